@@ -479,7 +479,12 @@ pub(crate) struct AssembleArgs {
     #[arg(long)]
     pub(crate) explain: bool,
     /// Store for conversations, memory and snapshots [default: sqlite:ROOT/.contexture/contexture.db]
-    #[arg(long, value_name = "URL")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CONTEXTURE_DB",
+        hide_env_values = true
+    )]
     pub(crate) db: Option<String>,
 }
 

@@ -94,14 +94,14 @@ fn tell_new(options: &StoreOptions, made: &key::Key, record: &KeyRecord) -> anyh
         KeyScope::Metrics => "/metrics only".to_owned(),
         KeyScope::Admin => "the admin API only".to_owned(),
     };
-    let path = store::path(options)?;
+    let path = store::address(options)?;
     output::say(&format!(
         "created key {id} in {path}; servers on this store require a key within two \
          seconds\nThis is the only time the key is shown: save it in a safe place.\nIt grants \
          access to {opens}. Send it with every request as\n  Authorization: Bearer \
          ctx_{id}_…\nRevoke it with `contexture key revoke {id}`.",
         id = record.id,
-        path = output::visible(&path.display().to_string()),
+        path = output::visible(&path),
     ));
     Ok(())
 }

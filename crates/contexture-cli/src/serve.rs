@@ -69,7 +69,7 @@ pub(crate) fn service(options: &StoreOptions, make: bool) -> anyhow::Result<Serv
         metrics: Arc::new(Metrics::default()),
         now: options.now,
         mark_key: store::mark_key(),
-        private: store::private_files(&store::path(options)?),
+        private: store::private_files(options)?,
     })
 }
 

@@ -5,22 +5,32 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use contexture::config::Config;
 use contexture::core::guard::MarkKey;
 use contexture::store::{Store, StoreError, Tenants, TreeInfo};
 use contexture::{Engine, Error, Root, Timestamp};
+use contexture_postgres::PostgresStore;
 use contexture_sqlite::{Backup, Options, SqliteStore};
 
 use crate::args::StoreOptions;
 use crate::output;
 
 /// Where a store is, or will be.
-pub(crate) struct StoreLocation {
-    path: PathBuf,
-    // The usual place gets a note that it is no part of the project.
-    usual: bool,
-    options: Options,
+pub(crate) enum StoreLocation {
+    /// A file of SQLite.
+    File {
+        path: PathBuf,
+        // The usual place gets a note that it is no part of the project.
+        usual: bool,
+        options: Options,
+    },
+    /// A PostgreSQL database.
+    Postgres {
+        url: String,
+        options: contexture_postgres::Options,
+    },
 }
 
 /// Returns where the store is that `url` names, or the configured one, or the
@@ -31,6 +41,12 @@ pub(crate) fn find(
     url: Option<&str>,
 ) -> anyhow::Result<StoreLocation> {
     let configured = config.store.url.as_deref();
+    if let Some(url) = url.or(configured)
+        && is_postgres(url)
+    {
+        let (url, options) = (url.to_owned(), postgres_options(root, config));
+        return Ok(StoreLocation::Postgres { url, options });
+    }
     let path = match (url, configured) {
         // What is typed is relative to where it is typed.
         (Some(url), _) => Some(named(Path::new(""), "--db", url)?),
@@ -41,45 +57,96 @@ pub(crate) fn find(
         max_message_bytes: config.limits.max_message_bytes,
         ..Options::default()
     };
-    Ok(StoreLocation {
+    Ok(StoreLocation::File {
         usual: path.is_none(),
         path: path.unwrap_or_else(|| root.path().join(".contexture").join("contexture.db")),
         options,
     })
 }
 
+fn is_postgres(url: &str) -> bool {
+    matches!(url.split_once("://"), Some(("postgres" | "postgresql", _)))
+}
+
+fn postgres_options(root: &Root, config: &Config) -> contexture_postgres::Options {
+    let store = &config.store;
+    let certificates = store.tls_root_certificates.as_ref();
+    contexture_postgres::Options {
+        max_message_bytes: config.limits.max_message_bytes,
+        pool_size: store.pool_size,
+        pool_timeout: Duration::from_millis(store.pool_timeout_ms),
+        statement_timeout: Duration::from_millis(store.statement_timeout_ms),
+        lock_timeout: Duration::from_millis(store.lock_timeout_ms),
+        migration_url: store.migration_url.clone(),
+        tls_root_certificates: certificates.map(|path| root.path().join(path)),
+        ..contexture_postgres::Options::default()
+    }
+}
+
 impl StoreLocation {
-    /// Returns the file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Returns the path of the file, or the address of the database without its
+    /// password.
+    pub(crate) fn address(&self) -> String {
+        match self {
+            StoreLocation::File { path, .. } => path.display().to_string(),
+            StoreLocation::Postgres { url, .. } => contexture_postgres::address(url),
+        }
     }
 
-    /// Returns true when there is something.
+    /// Returns the file of the store, if it has one.
+    fn file(&self) -> Option<&Path> {
+        match self {
+            StoreLocation::File { path, .. } => Some(path),
+            StoreLocation::Postgres { .. } => None,
+        }
+    }
+
+    /// Returns true when there is something. In a database, it is created when
+    /// the store is opened.
     pub(crate) fn exists(&self) -> bool {
-        self.path.symlink_metadata().is_ok()
+        self.file()
+            .is_none_or(|path| path.symlink_metadata().is_ok())
     }
 
     /// Opens the store, and makes it when there is none.
     pub(crate) fn open(self) -> Result<Arc<dyn Store>, Error> {
-        Ok(Arc::new(self.open_file()?))
+        match self {
+            StoreLocation::Postgres { url, options } => {
+                Ok(Arc::new(PostgresStore::open_with(&url, options)?))
+            }
+            StoreLocation::File {
+                path,
+                usual,
+                options,
+            } => Ok(Arc::new(open_file(&path, usual, options)?)),
+        }
     }
 
     /// Opens the store as all its tenants, and makes it when there is none.
     pub(crate) fn open_tenants(self) -> Result<Box<dyn Tenants>, Error> {
-        Ok(Box::new(self.open_file()?))
-    }
-
-    fn open_file(self) -> Result<SqliteStore, Error> {
-        let store = SqliteStore::open_with(&self.path, self.options)?;
-        if let (true, Some(dir)) = (self.usual, self.path.parent()) {
-            let note = dir.join(".gitignore");
-            if !note.exists() {
-                // Not being able to is no harm.
-                let _ = std::fs::write(note, "*\n");
+        match self {
+            StoreLocation::Postgres { url, options } => {
+                Ok(Box::new(PostgresStore::open_with(&url, options)?))
             }
+            StoreLocation::File {
+                path,
+                usual,
+                options,
+            } => Ok(Box::new(open_file(&path, usual, options)?)),
         }
-        Ok(store)
     }
+}
+
+fn open_file(path: &Path, usual: bool, options: Options) -> Result<SqliteStore, Error> {
+    let store = SqliteStore::open_with(path, options)?;
+    if let (true, Some(dir)) = (usual, path.parent()) {
+        let note = dir.join(".gitignore");
+        if !note.exists() {
+            // Not being able to is no harm.
+            let _ = std::fs::write(note, "*\n");
+        }
+    }
+    Ok(store)
 }
 
 /// Returns all trees of a store.
@@ -109,10 +176,14 @@ fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
     let wrong = match url.split_once(':') {
         // The rest of it may hold a password.
         Some((scheme @ ("postgres" | "postgresql"), _)) => {
-            format!("{scheme} is not supported; use sqlite:PATH")
+            format!("write {scheme}://USER@HOST/DATABASE")
         }
-        Some((scheme, _)) => format!("unknown store type {scheme}; use sqlite:PATH"),
-        None => format!("`{url}` is not a store; use sqlite:PATH"),
+        Some((scheme, _)) => {
+            format!("unknown store type {scheme}; use sqlite:PATH or postgres://USER@HOST/DATABASE")
+        }
+        None => {
+            format!("`{url}` is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE")
+        }
     };
     Err(output::Usage(format!("{setting}: {wrong}")).into())
 }
@@ -143,11 +214,30 @@ pub(crate) fn tenants(
     Ok(place.open_tenants()?)
 }
 
-/// Returns the file of the store that the options name.
-pub(crate) fn path(options: &StoreOptions) -> anyhow::Result<PathBuf> {
+/// Returns where the store is that the options name.
+pub(crate) fn address(options: &StoreOptions) -> anyhow::Result<String> {
+    Ok(location(options)?.address())
+}
+
+fn location(options: &StoreOptions) -> anyhow::Result<StoreLocation> {
     let root = Root::open(&options.root)?;
     let config = Config::read(&root)?;
-    Ok(find(&root, &config, options.db.as_deref())?.path)
+    find(&root, &config, options.db.as_deref())
+}
+
+/// Returns the file of the store that the options name, for a command that works
+/// on files.
+fn path(options: &StoreOptions) -> anyhow::Result<PathBuf> {
+    match location(options)? {
+        StoreLocation::File { path, .. } => Ok(path),
+        StoreLocation::Postgres { .. } => Err(only_files().into()),
+    }
+}
+
+fn only_files() -> output::Usage {
+    let message = "this command works on the files of SQLite; use the tools of PostgreSQL, such \
+                   as pg_dump and pg_basebackup";
+    output::Usage(message.to_owned())
 }
 
 /// Copies the store into a new directory.
@@ -158,7 +248,15 @@ pub(crate) fn back_up(
     now: Timestamp,
 ) -> anyhow::Result<Backup> {
     let (_, place) = found(options, false, "contexture session new LABEL")?;
-    let store = place.open_file()?;
+    let StoreLocation::File {
+        path,
+        usual,
+        options,
+    } = place
+    else {
+        return Err(only_files().into());
+    };
+    let store = open_file(&path, usual, options)?;
     Ok(store
         .backend()
         .back_up(target, tenant, now)
@@ -194,8 +292,15 @@ pub(crate) fn accept_loss(options: &StoreOptions) -> anyhow::Result<()> {
 }
 
 /// Returns the files and directories of a store, which no tenant can read.
-pub(crate) fn private_files(path: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = ["", "-wal", "-shm", "-journal", "-seal"]
+pub(crate) fn private_files(options: &StoreOptions) -> anyhow::Result<Vec<PathBuf>> {
+    Ok(match location(options)? {
+        StoreLocation::File { path, .. } => files_of(&path),
+        StoreLocation::Postgres { .. } => Vec::new(),
+    })
+}
+
+fn files_of(path: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = ["", "-wal", "-shm", "-journal", "-seal", "-index", "-index-new"]
         .iter()
         .map(|suffix| {
             let mut file = path.as_os_str().to_owned();
@@ -241,7 +346,7 @@ fn found(
     if !make && !place.exists() {
         let none = format!(
             "no store at {}; create one with `{maker}`, or set --root or --db",
-            place.path.display()
+            place.address()
         );
         return Err(output::Usage(none).into());
     }

@@ -146,7 +146,7 @@ fn error_codes() -> BTreeMap<String, BTreeSet<u16>> {
         used.entry(code.to_owned()).or_default().extend(found);
     };
     for (path, text) in code() {
-        if path.ends_with("contexture-engine/src/error.rs") {
+        if path.ends_with("contexture-project/src/error.rs") {
             for rest in after(&text, "=>") {
                 let code = literal(rest);
                 if let Some(code) = code.filter(|code| **code == code.to_uppercase()) {

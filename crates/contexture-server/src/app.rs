@@ -49,6 +49,11 @@ const KIB: usize = 1 << 10;
 /// to 10.
 const BECOMES: usize = 8;
 
+/// How long the thread for vectors waits when it has more to do, and before it
+/// looks again when it has not.
+const FILL_IN_AGAIN: Duration = Duration::from_millis(10);
+const FILL_IN_LOOK: Duration = Duration::from_millis(500);
+
 /// The state that all requests share.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
@@ -112,6 +117,29 @@ impl App {
             requests_of_day: RequestsOfDay::default(),
             quotas: StoredQuotas::default(),
         }))
+    }
+
+    /// Starts the thread that loads and saves memory indexes and computes vectors
+    /// of the encoder. It ends with the server.
+    pub(crate) fn fill_in_vectors(&self) {
+        let shared = Arc::downgrade(&self.0);
+        let work = move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.tenants.load_indexes();
+            }
+            while let Some(shared) = shared.upgrade() {
+                if shared.stopping.load(Ordering::Relaxed) {
+                    return;
+                }
+                let any = shared.tenants.fill_in();
+                drop(shared);
+                std::thread::sleep(if any { FILL_IN_AGAIN } else { FILL_IN_LOOK });
+            }
+        };
+        // Without the thread, recall computes the vectors of few texts itself.
+        let _ = std::thread::Builder::new()
+            .name("vectors".to_owned())
+            .spawn(work);
     }
 
     pub(crate) fn config(&self) -> &ServerConfig {

@@ -146,6 +146,22 @@ impl From<Error> for Problem {
                 return Self::unavailable("the operation timed out")
                     .hint("retry after `retry-after` seconds");
             }
+            Cause::Unknown => {
+                return Self {
+                    detail: Some(message.into()),
+                    retry_after: Some(1),
+                    ..Self::new(
+                        StatusCode::GATEWAY_TIMEOUT,
+                        "unknown_outcome",
+                        "the connection to the database was lost during the write: whether it \
+                         succeeded is unknown",
+                    )
+                    .hint(
+                        "send the same call with the same `Idempotency-Key` or `x-request-id`, or \
+                         read what was stored",
+                    )
+                };
+            }
             Cause::Failure => return Self::failure(message),
         };
         let code = error.code().map_or(code, |action| action.as_str());

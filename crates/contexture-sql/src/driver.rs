@@ -31,6 +31,12 @@ pub trait Driver {
     /// Returns an SQL expression for a random number of 64 bits.
     fn random(&self) -> &'static str;
 
+    /// Returns true when each statement costs a round trip to another process, so
+    /// that rows are better read ahead.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Takes a range of keys for records: the first, and how many. `None` when
     /// the next key is in the table `memory_keys`.
     fn take_record_keys(&self) -> Result<Option<(i64, i64)>> {
@@ -56,7 +62,15 @@ pub trait Prepared {
     /// Runs the statement and returns the number of rows that it changed.
     fn execute(&mut self, values: &[Value<'_>]) -> Result<usize>;
 
-    /// Runs a statement that inserts one row, and returns the row's `key`.
+    /// Runs a statement whose outcome is not needed now. A driver need not wait
+    /// for the database: a later call of the transaction then fails.
+    fn run(&mut self, values: &[Value<'_>]) -> Result<()> {
+        self.execute(values).map(drop)
+    }
+
+    /// Runs a statement that inserts one row, and returns the row's `key`. As
+    /// [`run`](Self::run), it need not wait. The statement has the form `INSERT
+    /// INTO table (columns) VALUES (values)`.
     fn insert(&mut self, values: &[Value<'_>]) -> Result<i64>;
 }
 
@@ -103,8 +117,8 @@ impl dyn Driver {
         Ok(Statement { prepared })
     }
 
-    /// Runs a statement and returns the number of rows that it changed.
-    pub fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
+    /// Runs a statement.
+    pub fn execute(&self, sql: &str, params: impl Params) -> Result<()> {
         self.prepare_cached(sql)?.execute(params)
     }
 
@@ -120,8 +134,15 @@ impl dyn Driver {
 }
 
 impl Statement<'_> {
+    /// Runs the statement. That it failed may be told by a later one.
+    pub fn execute(&mut self, params: impl Params) -> Result<()> {
+        let mut values = Values::new();
+        params.values(&mut |value| values.push(value))?;
+        self.prepared.run(&values)
+    }
+
     /// Runs the statement and returns the number of rows that it changed.
-    pub fn execute(&mut self, params: impl Params) -> Result<usize> {
+    pub fn change(&mut self, params: impl Params) -> Result<usize> {
         let mut values = Values::new();
         params.values(&mut |value| values.push(value))?;
         self.prepared.execute(&values)

@@ -261,7 +261,7 @@ impl<'db> Batch<'db> {
                         "INSERT INTO import_rows (tenant, source, file, \"offset\", raw)
                          VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
                     )?
-                    .execute((
+                    .change((
                         self.tenant,
                         &row.source,
                         &row.file,

@@ -114,7 +114,7 @@ pub(crate) fn all(db: &Connection) -> Result<Vec<KeyRecord>, Fault> {
 fn revoke(db: &Connection, id: &str, act: &Act) -> Result<KeyRecord, Fault> {
     let changed = db
         .prepare_cached("UPDATE keys SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL")?
-        .execute((id, Time(act.at)))?;
+        .change((id, Time(act.at)))?;
     let key = find(db, id)?.ok_or_else(|| Fault::not_found("key", id))?;
     if changed > 0 {
         act.note(db, &key.tenant, &key.id)?;
@@ -217,7 +217,7 @@ fn quotas(db: &Connection) -> Result<Vec<(String, Quota)>, Fault> {
 /// Sets the quota of a tenant, or removes it.
 fn set_quota(db: &Connection, tenant: &str, quota: Option<&Quota>, act: &Act) -> Result<(), Fault> {
     let mut delete = db.prepare_cached("DELETE FROM quotas WHERE tenant = ?1")?;
-    let existed = delete.execute([tenant])? > 0;
+    let existed = delete.change([tenant])? > 0;
     if let Some(quota) = quota {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let mut insert = db.prepare_cached(
@@ -241,9 +241,6 @@ fn set_quota(db: &Connection, tenant: &str, quota: Option<&Quota>, act: &Act) ->
 
 /// Adds a key of a tenant.
 fn add(db: &Connection, tenant: i64, key: &KeyRecord, act: &Act) -> Result<(), Fault> {
-    if find(db, &key.id)?.is_some() {
-        return Err(Fault::exists("key", &key.id));
-    }
     let scope = match key.scope {
         KeyScope::Tenant => 0,
         KeyScope::Metrics => 1,
@@ -251,9 +248,9 @@ fn add(db: &Connection, tenant: i64, key: &KeyRecord, act: &Act) -> Result<(), F
     };
     let mut insert = db.prepare_cached(
         "INSERT INTO keys (id, hash, tenant, scope, name, created, revoked)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING",
     )?;
-    insert.execute(params![
+    let added = insert.change(params![
         key.id,
         key.hash,
         tenant,
@@ -262,6 +259,10 @@ fn add(db: &Connection, tenant: i64, key: &KeyRecord, act: &Act) -> Result<(), F
         Time(key.created_at),
         key.revoked_at.map(Time),
     ])?;
+    // For another tenant it may be added at the same time.
+    if added == 0 {
+        return Err(Fault::exists("key", &key.id));
+    }
     act.note(db, &key.tenant, &key.id)
 }
 

@@ -20,9 +20,12 @@
 //! changes are in the order of commits.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use contexture_store::{Store, StoreError, Usage, Watch};
 
+#[cfg(feature = "alternating")]
+mod alternating;
 mod driver;
 mod error;
 mod import;
@@ -42,6 +45,8 @@ mod upkeep;
 mod value;
 mod verify;
 
+#[cfg(feature = "alternating")]
+pub use alternating::Alternating;
 pub use driver::{Columns, Connection, Driver, OptionalExtension, Prepared, Row, Statement};
 pub use error::{Error, Fault};
 pub use value::{FromSql, HasSqlType, Params, SqlType, ToSql, Value, ValueRef};
@@ -95,6 +100,12 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
 
     /// Returns the error for the store.
     fn explain(&self, fault: Fault) -> StoreError;
+
+    /// Returns the path of the file in which an index of the tenant's memory can
+    /// be kept on the local disk, if there is one.
+    fn index_path(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Returns the largest message, or node of a tree, that is accepted.
     fn max_message_bytes(&self) -> u64;

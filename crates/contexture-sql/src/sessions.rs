@@ -236,7 +236,8 @@ pub(crate) fn move_head(
     ])?;
     // A clock that goes back does not take the session with it.
     db.prepare_cached(
-        "UPDATE sessions SET head = ?1, moves = ?2, updated_at = max(updated_at, ?3)
+        "UPDATE sessions SET head = ?1, moves = ?2, updated_at = CASE
+             WHEN updated_at > ?3 THEN updated_at ELSE ?3 END
          WHERE key = ?4",
     )?
     .execute((to, session.moves + 1, Time(now), session.key))?;

@@ -1,13 +1,15 @@
 //! Reads turns and walks along their parents.
 
-use crate::driver::{Connection, OptionalExtension, Row};
+use crate::driver::{Connection, OptionalExtension, Row, Statement};
+use std::collections::HashMap;
+
 use contexture_core::Usage;
 use contexture_store::{
     BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, ParentTurn, SentBlock, Turn,
     TurnError, TurnHead, TurnId, TurnKind, Walk,
 };
 
-use crate::error::Fault;
+use crate::error::{Error, Fault};
 use crate::row::{Id, Json, Time, Word, id, json, unsigned, word};
 
 /// How far the key of a turn is shifted in the keys of its messages.
@@ -55,17 +57,13 @@ pub(crate) fn walk(
 ) -> Result<Vec<TurnHead>, Fault> {
     let counter = counter(db, tenant, walk.counter)?;
     // One row at a time: how far to go is decided on the way.
-    let mut select = db.prepare_cached(
-        "SELECT t.id, t.parent, t.depth, t.kind, t.compaction, t.begins, t.bytes, c.total
-         FROM turns t LEFT JOIN counts c ON c.turn = t.key AND c.counter = ?2
-         WHERE t.key = ?1",
-    )?;
+    let mut rows = PathRows::new(db, counter)?;
     let mut heads: Vec<TurnHead> = Vec::new();
     let (mut tokens, mut normal) = (0_u64, 0);
     let mut next = Some(key(db, tenant, from)?);
     let mut latest_compaction: Option<(i64, TurnId)> = None;
     while let Some(key) = next {
-        let (mut head, parent, compaction) = select.query_row((key, counter), head_row)?;
+        let (mut head, parent, compaction) = rows.row(key)?;
         if let Some(last) = heads.last_mut() {
             last.parent = Some(head.id);
         }
@@ -97,8 +95,69 @@ pub(crate) fn walk(
     Ok(heads)
 }
 
-/// Reads a turn without the ids of its parent and compaction, and their keys.
-fn head_row(row: &Row<'_>) -> crate::driver::Result<(TurnHead, Option<i64>, Option<i64>)> {
+/// A turn without the ids of its parent and compaction, and their keys.
+type PathRow = (TurnHead, Option<i64>, Option<i64>);
+
+/// The rows of turns on the way to the first.
+struct PathRows<'db> {
+    db: &'db Connection,
+    counter: Option<i64>,
+    select: Statement<'db>,
+    // Rows that were read before they were asked for.
+    ahead: HashMap<i64, PathRow>,
+    // How many are read at a time.
+    at_once: i64,
+}
+
+const PATH_COLUMNS: &str = "SELECT t.id, t.parent, t.depth, t.kind, t.compaction, t.begins, \
+    t.bytes, c.total, t.key";
+
+impl<'db> PathRows<'db> {
+    fn new(db: &'db Connection, counter: Option<i64>) -> Result<Self, Fault> {
+        let select = db.prepare_cached(&format!(
+            "{PATH_COLUMNS} FROM turns t LEFT JOIN counts c ON c.turn = t.key AND c.counter = ?2
+             WHERE t.key = ?1"
+        ))?;
+        Ok(Self {
+            db,
+            counter,
+            select,
+            ahead: HashMap::new(),
+            at_once: 32,
+        })
+    }
+
+    fn row(&mut self, key: i64) -> Result<PathRow, Fault> {
+        if !self.db.is_remote() {
+            return Ok(self.select.query_row((key, self.counter), head_row)?);
+        }
+        if !self.ahead.contains_key(&key) {
+            self.read_ahead(key)?;
+        }
+        let row = self.ahead.remove(&key);
+        Ok(row.ok_or(Error::NoRows)?)
+    }
+
+    fn read_ahead(&mut self, key: i64) -> Result<(), Fault> {
+        let mut select = self.db.prepare_cached(&format!(
+            "WITH RECURSIVE path (key, parent, place) AS (
+                 SELECT key, parent, 1 FROM turns WHERE key = ?1
+                 UNION ALL
+                 SELECT t.key, t.parent, p.place + 1 FROM path p JOIN turns t ON t.key = p.parent
+                 WHERE p.place < ?3)
+             {PATH_COLUMNS} FROM path p JOIN turns t ON t.key = p.key
+             LEFT JOIN counts c ON c.turn = t.key AND c.counter = ?2"
+        ))?;
+        let rows = select.query_map((key, self.counter, self.at_once), |row| {
+            Ok((row.get(8)?, head_row(row)?))
+        })?;
+        self.ahead = rows.collect::<Result<_, _>>()?;
+        self.at_once = (self.at_once * 2).min(1024);
+        Ok(())
+    }
+}
+
+fn head_row(row: &Row<'_>) -> crate::driver::Result<PathRow> {
     let head = TurnHead {
         id: row.get::<Id>(0)?.0,
         parent: None,

@@ -130,7 +130,7 @@ fn delete_rows(
     db.defer_references()?;
     let mut counts = BTreeMap::new();
     for (name, sql) in statements {
-        let rows = db.prepare_cached(sql)?.execute([key])? as u64;
+        let rows = db.prepare_cached(sql)?.change([key])? as u64;
         if !name.is_empty() && rows > 0 {
             *counts.entry((*name).to_owned()).or_default() += rows;
         }

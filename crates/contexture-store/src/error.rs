@@ -76,8 +76,8 @@ pub enum StoreError {
         /// What is wrong with it.
         message: String,
     },
-    /// The store's file was removed or replaced while the store was open. The
-    /// store works again as soon as the file is back.
+    /// The store's file was removed or replaced while the store was open, or the
+    /// database cannot be reached. The store works again as soon as it is back.
     Unavailable {
         /// The store's address.
         store: String,
@@ -99,6 +99,14 @@ pub enum StoreError {
     /// The write was withdrawn before it began, because its caller did not wait
     /// for it. Nothing was written.
     Withdrawn,
+    /// The connection to the database was lost while a write was committed.
+    /// Whether it was written is unknown.
+    UnknownOutcome {
+        /// The store's address.
+        store: String,
+        /// What happened to the connection.
+        message: String,
+    },
     /// The database or the operating system failed.
     Backend {
         /// The kind of store.
@@ -138,6 +146,7 @@ impl StoreError {
                 | StoreError::Unavailable { .. }
                 | StoreError::Damaged { .. }
                 | StoreError::Withdrawn
+                | StoreError::UnknownOutcome { .. }
         )
     }
 }
@@ -202,6 +211,11 @@ impl fmt::Display for StoreError {
                 write!(f, "{what} is damaged: {message}")
             }
             StoreError::Withdrawn => f.write_str("the caller did not wait; nothing was written"),
+            StoreError::UnknownOutcome { store, message } => write!(
+                f,
+                "the connection to {store} was lost during a write ({message}): whether it \
+                 succeeded is unknown"
+            ),
             StoreError::Backend { store, source } => write!(f, "{store}: {source}"),
         }
     }

@@ -196,15 +196,21 @@ fn an_invalid_address_is_rejected() {
     };
     // The rest of a URL may hold a password.
     check(
-        "postgres://me:secret@host/db",
-        "postgres is not supported; use sqlite:PATH",
+        "postgres:me:secret@host/db",
+        "write postgres://USER@HOST/DATABASE",
     );
     check(
         "mysql://host/db",
-        "unknown store type mysql; use sqlite:PATH",
+        "unknown store type mysql; use sqlite:PATH or postgres://USER@HOST/DATABASE",
     );
-    check("chat.db", "`chat.db` is not a store; use sqlite:PATH");
-    check("", "`` is not a store; use sqlite:PATH");
+    check(
+        "chat.db",
+        "`chat.db` is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE",
+    );
+    check(
+        "",
+        "`` is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE",
+    );
     check("sqlite:", "`sqlite:` has no path; write sqlite:PATH");
     let assemble = [
         "assemble", "--recipe", "broker", "--event", "Hi", "--db", "chat.db",
@@ -212,12 +218,12 @@ fn an_invalid_address_is_rejected() {
     project.refuses(
         &assemble,
         2,
-        "error: --db: `chat.db` is not a store; use sqlite:PATH\n",
+        "error: --db: `chat.db` is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE\n",
     );
     project.write("contexture.toml", "[store]\nurl = \"chat.db\"\n");
     project.refuses(
         &["session", "new", "chat"],
         2,
-        "error: store.url in contexture.toml: `chat.db` is not a store; use sqlite:PATH\n",
+        "error: store.url in contexture.toml: `chat.db` is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE\n",
     );
 }

@@ -22,6 +22,11 @@ const USEFUL_SUMMARY: Tokens = 1_200;
 /// The shortest that is worth making.
 const MIN_SUMMARY: Tokens = 48;
 
+/// The tokens that a summary saves at least, or a quarter of what it replaces if
+/// that is less. In a small window it replaces the summary before it and a few
+/// steps, and would shrink each time if it always had to save a quarter.
+const MIN_SAVED: Tokens = 128;
+
 /// The percentage of what is available that the latest turns may fill before
 /// some of their steps are summarised, too.
 const MOST_KEPT: f64 = 70.0;
@@ -169,8 +174,8 @@ impl<'a> Condenser<'a> {
             let older = older_for(reserve).ok_or("every step is among the latest, which stay")?;
             let before = older_tokens(&older, material.tokens);
             let before = before.saturating_add(material.earlier_tokens);
-            // Shorter than what it replaces.
-            let most = before * 19 / 20;
+            // Shorter than what it replaces, by a quarter or by enough.
+            let most = (before / 4 * 3).max(before.saturating_sub(MIN_SAVED));
             let whole = summary + messages;
             let scaled = |tokens: Tokens| match whole > most {
                 true => (u128::from(tokens) * u128::from(most) / u128::from(whole)) as Tokens,

@@ -155,7 +155,7 @@ pub(super) fn put_words(
     )?;
     for (key, words) in words {
         let seq = batch.state.seq + 1;
-        batch.state.seq += update.execute((key, tenant, words, seq))? as i64;
+        batch.state.seq += update.change((key, tenant, words, seq))? as i64;
     }
     batch.close()
 }
@@ -175,7 +175,7 @@ pub(super) fn put_vectors(
         )?;
         for (key, vector) in vectors {
             let seq = batch.state.seq + 1;
-            batch.state.seq += update.execute((key, tenant, vector, seq))? as i64;
+            batch.state.seq += update.change((key, tenant, vector, seq))? as i64;
         }
     } else {
         let mut insert = db.prepare_cached(

@@ -140,11 +140,15 @@ impl Batch<'_> {
         if entities.is_empty() {
             return Ok(Vec::new());
         }
-        let mut select =
-            (self.db).prepare_cached("SELECT record FROM memory_mentions WHERE entity = ?1")?;
+        // Several at a time, since SQLite reads all mentions for it.
+        let mut select = self.db.prepare_cached(
+            "SELECT record FROM memory_mentions WHERE entity IN (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?;
         let mut texts = BTreeSet::new();
-        for entity in entities {
-            for text in select.query_map([entity], |row| row.get(0))? {
+        for some in entities.chunks(8) {
+            let mut eight = [some[0]; 8];
+            eight[..some.len()].copy_from_slice(some);
+            for text in select.query_map(eight, |row| row.get(0))? {
                 texts.insert(text?);
             }
         }

@@ -38,7 +38,7 @@ pub(super) fn put(
         "INSERT INTO memory_later (record, tenant, seq, vector) VALUES (?1, ?2, ?3, ?4)",
     )?;
     for (text, vector) in vectors {
-        if done.execute((tenant, text.key, text.stamp))? == 1 {
+        if done.change((tenant, text.key, text.stamp))? == 1 {
             seq += 1;
             insert.execute((text.key, tenant, seq, vector))?;
         }

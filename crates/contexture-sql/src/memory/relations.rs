@@ -111,7 +111,7 @@ impl Batch<'_> {
                 "INSERT INTO memory_evidence (relation, record) VALUES (?1, ?2)
                  ON CONFLICT DO NOTHING",
             )?
-            .execute((relation, text))?;
+            .change((relation, text))?;
         Ok(added > 0)
     }
 

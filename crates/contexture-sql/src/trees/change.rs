@@ -115,6 +115,6 @@ pub(super) fn change_flags(db: &Connection, node: i64, change: FlagChange) -> Re
              WHERE key = ?1 AND (excluded, pruned, bookmarked) IS DISTINCT FROM
                  (coalesce(?2, excluded), coalesce(?3, pruned), coalesce(?4, bookmarked))",
         )?
-        .execute((node, change.excluded, change.pruned, change.bookmarked))?;
+        .change((node, change.excluded, change.pruned, change.bookmarked))?;
     Ok(changed > 0)
 }

@@ -86,7 +86,13 @@ pub(super) struct Heads<'db> {
     agents: Statement<'db>,
     // A tree has few agents.
     agent_ids: HashMap<i64, String>,
+    db: &'db Connection,
+    // Rows that were read before they were asked for.
+    ahead: HashMap<i64, HeadRow>,
 }
+
+/// How many rows of a path are read at a time, if they are read ahead.
+const AHEAD: i64 = 1000;
 
 impl<'db> Heads<'db> {
     pub(super) fn new(db: &'db Connection) -> Result<Self, Fault> {
@@ -95,11 +101,43 @@ impl<'db> Heads<'db> {
             ids: db.prepare_cached("SELECT id FROM nodes WHERE key = ?1")?,
             agents: db.prepare_cached("SELECT id FROM agents WHERE key = ?1")?,
             agent_ids: HashMap::new(),
+            db,
+            ahead: HashMap::new(),
         })
     }
 
     pub(super) fn row(&mut self, key: i64) -> Result<HeadRow, Fault> {
         Ok(self.rows.query_row([key], HeadRow::read)?)
+    }
+
+    /// Reads a row on the way up from another. Those above it are wanted next.
+    pub(super) fn row_above(&mut self, key: i64) -> Result<HeadRow, Fault> {
+        if !self.db.is_remote() {
+            return self.row(key);
+        }
+        if !self.ahead.contains_key(&key) {
+            self.read_ahead(key)?;
+        }
+        match self.ahead.remove(&key) {
+            Some(row) => Ok(row),
+            None => self.row(key),
+        }
+    }
+
+    fn read_ahead(&mut self, key: i64) -> Result<(), Fault> {
+        let mut select = self.db.prepare_cached(&format!(
+            "WITH RECURSIVE path (key, parent, place) AS (
+                 SELECT key, parent, 1 FROM nodes WHERE key = ?1
+                 UNION ALL
+                 SELECT n.key, n.parent, p.place + 1 FROM path p JOIN nodes n ON n.key = p.parent
+                 WHERE p.place < ?2)
+             SELECT {COLUMNS} FROM path p JOIN nodes n ON n.key = p.key"
+        ))?;
+        for row in select.query_map((key, AHEAD), HeadRow::read)? {
+            let row = row?;
+            self.ahead.insert(row.key, row);
+        }
+        Ok(())
     }
 
     pub(super) fn head(&mut self, key: i64) -> Result<NodeHead, Fault> {

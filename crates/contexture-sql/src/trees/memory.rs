@@ -126,20 +126,20 @@ pub(super) fn change(
                     "DELETE FROM pins WHERE agent = ?1 AND node IS NOT DISTINCT FROM ?2
                      AND text IS NOT DISTINCT FROM ?3",
                 )?
-                .execute((agent, node, &pin.text))?;
+                .change((agent, node, &pin.text))?;
             (removed > 0).then_some(()).ok_or_else(missing)
         }
         MemoryChange::Stash { name, text } => put_stash(db, agent, name, text, false),
         MemoryChange::Recall { name, shown } => {
             let changed = db
                 .prepare_cached("UPDATE stashes SET recalled = ?3 WHERE agent = ?1 AND name = ?2")?
-                .execute((agent, name, shown))?;
+                .change((agent, name, shown))?;
             known_stash(changed, name)
         }
         MemoryChange::Discard { name } => {
             let removed = db
                 .prepare_cached("DELETE FROM stashes WHERE agent = ?1 AND name = ?2")?
-                .execute((agent, name))?;
+                .change((agent, name))?;
             known_stash(removed, name)
         }
         MemoryChange::Act(action) => append_action(db, agent, action, now),

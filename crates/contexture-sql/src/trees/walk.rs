@@ -110,7 +110,7 @@ pub(super) fn climb(
         && rows < limit
     {
         rows += 1;
-        let row = heads.row(key)?;
+        let row = heads.row_above(key)?;
         if let Some(below) = before.take() {
             climbed.push(heads.named(below, Some(row.id()))?);
         }

@@ -1,0 +1,279 @@
+//! PostgreSQL as a driver of `contexture-sql`.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use bytes::{BufMut as _, BytesMut};
+use contexture_sql::{Columns, Driver, Error, Prepared, Row, SqlType, Value, ValueRef};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+use crate::link::Link;
+use crate::text;
+
+/// How many keys of records are taken at a time, as the schema says.
+const RECORD_KEYS: i64 = 32;
+
+/// The most keys of a table that are taken at a time.
+const MOST_KEYS: i64 = 256;
+
+/// A transaction.
+pub(crate) struct Transaction {
+    link: RefCell<Link>,
+    // Keys that were taken for rows to come, by table.
+    keys: RefCell<HashMap<String, Keys>>,
+}
+
+/// Keys that were taken from a sequence and are still free, and how many are
+/// taken next.
+struct Keys {
+    free: std::vec::IntoIter<i64>,
+    next: i64,
+}
+
+impl Transaction {
+    pub(crate) fn new(link: Link) -> Self {
+        Self {
+            link: RefCell::new(link),
+            keys: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn link(&mut self) -> &mut Link {
+        self.link.get_mut()
+    }
+
+    pub(crate) fn into_link(self) -> Link {
+        self.link.into_inner()
+    }
+}
+
+impl Driver for Transaction {
+    fn prepare_statement<'d>(&'d self, sql: &str) -> Result<Box<dyn Prepared + 'd>, Error> {
+        Ok(Box::new(PgStatement {
+            link: &self.link,
+            keys: &self.keys,
+            // Parameters are written `?1` in SQL that all databases share.
+            sql: sql.replace('?', "$"),
+        }))
+    }
+
+    fn defer_references(&self) -> Result<(), Error> {
+        let mut link = self.link.borrow_mut();
+        link.send("SET CONSTRAINTS ALL DEFERRED".to_owned());
+        Ok(())
+    }
+
+    fn random(&self) -> &'static str {
+        "random_key()"
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn take_record_keys(&self) -> Result<Option<(i64, i64)>, Error> {
+        let sql = "SELECT nextval('record_keys')";
+        let first = self.query_row(sql, (), |row| row.get(0))?;
+        Ok(Some((first, RECORD_KEYS)))
+    }
+}
+
+impl Transaction {
+    fn query_row<T>(
+        &self,
+        sql: &str,
+        params: impl contexture_sql::Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        (self as &contexture_sql::Connection).query_row(sql, params, read)
+    }
+}
+
+struct PgStatement<'d> {
+    link: &'d RefCell<Link>,
+    keys: &'d RefCell<HashMap<String, Keys>>,
+    sql: String,
+}
+
+impl PgStatement<'_> {
+    /// Returns a key for a row of the table. The first of a transaction costs a
+    /// round trip, the next two one, and so on.
+    fn take_key(&self, table: &str) -> Result<i64, Error> {
+        let mut keys = self.keys.borrow_mut();
+        let keys = keys.entry(table.to_owned()).or_insert_with(|| Keys {
+            free: Vec::new().into_iter(),
+            next: 1,
+        });
+        if let Some(key) = keys.free.next() {
+            return Ok(key);
+        }
+        let sql = format!(
+            "SELECT nextval('{table}_key_seq') FROM generate_series(1, {})",
+            keys.next
+        );
+        let (rows, _) = self.link.borrow_mut().query(&sql, Vec::new())?;
+        let mut taken = Vec::with_capacity(rows.len());
+        for row in &rows {
+            taken.push(Row::new(&PgRow::new(row)).get(0)?);
+        }
+        keys.free = taken.into_iter();
+        keys.next = (keys.next * 2).min(MOST_KEYS);
+        keys.free.next().ok_or(Error::NoRows)
+    }
+}
+
+/// A value on its way to the database.
+#[derive(Debug, Clone)]
+pub(crate) enum Bound {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Bytes(Vec<u8>),
+}
+
+impl ToSql for Bound {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Bound::Null => return Ok(IsNull::Yes),
+            Bound::Integer(number) => out.put_i64(*number),
+            Bound::Real(number) => out.put_f64(*number),
+            Bound::Bytes(bytes) => out.put_slice(bytes),
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// Returns values with their types.
+pub(crate) fn bind(values: &[Value<'_>]) -> Vec<(Bound, Type)> {
+    let bound = |value: &Value<'_>| match value {
+        Value::Null(SqlType::Integer) => (Bound::Null, Type::INT8),
+        Value::Null(SqlType::Real) => (Bound::Null, Type::FLOAT8),
+        Value::Null(SqlType::Text) => (Bound::Null, Type::TEXT),
+        Value::Null(SqlType::Blob) => (Bound::Null, Type::BYTEA),
+        Value::Integer(number) => (Bound::Integer(*number), Type::INT8),
+        Value::Real(number) => (Bound::Real(*number), Type::FLOAT8),
+        Value::Text(plain) => {
+            let stored = text::encode(plain).into_owned();
+            (Bound::Bytes(stored.into_bytes()), Type::TEXT)
+        }
+        Value::Blob(bytes) => (Bound::Bytes(bytes.to_vec()), Type::BYTEA),
+    };
+    values.iter().map(bound).collect()
+}
+
+impl Prepared for PgStatement<'_> {
+    fn query(
+        &mut self,
+        values: &[Value<'_>],
+        each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        // The link is free again before `each` uses it for other statements.
+        let (rows, _) = self.link.borrow_mut().query(&self.sql, bind(values))?;
+        for row in &rows {
+            if each(&Row::new(&PgRow::new(row)))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, values: &[Value<'_>]) -> Result<usize, Error> {
+        let (_, changed) = self.link.borrow_mut().query(&self.sql, bind(values))?;
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+
+    fn run(&mut self, values: &[Value<'_>]) -> Result<(), Error> {
+        let (sql, values) = (self.sql.clone(), bind(values));
+        self.link.borrow_mut().send_statement(sql, values);
+        Ok(())
+    }
+
+    fn insert(&mut self, values: &[Value<'_>]) -> Result<i64, Error> {
+        let not_one = || Error::Parameter(format!("is no INSERT of one row: {}", self.sql));
+        let columns = self.sql.find('(').ok_or_else(not_one)?;
+        let row = columns + self.sql[columns..].find("VALUES (").ok_or_else(not_one)?;
+        let (into, rest) = self.sql.split_at(columns + 1);
+        let (columns, rest) = rest.split_at(row - columns - 1);
+        let rest = rest.strip_prefix("VALUES (").ok_or_else(not_one)?;
+        let table = into.split_whitespace().nth(2).ok_or_else(not_one)?;
+        let key = self.take_key(table)?;
+        let number = values.len() + 1;
+        let sql = format!("{into}key, {columns}VALUES (${number}, {rest}");
+        let mut values = bind(values);
+        values.push((Bound::Integer(key), Type::INT8));
+        self.link.borrow_mut().send_statement(sql, values);
+        Ok(key)
+    }
+}
+
+/// A row, with the texts that had to be decoded.
+struct PgRow<'r> {
+    row: &'r tokio_postgres::Row,
+    decoded: OnceCell<Vec<OnceCell<Vec<u8>>>>,
+}
+
+impl<'r> PgRow<'r> {
+    fn new(row: &'r tokio_postgres::Row) -> Self {
+        Self {
+            row,
+            decoded: OnceCell::new(),
+        }
+    }
+}
+
+/// A column as it came.
+struct Raw<'r>(ValueRef<'r>);
+
+impl<'r> FromSql<'r> for Raw<'r> {
+    fn from_sql(
+        kind: &Type,
+        raw: &'r [u8],
+    ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Raw(match *kind {
+            Type::INT8 => ValueRef::Integer(i64::from_sql(kind, raw)?),
+            Type::INT4 => ValueRef::Integer(i32::from_sql(kind, raw)?.into()),
+            Type::INT2 => ValueRef::Integer(i16::from_sql(kind, raw)?.into()),
+            Type::BOOL => ValueRef::Integer(bool::from_sql(kind, raw)?.into()),
+            Type::FLOAT8 => ValueRef::Real(f64::from_sql(kind, raw)?),
+            Type::BYTEA => ValueRef::Blob(raw),
+            _ => ValueRef::Text(raw),
+        }))
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Raw(ValueRef::Null))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+impl Columns for PgRow<'_> {
+    fn column(&self, column: usize) -> Result<ValueRef<'_>, Error> {
+        let Raw(value) = self
+            .row
+            .try_get(column)
+            .map_err(|error| Error::Content(error.to_string()))?;
+        let ValueRef::Text(stored) = value else {
+            return Ok(value);
+        };
+        let Some(plain) = text::decode(stored) else {
+            return Ok(value);
+        };
+        let count = self.row.len();
+        let decoded = (self.decoded).get_or_init(|| vec![OnceCell::new(); count]);
+        Ok(ValueRef::Text(decoded[column].get_or_init(|| plain)))
+    }
+}

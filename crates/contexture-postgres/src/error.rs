@@ -1,0 +1,186 @@
+//! Errors of PostgreSQL, translated into errors of a store.
+
+use std::fmt;
+
+use contexture_sql::{Error, Fault};
+use contexture_store::StoreError;
+use tokio_postgres::error::SqlState;
+
+/// An error of the database or of the connection to it.
+#[derive(Debug, Clone)]
+pub(crate) enum PgError {
+    /// The database says what is wrong.
+    Database { code: SqlState, message: String },
+    /// The connection failed.
+    Io(String),
+}
+
+impl From<tokio_postgres::Error> for PgError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if let Some(told) = error.as_db_error() {
+            let mut message = told.message().to_owned();
+            if let Some(detail) = told.detail() {
+                message += &format!(" ({detail})");
+            }
+            return PgError::Database {
+                code: told.code().clone(),
+                message,
+            };
+        }
+        // The cause says more: "Connection refused", not "error connecting".
+        let mut message = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !message.contains(&text) {
+                message += &format!(": {text}");
+            }
+            cause = error.source();
+        }
+        PgError::Io(message)
+    }
+}
+
+impl fmt::Display for PgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PgError::Database { code, message } => write!(f, "{message} [{}]", code.code()),
+            PgError::Io(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for PgError {}
+
+impl From<PgError> for Error {
+    fn from(error: PgError) -> Self {
+        Error::Driver(Box::new(error))
+    }
+}
+
+impl PgError {
+    /// Returns true when the connection is of no use any more.
+    pub(crate) fn ends_connection(&self) -> bool {
+        match self {
+            PgError::Io(_) => true,
+            PgError::Database { code, .. } => {
+                matches!(class(code), "08" | "57") && *code != SqlState::QUERY_CANCELED
+            }
+        }
+    }
+
+    /// Returns true when another server has created the same thing meanwhile.
+    pub(crate) fn is_race(&self) -> bool {
+        matches!(
+            self,
+            PgError::Database { code, .. } if [
+                SqlState::UNIQUE_VIOLATION,
+                SqlState::DUPLICATE_SCHEMA,
+                SqlState::DUPLICATE_TABLE,
+                SqlState::DUPLICATE_OBJECT,
+                SqlState::T_R_DEADLOCK_DETECTED,
+            ].contains(code)
+        )
+    }
+
+    /// Returns the error for the store at `address`.
+    pub(crate) fn at(&self, address: &str) -> StoreError {
+        let store = address.to_owned();
+        let unavailable = |message: String| StoreError::Unavailable {
+            store: address.to_owned(),
+            message,
+        };
+        let (code, message) = match self {
+            PgError::Io(message) => return unavailable(message.clone()),
+            PgError::Database { code, message } => (code, message),
+        };
+        match class(code) {
+            // Connection; operator intervention; authorisation; no such database.
+            "57" if *code == SqlState::QUERY_CANCELED => StoreError::Busy { store },
+            "08" | "57" | "28" | "3D" => unavailable(message.clone()),
+            // Lock not available; serialisation failure, deadlock.
+            "55" if *code == SqlState::LOCK_NOT_AVAILABLE => StoreError::Busy { store },
+            "40" => StoreError::Busy { store },
+            "53" if *code == SqlState::DISK_FULL => StoreError::Full { store },
+            // Too many connections, out of memory.
+            "53" => unavailable(message.clone()),
+            "25" if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly { store },
+            // No permission.
+            "42" if *code == SqlState::INSUFFICIENT_PRIVILEGE => unavailable(message.clone()),
+            // The data is too large for the database.
+            "54" => StoreError::invalid("", message.clone()),
+            // A damaged page or index.
+            "XX" => StoreError::NotAStore {
+                store,
+                message: format!("is damaged: {self}"),
+            },
+            _ => StoreError::Backend {
+                store: "postgres",
+                source: format!("{address}: {self}").into(),
+            },
+        }
+    }
+}
+
+/// Returns the first two characters of a code, which are its class.
+fn class(code: &SqlState) -> &str {
+    code.code().get(..2).unwrap_or_default()
+}
+
+/// Returns the error of a transaction for the store at `address`.
+pub(crate) fn explain(fault: Fault, address: &str) -> StoreError {
+    let error = match fault {
+        Fault::Refused(error) => return error,
+        Fault::Sql(error) => error,
+    };
+    let damaged = |error: &Error| StoreError::NotAStore {
+        store: address.to_owned(),
+        message: format!("is damaged: {error}"),
+    };
+    match error {
+        Error::Refused(error) => error,
+        Error::NoRows | Error::Column { .. } | Error::Content(_) => damaged(&error),
+        Error::Parameter(message) => StoreError::Backend {
+            store: "postgres",
+            source: message.into(),
+        },
+        Error::Driver(error) => match error.downcast_ref::<PgError>() {
+            Some(error) => error.at(address),
+            None => StoreError::Backend {
+                store: "postgres",
+                source: error,
+            },
+        },
+    }
+}
+
+/// Returns an error once more: everybody in a transaction gets it.
+pub(crate) fn again(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Busy { store } => StoreError::Busy {
+            store: store.clone(),
+        },
+        StoreError::ReadOnly { store } => StoreError::ReadOnly {
+            store: store.clone(),
+        },
+        StoreError::Full { store } => StoreError::Full {
+            store: store.clone(),
+        },
+        StoreError::Unavailable { store, message } => StoreError::Unavailable {
+            store: store.clone(),
+            message: message.clone(),
+        },
+        StoreError::UnknownOutcome { store, message } => StoreError::UnknownOutcome {
+            store: store.clone(),
+            message: message.clone(),
+        },
+        StoreError::NotAStore { store, message } => StoreError::NotAStore {
+            store: store.clone(),
+            message: message.clone(),
+        },
+        other => StoreError::Backend {
+            store: "postgres",
+            source: other.to_string().into(),
+        },
+    }
+}

@@ -1,0 +1,552 @@
+//! The store of Contexture that several servers share, on PostgreSQL.
+//!
+//! ```no_run
+//! use contexture_postgres::PostgresStore;
+//! use contexture_store::{Ledger, NewSession};
+//!
+//! let store = PostgresStore::open("postgres://contexture@localhost/contexture")?;
+//! let new = NewSession { label: "main".to_owned(), ..NewSession::default() };
+//! let session = store.create_session(&new, "2026-02-02T10:00:00Z".parse()?)?;
+//! assert_eq!(session.turns, 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! All tenants are in one schema of one database. It is created when the store is
+//! opened, and migrated when it is of an older version; a newer one is refused.
+//!
+//! Several servers may use one database. Each write begins with a lock on the row
+//! of its tenant, which is held until the commit: the writes of a tenant run one
+//! after the other on all servers, and the numbers of changes are in the order of
+//! commits. Waiting writes of a tenant share a transaction. A read sees what was
+//! committed when it began. Clocks are those of the callers.
+//!
+//! What is acknowledged was committed with `synchronous_commit` as the database
+//! has it. Snapshots of requests are the exception: they are visible to all
+//! servers at once, but not waited for on the disk. When the connection is lost
+//! during a commit, the error is [`StoreError::UnknownOutcome`].
+//!
+//! Nothing is left in a session after a transaction, and statements have no names,
+//! so that PgBouncer can be in transaction mode. No extension is needed.
+//!
+//! PostgreSQL keeps what is deleted in its files until VACUUM has run, and in its
+//! write-ahead log and backups as long as those are kept. Deletions are therefore
+//! reported as pending.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use contexture_sql::{Backend, Connection, Fault, NOBODY, SqlStore, Value};
+use contexture_store::{StoreError, Usage, Waited, Watch};
+
+use crate::driver::bind;
+use crate::error::{PgError, explain};
+use crate::link::Link;
+use crate::place::Place;
+use crate::pool::{Lease, Pool};
+use crate::queue::{Job, Queue};
+
+mod driver;
+mod error;
+mod link;
+mod place;
+mod pool;
+mod queue;
+mod remove;
+mod schema;
+mod text;
+mod tls;
+
+/// A store in PostgreSQL, as one tenant sees it. Clones share everything.
+///
+/// [`open`](SqlStore::open) takes a URL, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+/// Beside the parameters of `libpq` that `tokio-postgres` knows, such as
+/// `target_session_attrs`, it may have `schema` (`contexture`), `sslmode` (`disable`
+/// or `verify-full`) and `sslrootcert`. TLS is the default for other machines.
+pub type PostgresStore = SqlStore<PostgresBackend>;
+
+/// How a store is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The largest message, or node of a tree, that is accepted.
+    pub max_message_bytes: u64,
+    /// The most connections to the database.
+    pub pool_size: usize,
+    /// How long a call waits for one of them.
+    pub pool_timeout: Duration,
+    /// How long to wait for a connection to be made.
+    pub connect_timeout: Duration,
+    /// How long a statement may take.
+    pub statement_timeout: Duration,
+    /// How long a write waits for another server that writes for the tenant.
+    pub lock_timeout: Duration,
+    /// The URL to create and migrate the tables with, if that needs another role
+    /// or must not go through a pooler.
+    pub migration_url: Option<String>,
+    /// A file with the certificates to trust, in place of those that browsers
+    /// trust.
+    pub tls_root_certificates: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_message_bytes: 16 << 20,
+            pool_size: 16,
+            pool_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(10),
+            migration_url: None,
+            tls_root_certificates: None,
+        }
+    }
+}
+
+/// A database, as one tenant sees it.
+#[derive(Clone)]
+pub struct PostgresBackend {
+    database: Arc<Database>,
+    tenant: Arc<Tenant>,
+    // Whether writes are of the tenant's own data.
+    own: bool,
+}
+
+struct Database {
+    place: Place,
+    options: Options,
+    pool: Pool,
+    tenants: Mutex<HashMap<Arc<str>, Weak<Tenant>>>,
+    watch: OnceLock<Watch>,
+    // What each transaction begins with.
+    begin_read: String,
+    begin_write: String,
+}
+
+struct Tenant {
+    name: Arc<str>,
+    // Known as soon as it was committed. A tenant keeps its key.
+    key: OnceLock<i64>,
+    queue: Arc<Queue>,
+}
+
+impl<'u, U: AsRef<str> + ?Sized> contexture_sql::Open<&'u U> for PostgresBackend {
+    type Options = Options;
+
+    fn open(url: &'u U, options: Options) -> Result<Self, StoreError> {
+        Self::open_url(url.as_ref(), options, false)
+    }
+
+    fn open_read_only(url: &'u U) -> Result<Self, StoreError> {
+        Self::open_url(url.as_ref(), Options::default(), true)
+    }
+}
+
+/// Returns the address that a URL names, without its password.
+pub fn address(url: &str) -> String {
+    match Place::parse(url, &Options::default()) {
+        Ok(place) => place.address,
+        Err(_) => "postgres://…".to_owned(),
+    }
+}
+
+impl PostgresBackend {
+    fn open_url(url: &str, options: Options, read_only: bool) -> Result<Self, StoreError> {
+        let place = Place::parse(url, &options)?;
+        let database = Arc::new(Database::new(place, options)?);
+        let mut lease = database.pool.take()?;
+        let place = &database.place;
+        schema::prepare(place, lease.link(), || {
+            if read_only {
+                return Err(StoreError::ReadOnly {
+                    store: place.address.clone(),
+                });
+            }
+            let migrating = match &database.options.migration_url {
+                Some(url) => Place {
+                    schema: place.schema.clone(),
+                    ..Place::parse(url, &database.options)?
+                },
+                None => place.clone(),
+            };
+            Link::open(&migrating).map_err(|error| error.at(&migrating.address))
+        })?;
+        lease.give_back();
+        Ok(Self {
+            tenant: database.tenant(""),
+            database,
+            own: true,
+        })
+    }
+
+    /// Returns how many connections to the database are in use.
+    pub fn connections_in_use(&self) -> usize {
+        self.database.pool.in_use()
+    }
+
+    fn waited(&self, what: Waited, since: Instant) {
+        if let Some(watch) = self.database.watch.get() {
+            watch(what, since.elapsed());
+        }
+    }
+
+    fn write_soon<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+        durable: bool,
+    ) -> Result<T, StoreError> {
+        let since = Instant::now();
+        let (database, tenant) = (&self.database, &self.tenant);
+        let run = |batch| database.run(tenant, batch);
+        let done = tenant.queue.write(write, durable, self.own, run);
+        self.waited(Waited::Write, since);
+        done
+    }
+
+    /// Returns the rows of the list of tenants that a condition selects.
+    fn tenants_with(&self, condition: &str) -> Result<Vec<String>, StoreError> {
+        let sql = format!("SELECT name FROM tenants WHERE {condition} ORDER BY name");
+        self.read(|db, _| {
+            let mut select = db.prepare_cached(&sql)?;
+            let names = select.query_map((), |row| row.get(0))?;
+            Ok(names.collect::<Result<_, _>>()?)
+        })
+    }
+}
+
+impl Database {
+    fn new(place: Place, options: Options) -> Result<Self, StoreError> {
+        let settings = |lock: Duration| {
+            format!(
+                "SET LOCAL search_path = {}; SET LOCAL statement_timeout = {}; \
+                 SET LOCAL lock_timeout = {}",
+                place.quoted_schema(),
+                options.statement_timeout.as_millis(),
+                lock.as_millis(),
+            )
+        };
+        let begin_read = format!(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}",
+            settings(options.lock_timeout)
+        );
+        let begin_write = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}",
+            settings(options.lock_timeout)
+        );
+        Ok(Self {
+            pool: Pool::new(place.clone(), options.pool_size, options.pool_timeout),
+            place,
+            options,
+            tenants: Mutex::default(),
+            watch: OnceLock::new(),
+            begin_read,
+            begin_write,
+        })
+    }
+
+    fn tenant(&self, name: &str) -> Arc<Tenant> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tenant) = tenants.get(name).and_then(Weak::upgrade) {
+            return tenant;
+        }
+        tenants.retain(|_, tenant| tenant.strong_count() > 0);
+        let tenant = Arc::new(Tenant {
+            name: name.into(),
+            key: OnceLock::new(),
+            queue: Arc::default(),
+        });
+        tenants.insert(Arc::clone(&tenant.name), Arc::downgrade(&tenant));
+        tenant
+    }
+
+    /// Begins a transaction that has the tenant's lock. Returns the tenant's key.
+    fn begin(
+        &self,
+        link: &mut Link,
+        tenant: &Tenant,
+        jobs: &[Box<dyn Job>],
+    ) -> Result<i64, PgError> {
+        let mut begin = self.begin_write.clone();
+        if !jobs.iter().any(|job| job.is_durable()) {
+            begin += "; SET LOCAL synchronous_commit = off";
+        }
+        link.send(begin);
+        let name = || bind(&[Value::Text((&*tenant.name).into())]);
+        // Other than FOR UPDATE, it does not wait for references to the row.
+        let lock = "SELECT key, has_data FROM tenants WHERE name = $1 FOR NO KEY UPDATE";
+        let (mut rows, _) = link.query(lock, name())?;
+        if rows.is_empty() {
+            // Another server may add it at the same time: then this waits for it,
+            // and has the lock.
+            let add = "INSERT INTO tenants (name) VALUES ($1)
+                ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING key, has_data";
+            (rows, _) = link.query(add, name())?;
+        }
+        let missing = || PgError::Io("the row of the tenant is missing".to_owned());
+        let row = rows.first().ok_or_else(missing)?;
+        let (key, has_data): (i64, i64) = (row.get(0), row.get(1));
+        if has_data == 0 && jobs.iter().any(|job| job.is_own()) {
+            link.send(format!("UPDATE tenants SET has_data = 1 WHERE key = {key}"));
+        }
+        Ok(key)
+    }
+
+    /// Runs jobs in one transaction, commits, and answers them.
+    fn run(&self, tenant: &Tenant, mut jobs: Vec<Box<dyn Job>>) {
+        let failure = self.transact(tenant, &mut jobs).err();
+        for job in jobs {
+            job.answer(failure.as_ref());
+        }
+    }
+
+    /// Fails with what went wrong for all jobs.
+    fn transact(&self, tenant: &Tenant, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+        let address = &self.place.address;
+        let mut lease = self.pool.take()?;
+        let mut begun = self.begin(lease.link(), tenant, jobs);
+        if begun.as_ref().is_err_and(PgError::ends_connection) {
+            // It was closed a moment ago, and nothing was done.
+            drop(lease);
+            lease = self.pool.connect()?;
+            begun = self.begin(lease.link(), tenant, jobs);
+        }
+        let key = match begun {
+            Ok(key) => key,
+            Err(error) => {
+                lease.finish(Some(&error));
+                return Err(error.at(address));
+            }
+        };
+        let alone = jobs.len() == 1;
+        let mut kept = false;
+        for job in jobs.iter_mut() {
+            if !alone {
+                lease.link().send("SAVEPOINT job".to_owned());
+            }
+            let keep = run_job(&mut **job, &lease, key, address);
+            let link = lease.link();
+            // What was sent and not waited for may have failed, too. The commit of
+            // one that is alone tells.
+            let synced = match keep && alone {
+                true => Ok(()),
+                false => link.sync(),
+            };
+            let keep = match synced {
+                Ok(()) => keep,
+                Err(error) => {
+                    if keep {
+                        job.fail(error.at(address));
+                    }
+                    false
+                }
+            };
+            if !link.is_alive() {
+                let lost = link.end();
+                return Err(lost.at(address));
+            }
+            match (keep, alone) {
+                (_, true) => {}
+                (true, false) => link.send("RELEASE job".to_owned()),
+                (false, false) => link.send("ROLLBACK TO job; RELEASE job".to_owned()),
+            }
+            kept |= keep;
+        }
+        if !kept {
+            lease.finish(None);
+            return Ok(());
+        }
+        // After an error that nobody has noticed, COMMIT would undo everything
+        // without a word; SELECT fails.
+        match lease.link().run("SELECT 1; COMMIT") {
+            Ok(()) => {
+                let _ = tenant.key.set(key);
+                lease.give_back();
+                Ok(())
+            }
+            Err(error) if error.ends_connection() => Err(StoreError::UnknownOutcome {
+                store: address.clone(),
+                message: error.to_string(),
+            }),
+            Err(error) => {
+                lease.finish(Some(&error));
+                Err(error.at(address))
+            }
+        }
+    }
+}
+
+/// Runs a job. A panic in it fails the job only.
+fn run_job(job: &mut dyn Job, lease: &Lease<'_>, key: i64, address: &str) -> bool {
+    let run = || job.run(lease.connection(), key, address);
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(keep) => keep,
+        Err(_) => {
+            job.fail(StoreError::Backend {
+                store: "postgres",
+                source: format!("{address}: a write panicked").into(),
+            });
+            false
+        }
+    }
+}
+
+impl Backend for PostgresBackend {
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let since = Instant::now();
+        let (database, tenant) = (&self.database, &self.tenant);
+        let address = &database.place.address;
+        let mut lease = database.pool.take()?;
+        self.waited(Waited::Read, since);
+        lease.link().send(database.begin_read.clone());
+        let key = match tenant.key.get() {
+            Some(key) => *key,
+            None => {
+                let find = "SELECT key FROM tenants WHERE name = $1";
+                let name = bind(&[Value::Text((&*tenant.name).into())]);
+                match lease.link().query(find, name) {
+                    Ok((rows, _)) => match rows.first() {
+                        Some(row) => *tenant.key.get_or_init(|| row.get(0)),
+                        None => NOBODY,
+                    },
+                    Err(error) => {
+                        lease.finish(Some(&error));
+                        return Err(error.at(address));
+                    }
+                }
+            }
+        };
+        let result = read(lease.connection(), key);
+        lease.finish(None);
+        result.map_err(|fault| explain(fault, address))
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.write_soon(write, true)
+    }
+
+    /// What is deleted is in the database's files until VACUUM has run.
+    fn write_and_clean<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<(T, bool), StoreError> {
+        self.write_soon(write, true).map(|done| (done, false))
+    }
+
+    /// It is committed when this returns, so that other servers see it, but the
+    /// disk is not waited for.
+    fn write_later(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
+        done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
+    ) {
+        done(self.write_soon(write, false));
+    }
+
+    fn settle(&self) {}
+
+    fn for_tenant(&self, tenant: &str) -> Self {
+        Self {
+            database: Arc::clone(&self.database),
+            tenant: self.database.tenant(tenant),
+            own: true,
+        }
+    }
+
+    fn shared(&self, tenant: &str) -> Self {
+        Self {
+            own: false,
+            ..self.for_tenant(tenant)
+        }
+    }
+
+    fn explain(&self, fault: Fault) -> StoreError {
+        explain(fault, &self.database.place.address)
+    }
+
+    fn max_message_bytes(&self) -> u64 {
+        self.database.options.max_message_bytes
+    }
+
+    fn address(&self) -> String {
+        self.database.place.address.clone()
+    }
+
+    fn tenant_name(&self) -> &str {
+        &self.tenant.name
+    }
+
+    fn has_data(&self) -> Result<bool, StoreError> {
+        self.read(|db, tenant| {
+            let mut select =
+                db.prepare_cached("SELECT 1 FROM tenants WHERE key = ?1 AND has_data = 1")?;
+            Ok(select.exists([tenant])?)
+        })
+    }
+
+    /// The bytes are those of the content, without indexes and what PostgreSQL
+    /// adds to each row.
+    fn measure(&self, usage: Usage) -> Result<Usage, StoreError> {
+        let bytes = self.read(|db, tenant| {
+            let mut bytes = 0;
+            for sql in [
+                "SELECT coalesce(sum(bytes), 0)::bigint FROM turns WHERE tenant = ?1",
+                "SELECT coalesce(sum(octet_length(bytes)), 0)::bigint FROM blobs WHERE tenant = ?1",
+                "SELECT coalesce(sum(octet_length(b.body)), 0)::bigint FROM memories m
+                 JOIN memory_bodies b ON b.record = m.key WHERE m.tenant = ?1",
+                "SELECT coalesce(sum(bytes), 0)::bigint FROM nodes WHERE tenant = ?1",
+            ] {
+                bytes += db.query_row(sql, [tenant], |row| row.get::<i64>(0))?;
+            }
+            Ok(bytes)
+        })?;
+        Ok(Usage {
+            bytes: bytes.unsigned_abs(),
+            ..usage
+        })
+    }
+
+    fn tenant_names(&self) -> Result<Vec<String>, StoreError> {
+        let mut names = vec![String::new()];
+        names.extend(self.tenants_with("has_data = 1 AND name <> ''")?);
+        Ok(names)
+    }
+
+    fn remove_tenant(&self, name: &str) -> Result<(), StoreError> {
+        self.shared(name).write(remove::remove)
+    }
+
+    fn probe(&self) -> Result<(), StoreError> {
+        let address = &self.database.place.address;
+        let mut lease = self.database.pool.take()?;
+        let probe = format!(
+            "{}; UPDATE contexture_meta SET version = version; ROLLBACK",
+            self.database.begin_write
+        );
+        match lease.link().run(&probe) {
+            Ok(()) => {
+                lease.give_back();
+                Ok(())
+            }
+            Err(error) => {
+                lease.finish(Some(&error));
+                Err(error.at(address))
+            }
+        }
+    }
+
+    fn watch(&self, watch: Watch) {
+        let _ = self.database.watch.set(watch);
+    }
+
+    fn incarnation(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,194 @@
+//! Where a database is: its URL, without what only Contexture knows.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use contexture_store::StoreError;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use crate::Options;
+use crate::tls::Tls;
+
+/// The longest name that PostgreSQL does not shorten.
+const LONGEST_NAME: usize = 63;
+
+/// Where a database is, and how it is reached.
+#[derive(Clone)]
+pub(crate) struct Place {
+    /// The address without a password, for messages.
+    pub(crate) address: String,
+    pub(crate) config: Config,
+    pub(crate) tls: Option<Tls>,
+    /// The schema that the tables are in.
+    pub(crate) schema: String,
+}
+
+fn invalid(message: impl Into<String>) -> StoreError {
+    StoreError::invalid("", message)
+}
+
+impl Place {
+    /// Reads a URL such as `postgres://user:password@host:5432/database`.
+    pub(crate) fn parse(url: &str, options: &Options) -> Result<Self, StoreError> {
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut schema = "contexture".to_owned();
+        let mut mode = None;
+        let mut roots = options.tls_root_certificates.clone();
+        let mut rest = form_urlencoded::Serializer::new(String::new());
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "schema" => schema = value.into_owned(),
+                "sslmode" => mode = Some(value.into_owned()),
+                "sslrootcert" => roots = Some(PathBuf::from(value.into_owned())),
+                // PgBouncer does not accept it.
+                "options" => {
+                    return Err(invalid(
+                        "the parameter `options` of a PostgreSQL URL is not supported",
+                    ));
+                }
+                _ => {
+                    rest.append_pair(&name, &value);
+                }
+            }
+        }
+        if schema.is_empty() || schema.len() > LONGEST_NAME || schema.contains('\0') {
+            return Err(invalid(format!(
+                "the schema of a PostgreSQL URL must have 1 to {LONGEST_NAME} bytes"
+            )));
+        }
+        let rest = rest.finish();
+        let url = match rest.is_empty() {
+            true => base.to_owned(),
+            false => format!("{base}?{rest}"),
+        };
+        // The message of the parser may hold the password.
+        let mut config: Config = url.parse().map_err(|_| {
+            invalid("the PostgreSQL URL cannot be read; write postgres://USER@HOST/DATABASE")
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err(invalid("the PostgreSQL URL has no host"));
+        }
+        let is_local = config.get_hosts().iter().all(|host| match host {
+            Host::Tcp(host) => ["localhost", "127.0.0.1", "::1", "[::1]"].contains(&&**host),
+            #[cfg(unix)]
+            Host::Unix(_) => true,
+        });
+        let encrypted = match mode.as_deref() {
+            None => !is_local,
+            Some("disable") => false,
+            Some("require" | "verify-ca" | "verify-full") => true,
+            Some(other) => {
+                return Err(invalid(format!(
+                    "sslmode={other} is not supported; use disable, or verify-full for TLS with \
+                     a checked certificate"
+                )));
+            }
+        };
+        let tls = match encrypted {
+            true => Some(Tls::new(roots.as_deref()).map_err(invalid)?),
+            false => None,
+        };
+        config.ssl_mode(match encrypted {
+            true => SslMode::Require,
+            false => SslMode::Disable,
+        });
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(options.connect_timeout);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("contexture");
+        }
+        // A server that is gone without a word is noticed by then.
+        config.tcp_user_timeout(options.statement_timeout + Duration::from_secs(5));
+        Ok(Self {
+            address: address(&config, &schema),
+            config,
+            tls,
+            schema,
+        })
+    }
+
+    /// Returns the schema as an identifier in SQL.
+    pub(crate) fn quoted_schema(&self) -> String {
+        format!("\"{}\"", self.schema.replace('"', "\"\""))
+    }
+}
+
+/// Returns the address without the password.
+fn address(config: &Config, schema: &str) -> String {
+    let user = config.get_user().map(|user| format!("{user}@"));
+    let ports = config.get_ports();
+    let hosts: Vec<String> = (config.get_hosts().iter().enumerate())
+        .map(|(at, host)| {
+            let host = match host {
+                Host::Tcp(host) => host.clone(),
+                #[cfg(unix)]
+                Host::Unix(path) => path.display().to_string(),
+            };
+            match ports.get(at).or(ports.first()) {
+                Some(port) => format!("{host}:{port}"),
+                None => host,
+            }
+        })
+        .collect();
+    let (user, hosts) = (user.unwrap_or_default(), hosts.join(","));
+    let database = config.get_dbname().unwrap_or_default();
+    match schema {
+        "contexture" => format!("postgres://{user}{hosts}/{database}"),
+        schema => format!("postgres://{user}{hosts}/{database}?schema={schema}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Place, StoreError> {
+        Place::parse(url, &Options::default())
+    }
+
+    #[test]
+    fn an_address_has_no_password() {
+        let place = parse("postgres://ann:se%40cret@db.example:5433/app?schema=a%22b").unwrap();
+        assert_eq!(
+            place.address,
+            "postgres://ann@db.example:5433/app?schema=a\"b"
+        );
+        assert_eq!(place.quoted_schema(), "\"a\"\"b\"");
+        assert!(place.tls.is_some());
+        let several =
+            parse("postgresql://ann@a:1,b:2/app?target_session_attrs=read-write").unwrap();
+        assert_eq!(several.address, "postgres://ann@a:1,b:2/app");
+    }
+
+    #[test]
+    fn tls_is_the_default_for_other_machines() {
+        for (url, tls) in [
+            ("postgres://u@localhost/d", false),
+            ("postgres://u@127.0.0.1/d", false),
+            ("postgres://u@db/d", true),
+            ("postgres://u@db/d?sslmode=disable", false),
+            ("postgres://u@localhost/d?sslmode=verify-full", true),
+        ] {
+            assert_eq!(parse(url).unwrap().tls.is_some(), tls, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_without_the_password() {
+        let long = format!("postgres://u@h/d?schema={}", "x".repeat(64));
+        for url in [
+            "postgres://u:secret@h:port/d",
+            "postgres://u:secret@h/d?sslmode=prefer",
+            "postgres://u:secret@h/d?options=-c%20a=b",
+            "postgres://u:secret@h/d?schema=",
+            "postgres://u:secret@h/d?nonsense=1",
+            "postgres:///d",
+            &long,
+        ] {
+            let refused = parse(url).map(|_| ()).unwrap_err().to_string();
+            assert!(!refused.contains("secret"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A pool of connections, with a limit on how many there are and how long callers
+//! wait for one.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use contexture_sql::Connection;
+use contexture_store::StoreError;
+
+use crate::driver::Transaction;
+use crate::error::PgError;
+use crate::link::Link;
+use crate::place::Place;
+
+/// How long an unused connection stays open.
+const IDLE: Duration = Duration::from_secs(300);
+
+pub(crate) struct Pool {
+    place: Place,
+    size: usize,
+    wait: Duration,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<(Link, Instant)>,
+    in_use: usize,
+}
+
+impl Pool {
+    pub(crate) fn new(place: Place, size: usize, wait: Duration) -> Self {
+        Self {
+            place,
+            size: size.max(1),
+            wait,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a connection that was open a moment ago.
+    pub(crate) fn take(&self) -> Result<Lease<'_>, StoreError> {
+        let start = Instant::now();
+        let mut state = self.lock();
+        while state.in_use >= self.size {
+            let left = self.wait.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Err(StoreError::Unavailable {
+                    store: self.place.address.clone(),
+                    message: format!(
+                        "all {} connections are in use; retry, or raise store.pool_size",
+                        self.size
+                    ),
+                });
+            }
+            let waited = self.freed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.in_use += 1;
+        loop {
+            let Some((mut link, _)) = state.idle.pop() else {
+                break;
+            };
+            drop(state);
+            if link.is_open() {
+                return Ok(Lease::new(self, link));
+            }
+            state = self.lock();
+        }
+        drop(state);
+        self.open()
+    }
+
+    /// Makes another connection, for which there is room.
+    fn open(&self) -> Result<Lease<'_>, StoreError> {
+        match Link::open(&self.place) {
+            Ok(link) => Ok(Lease::new(self, link)),
+            Err(error) => {
+                self.end();
+                Err(error.at(&self.place.address))
+            }
+        }
+    }
+
+    /// Returns a new connection, and closes those that are not in use: the server
+    /// may have closed them, too.
+    pub(crate) fn connect(&self) -> Result<Lease<'_>, StoreError> {
+        let idle = std::mem::take(&mut self.lock().idle);
+        drop(idle);
+        self.take()
+    }
+
+    /// Takes a connection back.
+    fn give_back(&self, link: Link) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        state.idle.push((link, now));
+        // The oldest are at the front: the latest is used first.
+        let old = state
+            .idle
+            .iter()
+            .take_while(|(_, since)| now - *since > IDLE)
+            .count();
+        let gone: Vec<_> = state.idle.drain(..old).collect();
+        drop(state);
+        drop(gone);
+        self.end();
+    }
+
+    /// Notes that a connection is no longer in use.
+    fn end(&self) {
+        let mut state = self.lock();
+        state.in_use = state.in_use.saturating_sub(1);
+        drop(state);
+        self.freed.notify_one();
+    }
+
+    /// Returns how many connections are in use.
+    pub(crate) fn in_use(&self) -> usize {
+        self.lock().in_use
+    }
+}
+
+/// A connection that is in use. One that is dropped is closed.
+pub(crate) struct Lease<'p> {
+    pool: &'p Pool,
+    // `None` when it was given back.
+    transaction: Option<Transaction>,
+}
+
+impl<'p> Lease<'p> {
+    fn new(pool: &'p Pool, link: Link) -> Self {
+        Self {
+            pool,
+            transaction: Some(Transaction::new(link)),
+        }
+    }
+
+    #[expect(clippy::expect_used)]
+    pub(crate) fn link(&mut self) -> &mut Link {
+        let transaction = self.transaction.as_mut();
+        transaction
+            .expect("a lease ends when it is given back")
+            .link()
+    }
+
+    #[expect(clippy::expect_used)]
+    pub(crate) fn connection(&self) -> &Connection {
+        let transaction = self.transaction.as_ref();
+        transaction.expect("a lease ends when it is given back")
+    }
+
+    /// Gives the connection back, outside of a transaction.
+    pub(crate) fn give_back(mut self) {
+        if let Some(transaction) = self.transaction.take() {
+            let mut link = transaction.into_link();
+            link.forget();
+            match link.is_alive() {
+                true => self.pool.give_back(link),
+                false => self.pool.end(),
+            }
+        }
+    }
+
+    /// Undoes the transaction and gives the connection back, without waiting.
+    pub(crate) fn finish(mut self, error: Option<&PgError>) {
+        if error.is_some_and(PgError::ends_connection) {
+            return;
+        }
+        let link = self.link();
+        link.send("ROLLBACK".to_owned());
+        link.flush();
+        self.give_back();
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(transaction) = self.transaction.take() {
+            drop(transaction);
+            self.pool.end();
+        }
+    }
+}

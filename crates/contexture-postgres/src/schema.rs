@@ -1,0 +1,146 @@
+//! The database schema and its migrations.
+
+use contexture_store::StoreError;
+
+use crate::driver::bind;
+use crate::error::PgError;
+use crate::link::Link;
+use crate::place::Place;
+
+/// Step `n` makes version `n + 1` of version `n`; version 0 is an empty schema.
+/// A step that was released is never changed.
+pub(crate) const STEPS: &[&str] = &[include_str!("v1.sql")];
+
+/// How often a migration is tried again after another server was in the way.
+const TRIES: usize = 20;
+
+/// What the schema of a database says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// There is nothing.
+    Blank,
+    /// It is ours, of that version.
+    Ours(u32),
+    /// It holds tables of another program.
+    Foreign,
+}
+
+/// Checks that the database holds a store of this version, and creates or
+/// migrates it otherwise. `migrate` makes the connection that may do so.
+pub(crate) fn prepare(
+    place: &Place,
+    link: &mut Link,
+    migrate: impl FnOnce() -> Result<Link, StoreError>,
+) -> Result<(), StoreError> {
+    let failed = |error: PgError| error.at(&place.address);
+    let encoding = text(link, "SHOW server_encoding").map_err(failed)?;
+    if encoding != "UTF8" {
+        return Err(StoreError::NotAStore {
+            store: place.address.clone(),
+            message: format!("has the encoding {encoding}; create the database with UTF8"),
+        });
+    }
+    let known = STEPS.len() as u32;
+    match checked(place, state(place, link).map_err(failed)?)? {
+        State::Ours(version) if version == known => return Ok(()),
+        _ => {}
+    }
+    let mut link = migrate()?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match bring_up_to_date(place, &mut link) {
+            Ok(state) => {
+                checked(place, state)?;
+                return Ok(());
+            }
+            Err(error) => {
+                // The transaction may not even have begun.
+                let _ = link.run("ROLLBACK");
+                if !error.is_race() || tries == TRIES {
+                    return Err(failed(error));
+                }
+            }
+        }
+    }
+}
+
+/// Refuses a schema that is not ours, or newer.
+fn checked(place: &Place, state: State) -> Result<State, StoreError> {
+    let (store, known) = (place.address.clone(), STEPS.len() as u32);
+    match state {
+        State::Foreign => Err(StoreError::NotAStore {
+            store,
+            message: format!(
+                "has a schema `{}` with tables of another program; choose another schema with \
+                 ?schema=NAME",
+                place.schema
+            ),
+        }),
+        State::Ours(found) if found > known => Err(StoreError::Newer {
+            store,
+            found,
+            known,
+        }),
+        state => Ok(state),
+    }
+}
+
+/// Runs all steps that are missing, in one transaction. Returns what is there
+/// then, or what is in the way.
+fn bring_up_to_date(place: &Place, link: &mut Link) -> Result<State, PgError> {
+    let schema = place.quoted_schema();
+    link.run("BEGIN")?;
+    if state(place, link)? == State::Foreign {
+        link.run("ROLLBACK")?;
+        return Ok(State::Foreign);
+    }
+    link.run(&format!(
+        "CREATE SCHEMA IF NOT EXISTS {schema}; SET LOCAL search_path = {schema};
+         CREATE TABLE IF NOT EXISTS contexture_meta (version BIGINT NOT NULL);
+         LOCK TABLE contexture_meta IN SHARE ROW EXCLUSIVE MODE;"
+    ))?;
+    // Another server may have done it while this one waited for the lock.
+    let (rows, _) = link.query("SELECT version FROM contexture_meta", Vec::new())?;
+    let version = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+    let done = u32::try_from(version).unwrap_or(u32::MAX);
+    for step in STEPS.iter().skip(done as usize) {
+        link.run(step)?;
+    }
+    let known = STEPS.len() as u32;
+    if done < known {
+        link.run(&format!(
+            "DELETE FROM contexture_meta; INSERT INTO contexture_meta VALUES ({known})"
+        ))?;
+    }
+    link.run("COMMIT")?;
+    Ok(State::Ours(done.max(known)))
+}
+
+fn state(place: &Place, link: &mut Link) -> Result<State, PgError> {
+    let values = || bind(&[contexture_sql::Value::Text((&*place.schema).into())]);
+    let tables = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
+    let (rows, _) = link.query(tables, values())?;
+    if rows.first().map_or(0, |row| row.get::<_, i64>(0)) == 0 {
+        return Ok(State::Blank);
+    }
+    let ours = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = $1 AND c.relname = 'contexture_meta' AND c.relkind = 'r'";
+    let (rows, _) = link.query(ours, values())?;
+    if rows.first().map_or(0, |row| row.get::<_, i64>(0)) == 0 {
+        return Ok(State::Foreign);
+    }
+    let version = format!(
+        "SELECT version FROM {}.contexture_meta",
+        place.quoted_schema()
+    );
+    let (rows, _) = link.query(&version, Vec::new())?;
+    let version = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+    Ok(State::Ours(u32::try_from(version).unwrap_or(u32::MAX)))
+}
+
+fn text(link: &mut Link, sql: &str) -> Result<String, PgError> {
+    let (rows, _) = link.query(sql, Vec::new())?;
+    Ok(rows.first().map_or(String::new(), |row| row.get(0)))
+}
