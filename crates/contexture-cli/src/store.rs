@@ -10,6 +10,7 @@ use contexture::config::Config;
 use contexture::core::guard::MarkKey;
 use contexture::store::{Store, StoreError, Tenants, TreeInfo};
 use contexture::{Engine, Error, Root, Timestamp};
+use contexture_server::BackUp;
 use contexture_sqlite::{Backup, Options, SqliteStore};
 
 use crate::args::StoreOptions;
@@ -141,6 +142,20 @@ pub(crate) fn tenants(
 ) -> anyhow::Result<Box<dyn Tenants>> {
     let (_, place) = found(options, make, maker)?;
     Ok(place.open_tenants()?)
+}
+
+/// Returns the store that the options name for a server, and how its backups are
+/// made.
+pub(crate) fn for_server(
+    options: &StoreOptions,
+    make: bool,
+) -> anyhow::Result<(Arc<dyn Tenants>, BackUp)> {
+    let (_, place) = found(options, make, "contexture session new LABEL")?;
+    let store = place.open_file()?;
+    let of_backups = store.clone();
+    let back_up: BackUp =
+        Arc::new(move |target, now| of_backups.backend().back_up(target, None, now).map(drop));
+    Ok((Arc::new(store), back_up))
 }
 
 /// Returns the file of the store that the options name.

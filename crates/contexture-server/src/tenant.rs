@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture::config::{self, ActiveSetting, Config};
 use contexture::core::guard::MarkKey;
-use contexture::key::check_tenant;
+use contexture::key::{check_tenant, tenant_name};
 use contexture::store::{Store, Tenants as Stores};
 use contexture::trust::Settings;
 use contexture::{Engine, Error, Root, Timestamp};
@@ -180,10 +180,17 @@ impl Tenants {
             };
             builder = builder.mark_key(key);
         }
+        let metrics = Arc::clone(&self.metrics);
+        let tenant_of_engine = name.to_owned();
         let engine = builder
             .store(self.stores.tenant(name))
             .confined()
             .background_snapshots()
+            .on_snapshot_error(move |error| {
+                metrics.upkeep.failed_snapshots.inc();
+                let tenant = tenant_name(&tenant_of_engine);
+                tracing::warn!(tenant, %error, "a snapshot was not saved");
+            })
             .build()?;
         let tenant = Arc::new(Tenant {
             root,

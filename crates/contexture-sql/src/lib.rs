@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use contexture_store::{Store, StoreError, Usage, Watch};
+use contexture_store::{Store, StoreError, StoreStats, Usage, Watch};
 
 mod driver;
 mod error;
@@ -114,6 +114,11 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
 
     /// Has `watch` told how long callers wait, unless somebody is told already.
     fn watch(&self, watch: Watch);
+
+    /// Returns the state of the store, for metrics.
+    fn stats(&self) -> Result<StoreStats, StoreError> {
+        Ok(StoreStats::default())
+    }
 
     /// Returns a number that changes when the data was replaced.
     fn incarnation(&self) -> u64;
