@@ -1,11 +1,12 @@
 //! Housekeeping of a memory: caps, deletion, new vectors and statistics.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use contexture_recall::Vector;
 use contexture_store::{
-    Change, EmbedderInfo, Forget, Forgotten, KindStats, MemoryStats, Outcome, Record, RecordKey,
-    RecordKind, RecordList, Sketch, StoreError,
+    Change, EmbedderInfo, EntitySketch, Forget, Forgotten, KindStats, MemoryStats, Outcome,
+    PatternSketch, Record, RecordKey, RecordKind, RecordList, RelationSketch, Sketch, StoreError,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -296,17 +297,7 @@ impl Memory<'_> {
         if kinds.is_empty() {
             return Ok(0);
         }
-        let mut values: Vec<(RecordKind, f64, RecordKey)> = Vec::new();
-        let mut after = 0;
-        loop {
-            let changes = self.store.changes(after, super::CHANGES)?;
-            let Some(last) = changes.last() else { break };
-            after = last.seq;
-            values.extend(changes.iter().filter_map(|change| {
-                let (kind, value) = value(change, now.as_millisecond())?;
-                Some((kind, value, change.key))
-            }));
-        }
+        let values = self.values(now.as_millisecond())?;
         let mut archived = 0;
         for (kind, over) in kinds {
             let mut of_kind: Vec<(f64, RecordKey)> = (values.iter())
@@ -324,45 +315,99 @@ impl Memory<'_> {
         Ok(archived)
     }
 
+    /// Returns what every record is worth keeping. An index in memory tells it
+    /// without reading the store.
+    fn values(&self, now: i64) -> Result<Vec<RecordValue>, Error> {
+        let views = &self.cache.view;
+        let is_loaded = (views.read().unwrap_or_else(PoisonError::into_inner)).is_some();
+        if is_loaded && let Some(view) = &*self.view(None)? {
+            return Ok(values_in(view, now));
+        }
+        let mut values = Vec::new();
+        let mut after = 0;
+        loop {
+            let changes = self.store.changes(after, super::CHANGES)?;
+            let Some(last) = changes.last() else { break };
+            after = last.seq;
+            values.extend(changes.iter().filter_map(|change| {
+                let (kind, value) = value(change, now)?;
+                Some((kind, value, change.key))
+            }));
+        }
+        Ok(values)
+    }
+
     fn drop_contexts(&self) {
         self.cache.contexts.clear();
     }
 }
 
+/// A record, and what it is worth keeping.
+type RecordValue = (RecordKind, f64, RecordKey);
+
 /// Returns what a record is worth keeping: what no longer holds is worth least;
 /// then what is old, mentions little and came to nothing.
 fn value(change: &Change, now: i64) -> Option<(RecordKind, f64)> {
-    let ended = |to: Option<i64>| {
-        if to.is_some_and(|to| to <= now) {
-            -1.0
-        } else {
-            0.0
-        }
-    };
-    let age = |at: i64| now.saturating_sub(at).max(0) as f64 / DAY as f64;
-    let value = match change.sketch.as_ref()? {
+    Some(match change.sketch.as_ref()? {
         Sketch::Text(text) => {
-            let fresh = 0.5_f64.powf(age(text.at) / 30.0);
-            let mentions = text.mentions.len().min(4) as f64 / 4.0;
-            let outcome = match text.outcome {
-                Some(Outcome::Success | Outcome::Failure) => 1.0,
-                _ => 0.0,
-            };
-            let value = 0.6 * fresh + 0.25 * mentions + 0.15 * outcome;
-            (text.kind, value + ended(text.valid_to))
+            let value = text_value(text.at, text.mentions.len(), text.outcome, now);
+            (text.kind, value + ended(text.valid_to, now))
         }
-        Sketch::Entity(entity) => {
-            let value = View::salience(entity) * entity.confidence;
-            (RecordKind::Entity, value + ended(entity.valid_to))
-        }
-        Sketch::Relation(relation) => {
-            let value = relation.weight + ended(relation.valid_to);
-            (RecordKind::Relation, value)
-        }
-        Sketch::Pattern(pattern) => {
-            let success = (pattern.successes as f64 + 1.0) / (pattern.applications as f64 + 2.0);
-            (RecordKind::Pattern, success + ended(pattern.valid_to))
-        }
+        Sketch::Entity(entity) => (RecordKind::Entity, entity_value(entity, now)),
+        Sketch::Relation(relation) => (RecordKind::Relation, relation_value(relation, now)),
+        Sketch::Pattern(pattern) => (RecordKind::Pattern, pattern_value(pattern, now)),
+    })
+}
+
+/// Returns what every record of a view is worth keeping.
+fn values_in(view: &View, now: i64) -> Vec<RecordValue> {
+    let texts = view.texts().map(|text| {
+        let value = text_value(text.at, text.mentions.len(), text.outcome, now);
+        (text.kind, value + ended(text.valid().end(), now), text.key)
+    });
+    let entities = view.entities.iter();
+    let entities = entities.map(|(key, of)| (RecordKind::Entity, entity_value(of, now), *key));
+    let relations = view.relations.iter();
+    let relations =
+        relations.map(|(key, of)| (RecordKind::Relation, relation_value(of, now), *key));
+    let patterns = view.patterns.iter();
+    let patterns =
+        patterns.map(|(key, of)| (RecordKind::Pattern, pattern_value(&of.sketch, now), *key));
+    texts
+        .chain(entities)
+        .chain(relations)
+        .chain(patterns)
+        .collect()
+}
+
+/// Returns what a record loses that no longer holds.
+fn ended(to: Option<i64>, now: i64) -> f64 {
+    match to.is_some_and(|to| to <= now) {
+        true => -1.0,
+        false => 0.0,
+    }
+}
+
+fn text_value(at: i64, mentions: usize, outcome: Option<Outcome>, now: i64) -> f64 {
+    let age = now.saturating_sub(at).max(0) as f64 / DAY as f64;
+    let fresh = 0.5_f64.powf(age / 30.0);
+    let mentions = mentions.min(4) as f64 / 4.0;
+    let outcome = match outcome {
+        Some(Outcome::Success | Outcome::Failure) => 1.0,
+        _ => 0.0,
     };
-    Some(value)
+    0.6 * fresh + 0.25 * mentions + 0.15 * outcome
+}
+
+fn entity_value(entity: &EntitySketch, now: i64) -> f64 {
+    View::salience(entity) * entity.confidence + ended(entity.valid_to, now)
+}
+
+fn relation_value(relation: &RelationSketch, now: i64) -> f64 {
+    relation.weight + ended(relation.valid_to, now)
+}
+
+fn pattern_value(pattern: &PatternSketch, now: i64) -> f64 {
+    let success = (pattern.successes as f64 + 1.0) / (pattern.applications as f64 + 2.0);
+    success + ended(pattern.valid_to, now)
 }

@@ -183,6 +183,11 @@ impl Validity {
         }
     }
 
+    /// Returns the end; `None` when there is none.
+    pub(crate) fn end(self) -> Option<i64> {
+        (self.to != i64::MAX).then_some(self.to)
+    }
+
     pub(crate) fn holds(self, now: i64) -> bool {
         self.from <= now && now < self.to
     }
@@ -447,6 +452,11 @@ impl View {
         let holds = |slot: &Slot| self.text(*slot).is_some_and(|text| text.valid().holds(now));
         let limited = self.limited.iter().copied();
         limited.filter(|slot| !holds(slot)).collect()
+    }
+
+    /// Returns all texts.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &Text> + '_ {
+        self.texts.iter().flatten()
     }
 
     /// Returns the text in a slot.
