@@ -7,7 +7,9 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { COMMAND, accessible, discard, open, picture, settled, startBrowser, startServer, temporary } from "./harness.mjs";
 import { client, project, seed, seedHostile, seedLarge } from "./seed.mjs";
@@ -38,6 +40,14 @@ const view = (name, options, script) => test(name, async () => {
     await watched.check();
   } finally { await watched.page.close(); }
 });
+
+/** Presses a key until the address matches: on a busy machine, a view can be shown before it handles keys. */
+const pressUntil = async (page, key, address) => {
+  for (let tries = 0; ; tries++) {
+    await page.keyboard.press(key);
+    try { return await page.waitForURL(address, { timeout: 5000 }); } catch (error) { if (tries === 3) throw error; }
+  }
+};
 
 const text = (page, selector) => page.locator(selector).innerText();
 
@@ -152,6 +162,7 @@ view("memory shows the parts of each score, supersedes and forgets", async ({ pa
   await picture(page, "memory");
   await page.getByRole("button", { name: "Supersede…" }).click();
   await page.getByLabel("What holds from now on").fill("The captain of the ferry is called Iain.");
+  await page.getByLabel("Reason (optional)").fill("Morag has retired");
   await page.getByRole("button", { name: "Supersede", exact: true }).click();
   await page.locator("#records").getByText("Iain").waitFor();
   const { records: [old] } = await call("GET", "/v1/memory/records/captain");
@@ -159,7 +170,107 @@ view("memory shows the parts of each score, supersedes and forgets", async ({ pa
   await page.locator("#records").getByText("Iain").click();
   await page.getByRole("button", { name: "Forget…" }).click();
   await page.getByRole("button", { name: "Forget", exact: true }).click();
-  await page.waitForFunction(() => document.querySelector("#records")?.textContent.includes("Iain") === false);
+  await page.waitForFunction(() => document.querySelector("#records")?.textContent.includes("called Iain") === false);
+  const { records: reasons } = await call("GET", "/v1/memory/list?source=inspector");
+  assert.deepEqual(reasons.map((one) => /captain was superseded by captain-\d+: Morag has retired$/.test(one.content)), [true]);
+});
+
+view("records are listed by kind, session and source, and forgotten with a reason", async ({ page, go }) => {
+  await call("POST", "/v1/memory/records", { records: [{ kind: "event", id: "lost", session_id: "found things", timestamp: "2026-02-02T08:00:00Z", content: "A glove was found." }] });
+  await go("#/memory/records");
+  await picture(page, "memory-records");
+  await page.getByLabel("Kind").selectOption("chunk");
+  const single = () => page.waitForFunction(() => document.querySelectorAll("#records [role=option]").length === 1);
+  await single();
+  assert.match(await text(page, "#records"), /tide tables/);
+  await page.getByLabel("Kind").selectOption("");
+  await page.getByLabel("Source").fill("tides.md");
+  await page.keyboard.press("Enter");
+  await single();
+  assert.match(page.url(), /source=tides\.md/);
+  await page.getByLabel("Source").fill("");
+  await page.getByLabel("Session", { exact: true }).fill("found things");
+  await page.keyboard.press("Enter");
+  await page.locator("#records").getByText("A glove").click();
+  await page.keyboard.press("d");
+  await page.getByLabel("Reason (optional)").fill("It was returned");
+  await page.getByRole("button", { name: "Forget", exact: true }).click();
+  await page.getByText("No records").waitFor();
+  const { records } = await call("GET", "/v1/memory/list?source=inspector");
+  assert.ok(records.some((one) => one.content === "The event lost was deleted: It was returned"), JSON.stringify(records));
+});
+
+view("entities and relations are a small graph", async ({ page, go }) => {
+  const relation = (id, type, source_id, target_id) => ({ kind: "relation", id, type, source_id, target_id });
+  await call("POST", "/v1/memory/records", { records: [
+    { kind: "entity", id: "isle", type: "place", name: "Isle of Rum" }, { kind: "entity", id: "boat", type: "vessel", name: "Lochnevis" }, { kind: "entity", id: "mate", type: "person", name: "Callum" },
+    relation("r1", "serves", "boat", "isle"), relation("r2", "works_on", "mate", "boat"),
+  ] });
+  await go("#/memory/graph?entity=boat");
+  assert.match(await text(page, ".detail"), /Lochnevis[\s\S]*serves[\s\S]*Isle of Rum/);
+  assert.equal(await page.locator(".graph a").count(), 2);
+  await picture(page, "memory-graph");
+  // A neighbour is a link: with the keyboard, too.
+  await page.locator(".graph a", { hasText: "Callum" }).focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelector(".detail h2")?.textContent === "Callum");
+  assert.match(page.url(), /entity=mate/);
+  await page.getByLabel("Search entities").fill("rum");
+  assert.equal(await page.locator("#entities [role=option]").count(), 1);
+});
+
+test("a tree is continued with a model, and its samples are nodes", async () => {
+  const root = temporary();
+  let calls = 0;
+  const model = createServer((request, response) => {
+    let body = "";
+    request.on("data", (part) => { body += part; });
+    request.on("end", async () => {
+      const number = ++calls;
+      if (!JSON.parse(body).stream || request.url !== "/v1/chat/completions") return response.writeHead(404).end();
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      for (const part of [`Sample ${number}: `, "the ferry ", "<b>sailed</b>."]) {
+        response.write(`data: ${JSON.stringify({ choices: [{ delta: { content: part } }] })}\n\n`);
+        await new Promise((done) => setTimeout(done, 60));
+      }
+      response.end("data: [DONE]\n\n");
+    });
+  }).listen(0, "127.0.0.1");
+  await new Promise((done) => model.once("listening", done));
+  writeFileSync(join(root, "contexture.toml"), `[loom.model]\nkind = "openai"\nmodel = "writer-1"\nbase_url = "http://127.0.0.1:${model.address().port}"\n`);
+  process.env.CONTEXTURE_TRUST_FILE = join(root, "trusted");
+  execFileSync(COMMAND, ["trust", "--root", root]);
+  const server = await startServer(root);
+  const seeded = client(server.base);
+  await seeded("POST", "/v1/trees", {
+    tree: { id: "story", mode: "dialogue", title: "The ferry" },
+    nodes: [{ id: "start", author: "human", content: "Tell me a story about a ferry." }], edges: [],
+  });
+  const watched = await open(browser.context, server.base);
+  const { page } = watched;
+  try {
+    await watched.go("#/tree/story?node=start");
+    await page.locator("#nodes").focus();
+    await page.keyboard.press("m");
+    await page.getByLabel("Samples").fill("2");
+    await accessible(page, "continue");
+    await page.getByRole("button", { name: "Continue", exact: true }).click();
+    await page.locator("dialog .columns").getByText("Sample").first().waitFor();
+    await page.getByText("Added 2 nodes").waitFor();
+    await page.getByRole("treeitem", { name: /Sample [12]: the ferry <b>sailed/ }).first().waitFor();
+    assert.equal(await page.getByRole("treeitem").count(), 3);
+    const { nodes } = await seeded("GET", "/v1/trees/story/document");
+    assert.deepEqual(nodes.filter((one) => one.author === "model").map((one) => one.content).sort(), ["Sample 1: the ferry <b>sailed</b>.", "Sample 2: the ferry <b>sailed</b>."]);
+    await watched.check();
+  } finally { await page.close(); await server.stop(); model.close(); delete process.env.CONTEXTURE_TRUST_FILE; discard(root); }
+});
+
+view("without a model, continuing says what to set", { allow: (message) => /status of 422/.test(message) }, async ({ page, go }) => {
+  await go("#/tree/story?node=calm");
+  await page.getByRole("button", { name: "Continue…" }).click();
+  await page.getByRole("button", { name: "Continue", exact: true }).click();
+  await page.getByText("no model is configured to continue trees").waitFor();
+  await page.getByText("loom.model").waitFor();
 });
 
 view("a tree is read, searched, compared and followed", async ({ page, go }) => {
@@ -236,13 +347,11 @@ view("everything can be reached by keyboard alone", async ({ page, go }) => {
   await page.waitForURL(/#\/request\//);
   await settled(page);
   for (const [key, part] of [["l", "left-out"], ["w", "what-if"], ["s", "sent"], ["b", "blocks"]]) {
-    await page.keyboard.press(key);
-    await page.waitForURL(new RegExp(`/${part}`));
+    await pressUntil(page, key, new RegExp(`/${part}`));
     await settled(page);
   }
   for (const [key, name] of [["2", "requests"], ["3", "memory"], ["4", "trees"], ["1", "sessions"]]) {
-    await page.keyboard.press(key);
-    await page.waitForURL(new RegExp(`#/${name}`));
+    await pressUntil(page, key, new RegExp(`#/${name}`));
     await settled(page);
   }
   // The theme is kept, so that it ends as it began.
@@ -312,7 +421,7 @@ test("hostile content does not execute, and the layout holds", async () => {
   const addresses = [
     "#/sessions", `#/session/${encodeURIComponent(label)}?turn=3`, `#/session/${encodeURIComponent(label)}?turn=2`, "#/requests",
     ...requests.flatMap((hash) => ["blocks", "left-out", "what-if?max=2000", "sent"].map((tab) => `#/request/${hash}/${tab}`)),
-    `#/diff/${requests[0]}/${requests[1]}`, `#/diff/${requests[1]}/${requests[2]}`, "#/memory?q=hostile", "#/trees",
+    `#/diff/${requests[0]}/${requests[1]}`, `#/diff/${requests[1]}/${requests[2]}`, "#/memory?q=hostile", "#/memory/records", "#/memory/graph?entity=evil", "#/trees",
     ...["h1<i>", "h2<i>", "h3<i>"].flatMap((node) => ["", "&view=siblings", "&view=path", "&view=request"].map((more) => `#/tree/${encodeURIComponent("hostile<b>")}?node=${encodeURIComponent(node)}${more}`)),
   ];
   try {

@@ -119,6 +119,13 @@ export async function seedHostile(call) {
   const inline = await call("POST", "/v1/assemble", { recipe: "inline", session: label, items, event: SCRIPT, model: "gpt-4o", max_tokens: 9000, reserve_response: 500 });
   requests.push(inline.report.snapshot);
   await call("POST", "/v1/memory/records", { records: Object.entries(texts).map(([name, text]) => ({ kind: "event", id: `${name}-<b>`, session_id: "s<b>", type: "note<b>", content: `hostile ${text}` })) });
+  await call("POST", "/v1/memory/records", { records: [
+    { kind: "entity", id: "evil", type: "note<b>", name: SCRIPT, aliases: [CODES], properties: { "<b>": SCRIPT } },
+    ...Object.entries(texts).flatMap(([name, text]) => [
+      { kind: "entity", id: `evil-${name}`, type: "t<b>", name: text.slice(0, 400) },
+      { kind: "relation", id: `r-${name}`, type: `is<b> ${text.slice(0, 40)}`, source_id: "evil", target_id: `evil-${name}` },
+    ]),
+  ] });
   await call("POST", "/v1/trees", {
     tree: { id: "hostile<b>", mode: "dialogue", title: SCRIPT },
     nodes: [

@@ -1,6 +1,7 @@
 //! The law of the guard, on every text file of a directory: a request holds the
 //! content of a file byte for byte, in every format, except for what the report
-//! lists.
+//! lists. Control tokens of the model at hand are escaped where the request
+//! reaches a raw chat template.
 //!
 //! The crates in the registry cache are a large collection of code that other
 //! people wrote: `contexture-bench guard --dir ~/.cargo/registry/src`.
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contexture::core::guard::FindingKind;
+use contexture::core::guard::{FindingKind, Template, escape_control};
 use contexture::core::no_loader;
 use contexture::core::{Budget, Counts, Item, Layer, Layout, Role, Text, assemble, markup};
 use contexture::tokens::Estimated;
@@ -18,6 +19,9 @@ use serde_json::{Value, json};
 
 /// Larger files are not offered to a model in one piece.
 const MOST_BYTES: u64 = 8 << 20;
+
+/// The model whose control tokens are escaped.
+const MODEL: &str = "gpt-5.6";
 
 /// The number of broken files that are named.
 const MOST_NAMED: usize = 20;
@@ -66,7 +70,7 @@ pub(crate) fn guard(dir: &Path) -> anyhow::Result<()> {
         json!({
             "files": total.files,
             "bytes": total.bytes,
-            "formats": Format::ALL.len(),
+            "formats": sent_formats().count(),
             "files_with_findings": total.listed,
             "broken": total.broken.len(),
             "broken_files": named,
@@ -138,8 +142,15 @@ fn check(name: &str, content: &str, counts: &Counts, tally: &mut Tally) -> Resul
         return Err("changed, and the report lists nothing".into());
     }
     let sent = text.as_str().trim_end_matches('\n');
-    for (format_name, format) in Format::ALL {
-        if !holds(&assembly.layout, format, sent)? {
+    for (format_name, format) in sent_formats() {
+        let expected = match format {
+            Format::OpenAiCompletions => escape_control(sent, Template::of_model(MODEL)),
+            _ => sent.into(),
+        };
+        if expected != sent {
+            *tally.listed.entry("Control".to_owned()).or_default() += 1;
+        }
+        if !holds(&assembly.layout, format, &expected)? {
             return Err(format!("{format_name} does not hold the content"));
         }
     }
@@ -151,9 +162,16 @@ fn check(name: &str, content: &str, counts: &Counts, tally: &mut Tally) -> Resul
     }
 }
 
+/// The formats that are sent to a provider; our own holds the report as well.
+fn sent_formats() -> impl Iterator<Item = (&'static str, Format)> {
+    Format::ALL
+        .into_iter()
+        .filter(|(_, format)| *format != Format::Json)
+}
+
 /// Returns true when a rendered request holds the text, after JSON's own escapes.
 fn holds(layout: &Layout, format: Format, text: &str) -> Result<bool, String> {
-    let prompt = Prompt::new(layout, "gpt-5.6", 10_000);
+    let prompt = Prompt::new(layout, MODEL, 10_000);
     let request = prompt
         .request(format)
         .map_err(|refused| refused.to_string())?;

@@ -101,8 +101,17 @@ fn main() -> anyhow::Result<()> {
             sessions,
         ] => serve::growth(file, Path::new(dir), requests.parse()?, sessions.parse()?),
         ["recall", "--locomo", data, "--dir", dir] => {
-            recall::evidence(Path::new(data), Path::new(dir))
+            recall::evidence(Path::new(data), Path::new(dir), "encoder")
         }
+        [
+            "recall",
+            "--locomo",
+            data,
+            "--dir",
+            dir,
+            "--vectors",
+            vectors @ ("encoder" | "static" | "none"),
+        ] => recall::evidence(Path::new(data), Path::new(dir), vectors),
         ["recall-times", "--dir", dir] => recall::times::measure(Path::new(dir)),
         ["recall-key", "--dir", dir] => recall::size::key(Path::new(dir)),
         [
@@ -140,7 +149,7 @@ fn main() -> anyhow::Result<()> {
              history --turns N M --data DIR --dir DIR | loom --nodes N M --dir DIR | \
              durable --dir DIR | serve --text FILE --dir DIR --seconds N | \
              serve-one --text FILE --dir DIR --requests N | \
-             growth --text FILE --dir DIR --requests N --sessions N | recall --locomo DIR --dir DIR | recall-times --dir DIR | recall-key --dir DIR | \
+             growth --text FILE --dir DIR --requests N --sessions N | recall --locomo DIR --dir DIR [--vectors encoder|static|none] | recall-times --dir DIR | recall-key --dir DIR | \
              recall-make --records N --db FILE --dir DIR | \
              recall-size --records N --db FILE --dir DIR | \
              recall-compare --records N --db FILE --data DIR"

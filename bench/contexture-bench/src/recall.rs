@@ -9,12 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
-use contexture::memory::{ContextRequest, Lines, MemoryRecorded, Recall, Recalled};
+use contexture::memory::{ContextRequest, FillIn, Lines, MemoryRecorded, Recall, Recalled};
 use contexture::{Engine, Timestamp};
-use contexture_recall::{Embedder as _, StaticModel};
+use contexture_encoder::Encoder;
+use contexture_recall::{EmbedError, Embedder, StaticModel};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -34,6 +36,26 @@ const MODEL: &str = "gpt-4o";
 
 /// How many wrong answers are told of.
 const MOST_TOLD: usize = 10;
+
+/// A query of 20 tokens.
+const QUERY: &str = "When did she say that her sister moved to the new house by the lake in June?";
+
+/// Gives every text a vector that is like nothing else.
+struct NoVectors;
+
+impl Embedder for NoVectors {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    fn dimensions(&self) -> usize {
+        1
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        Ok(vec![vec![0.0]; texts.len()])
+    }
+}
 
 /// A question and the turns that answer it.
 #[derive(Deserialize)]
@@ -70,11 +92,19 @@ struct Conversation {
 /// Asks every question of its own conversation, and says which part of the
 /// evidence is in the answers, ours and those of simpler means; then how long
 /// ours takes.
-pub(crate) fn evidence(data: &Path, dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn evidence(data: &Path, dir: &Path, vectors: &str) -> anyhow::Result<()> {
     counter().count("load the vocabulary");
     let before = Instant::now();
     StaticModel::built_in().embed(&["load the embedder"])?;
     let embedder_ms = milliseconds(before);
+    let before = Instant::now();
+    Encoder::built_in().embed(&["load the encoder"])?;
+    let encoder_ms = milliseconds(before);
+    let before = cpu_ms();
+    for _ in 0..200 {
+        Encoder::built_in().embed(&[QUERY])?;
+    }
+    let query_ms = (cpu_ms() - before) / 200.0;
 
     let text = std::fs::read_to_string(data.join("questions.json"))?;
     let questions: Vec<Question> = serde_json::from_str(&text)?;
@@ -82,9 +112,16 @@ pub(crate) fn evidence(data: &Path, dir: &Path) -> anyhow::Result<()> {
     let names: BTreeSet<&str> = questions.iter().map(|q| q.conversation.as_str()).collect();
     let before = Instant::now();
     for name in names {
-        conversations.push(Conversation::record(name, data, dir)?);
+        conversations.push(Conversation::record(name, data, dir, vectors)?);
     }
     let recording = before.elapsed().as_secs_f64();
+    let before = cpu_ms();
+    let mut filled = 0;
+    for conversation in &conversations {
+        let memory = conversation.engine.memory()?;
+        filled += memory.fill_in(FillIn::ALL, &mut |_| {})?;
+    }
+    let filling = (cpu_ms() - before) / 1e3;
     let records: usize = conversations.iter().map(|one| one.turns.len()).sum();
 
     let mut wrong = Wrong::default();
@@ -137,7 +174,11 @@ pub(crate) fn evidence(data: &Path, dir: &Path) -> anyhow::Result<()> {
             "conversations": conversations.len(),
             "records": records,
             "recorded_per_second": records as f64 / recording,
+            "vectors": vectors,
             "embedder_load_ms": embedder_ms,
+            "encoder_load_ms": encoder_ms,
+            "encoder_query_ms": query_ms,
+            "filled_in_per_cpu_second": filled as f64 / filling.max(1e-9),
             "budgets": BUDGETS,
             "evidence": shares,
             "warm": warm(&conversations, &questions, TIMED, &mut wrong)?,
@@ -151,7 +192,7 @@ pub(crate) fn evidence(data: &Path, dir: &Path) -> anyhow::Result<()> {
 }
 
 impl Conversation {
-    fn record(name: &str, data: &Path, dir: &Path) -> anyhow::Result<Self> {
+    fn record(name: &str, data: &Path, dir: &Path, vectors: &str) -> anyhow::Result<Self> {
         let file = data.join(format!("{name}.jsonl"));
         let text = std::fs::read_to_string(&file).context(format!("{name}.jsonl"))?;
         let turns: Vec<Turn> = (text.lines().filter(|line| !line.trim().is_empty()))
@@ -159,8 +200,16 @@ impl Conversation {
             .collect::<anyhow::Result<_>>()?;
         let last = turns.iter().map(|turn| turn.timestamp).max();
         let last = last.context("a conversation without turns")?;
-        let project = Project::new(&dir.join(name), dir.join(format!("{name}.db")))?;
-        let engine = project.engine(&project.store()?)?;
+        let mut project = Project::new(&dir.join(name), dir.join(format!("{name}.db")))?;
+        project.config.memory.embedder.model = Some(vectors.to_owned());
+        let engine = match vectors {
+            "none" => Engine::builder()
+                .config(project.config.clone())
+                .embedder(Arc::new(NoVectors))
+                .store(project.store()?)
+                .build()?,
+            _ => project.engine(&project.store()?)?,
+        };
         let recorded = record_file(&engine, &file, last)?;
         ensure!(
             recorded.added == turns.len() as u64 && recorded.warnings.is_empty(),

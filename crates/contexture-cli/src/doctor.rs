@@ -362,7 +362,7 @@ fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     let looked = Engine::new(config.clone(), root).and_then(|engine| {
         engine.archetypes()?.get(&config.memory.archetype)?;
         let Some(store) = store else {
-            return Ok((Vec::new(), None, engine.embedder()?));
+            return Ok((Vec::new(), None, engine.embedder()?, engine.encoder()?));
         };
         let engine = engine.with_store(store);
         let memory = engine.memory()?;
@@ -370,13 +370,21 @@ fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
         let counts = stats.kinds.iter().filter(|(_, of_kind)| of_kind.live > 0);
         let counts = counts.map(|(kind, of_kind)| memory::many_of(of_kind.live, *kind));
         let used = memory::embedder_in_use(&engine)?;
-        Ok((counts.collect(), used, memory.embedder()?))
+        Ok((
+            counts.collect(),
+            used,
+            memory.embedder()?,
+            engine.encoder()?,
+        ))
     });
     let archetype = &config.memory.archetype;
     match looked {
         Err(error) => add(State::Bad, told(&error)),
-        Ok((counts, used, embedder)) => {
-            let (name, dimensions) = (embedder.name(), embedder.dimensions());
+        Ok((counts, used, embedder, encoder)) => {
+            let name = embedder.name();
+            // The encoder's vectors come after those, and rank.
+            let ranks = encoder.as_ref().unwrap_or(&embedder);
+            let (ranks, dimensions) = (ranks.name(), ranks.dimensions());
             let counts = match counts.is_empty() {
                 true => "no records".to_owned(),
                 false => counts.join(", "),
@@ -384,7 +392,7 @@ fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
             add(
                 State::Good,
                 format!(
-                    "{counts}; archetype {archetype}; vectors of {name} ({dimensions} dimensions)"
+                    "{counts}; archetype {archetype}; vectors of {ranks} ({dimensions} dimensions)"
                 ),
             );
             if let Some((used, _)) = used.filter(|(used, _)| used != name) {

@@ -20,11 +20,13 @@ pub(crate) fn run(args: &KeyArgs) -> anyhow::Result<()> {
         KeyCommand::New {
             tenant,
             metrics,
+            admin,
             name,
         } => {
-            let scope = match metrics {
-                true => KeyScope::Metrics,
-                false => KeyScope::Tenant,
+            let scope = match (metrics, admin) {
+                (true, _) => KeyScope::Metrics,
+                (_, true) => KeyScope::Admin,
+                _ => KeyScope::Tenant,
             };
             // What was typed is a name; an empty one is no way to write `default`.
             if let Some(tenant) = tenant {
@@ -90,6 +92,7 @@ fn tell_new(options: &StoreOptions, made: &key::Key, record: &KeyRecord) -> anyh
     let opens = match record.scope {
         KeyScope::Tenant => format!("the data of tenant {}", key::tenant_name(&record.tenant)),
         KeyScope::Metrics => "/metrics only".to_owned(),
+        KeyScope::Admin => "the admin API only".to_owned(),
     };
     let path = store::address(options)?;
     output::say(&format!(
@@ -114,7 +117,7 @@ fn shown(record: &KeyRecord) -> Value {
 fn tenant_of(record: &KeyRecord) -> Option<&str> {
     match record.scope {
         KeyScope::Tenant => Some(key::tenant_name(&record.tenant)),
-        KeyScope::Metrics => None,
+        KeyScope::Metrics | KeyScope::Admin => None,
     }
 }
 

@@ -5,9 +5,10 @@ mod housekeeping;
 mod record;
 
 use std::path::Path;
+use std::time::Duration;
 
 use contexture::Engine;
-use contexture::memory::{ContextRequest, Recall};
+use contexture::memory::{ContextRequest, FillIn, Recall, VectorProgress};
 use serde_json::json;
 
 pub(crate) use self::housekeeping::{embedder_in_use, many_of};
@@ -36,7 +37,45 @@ fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
     store::engine_made_by(options, make, "contexture memory record FILE")
 }
 
+/// How long a command computes vectors of the encoder after its answer.
+const FILLED_IN_FOR: Duration = Duration::from_millis(500);
+
+/// Computes missing vectors of the encoder for a moment, after the answer was
+/// printed, and says how far that is if it is not all.
+///
+/// A store that cannot be written to is left as it is.
+fn fill_in(engine: &Engine) -> anyhow::Result<()> {
+    let memory = engine.memory()?;
+    let limits = FillIn {
+        time: Some(FILLED_IN_FOR),
+        ..FillIn::ALL
+    };
+    if memory.fill_in(limits, &mut |_| {}).is_ok()
+        && let Some((lacking @ 1.., all)) = memory.lacking()?
+    {
+        let current = all - lacking;
+        let percent = VectorProgress {
+            current,
+            texts: all,
+        }
+        .percent();
+        output::say(&format!(
+            "vectors: {percent} % current; compute the rest with `contexture memory reembed`"
+        ));
+    }
+    Ok(())
+}
+
 fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
+    let done = recall_and_print(args, options)?;
+    fill_in(&done)?;
+    // Without the file, the next command builds the index again.
+    let _ = done.memory()?.save_index();
+    Ok(())
+}
+
+/// Recalls, prints the result, and returns the engine.
+fn recall_and_print(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<Engine> {
     let query = match args.query.as_str() {
         "-" => output::read_text(Path::new("-"))?,
         query => query.to_owned(),
@@ -80,7 +119,7 @@ fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
             },
         };
         output::say(&explain::table(&recalled, &counted));
-        return Ok(());
+        return Ok(engine);
     }
     if args.model.is_none() {
         output::say(&format!(
@@ -102,5 +141,5 @@ fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
     for warning in &context.metadata.warnings {
         output::warn(warning);
     }
-    Ok(())
+    Ok(engine)
 }

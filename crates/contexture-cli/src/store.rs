@@ -300,14 +300,22 @@ pub(crate) fn private_files(options: &StoreOptions) -> anyhow::Result<Vec<PathBu
 }
 
 fn files_of(path: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = ["", "-wal", "-shm", "-journal", "-seal"]
-        .iter()
-        .map(|suffix| {
-            let mut file = path.as_os_str().to_owned();
-            file.push(suffix);
-            file.into()
-        })
-        .collect();
+    let mut files: Vec<PathBuf> = [
+        "",
+        "-wal",
+        "-shm",
+        "-journal",
+        "-seal",
+        "-index",
+        "-index-new",
+    ]
+    .iter()
+    .map(|suffix| {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        file.into()
+    })
+    .collect();
     files.push(contexture_sqlite::tenants_directory(path));
     files
 }

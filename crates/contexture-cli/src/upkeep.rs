@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use contexture::config::Config;
 use contexture::key::{check_tenant, tenant_name, tenant_of};
-use contexture::store::{Deleted, Retention, Tenants, Usage, Verification};
+use contexture::store::{Deleted, Quota, Retention, Tenants, Usage, Verification};
 use contexture::{Error, Root, Timestamp};
 use serde_json::json;
 
@@ -206,23 +206,92 @@ pub(crate) fn tenant(args: &TenantArgs) -> anyhow::Result<()> {
             let told = format!("deleted tenant {name} and revoked its keys");
             show(options, &json!({"deleted": name}), &told)
         }
+        TenantCommand::Quota {
+            name,
+            max_bytes,
+            max_sessions,
+            max_records,
+            max_nodes,
+            max_requests_per_day,
+            remove,
+        } => {
+            check_tenant(name)?;
+            let tenant = tenant_of(name);
+            let limits = [
+                max_bytes,
+                max_sessions,
+                max_records,
+                max_nodes,
+                max_requests_per_day,
+            ];
+            let [bytes, sessions, records, nodes, requests] =
+                limits.map(|limit| limit.unwrap_or(0));
+            let set = limits.iter().any(|limit| limit.is_some()).then_some(Quota {
+                max_bytes: bytes,
+                max_sessions: sessions,
+                max_records: records,
+                max_nodes: nodes,
+                max_requests_per_day: requests,
+            });
+            let now = options.now.unwrap_or_else(Timestamp::now);
+            if set.is_some() || *remove {
+                let done = stores.set_quota(tenant, set.as_ref(), now);
+                done.map_err(Error::from)?;
+            }
+            quota(&*stores, options, name)
+        }
         TenantCommand::Audit { limit } => {
             let entries = stores.audit(*limit).map_err(Error::from)?;
             if options.json {
                 return output::text(&format!("{:#}\n", json!(entries)));
             }
-            let mut lines = table(&["TIME", "ACT", "TENANT", "SUBJECT"], &[]);
+            let mut lines = table(&["TIME", "ACT", "TENANT", "SUBJECT", "ACTOR"], &[]);
             for entry in &entries {
                 lines.add_row([
                     format!("{:.0}", entry.at),
                     entry.act.clone(),
                     tenant_name(&entry.tenant).to_owned(),
                     output::visible(&entry.subject),
+                    entry.actor.clone().unwrap_or_else(|| "-".to_owned()),
                 ]);
             }
             output::text(&plain(&lines))
         }
     }
+}
+
+/// Prints the quota that applies to a tenant.
+fn quota(stores: &dyn Tenants, options: &StoreOptions, name: &str) -> anyhow::Result<()> {
+    let stored = stores.quotas().map_err(Error::from)?;
+    let stored = stored.into_iter().find(|(of, _)| of == tenant_of(name));
+    let (quota, is_stored) = match stored {
+        Some((_, quota)) => (quota, true),
+        None => {
+            let config = Config::read(&Root::open(&options.root)?)?;
+            (config.server.quota_of(tenant_of(name)), false)
+        }
+    };
+    let limits = [
+        (quota.max_bytes, "bytes"),
+        (quota.max_sessions, "sessions"),
+        (quota.max_records, "memory records"),
+        (quota.max_nodes, "nodes"),
+        (quota.max_requests_per_day, "requests per day"),
+    ];
+    let limits: Vec<String> = (limits.iter())
+        .filter(|(most, _)| *most > 0)
+        .map(|(most, what)| format!("at most {most} {what}"))
+        .collect();
+    let limits = match limits.is_empty() {
+        true => "no limits".to_owned(),
+        false => limits.join(", "),
+    };
+    let source = match is_stored {
+        true => "saved in the store",
+        false => "from the settings",
+    };
+    let json = json!({"tenant": name, "quota": quota, "stored": is_stored});
+    show(options, &json, &format!("{name}: {limits} ({source})"))
 }
 
 fn list(stores: &dyn Tenants, options: &StoreOptions) -> anyhow::Result<()> {

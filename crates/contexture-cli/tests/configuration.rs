@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use contexture::config::Config;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 const HEAD: &str = "\
 # Configuration reference
@@ -75,6 +75,15 @@ impl<'s> Page<'s> {
                 tables.push((format!("{path}.NAME"), about, self.resolve(entries)));
             } else {
                 self.row(&mut rows, key, about, property, resolved);
+                // A setting that is a value or a table has both.
+                let either = resolved["anyOf"].as_array().into_iter().flatten();
+                let either = either.map(|one| self.resolve(one));
+                let is_table = |one: &&Value| one["properties"].is_object();
+                let found = either.filter(is_table).map(|one| {
+                    let about = one["description"].as_str().unwrap_or_default();
+                    (path.clone(), about, one)
+                });
+                tables.extend(found);
             }
         }
         if !rows.is_empty() {
@@ -153,8 +162,8 @@ fn number(value: &Value) -> String {
 
 fn shown(value: &Value) -> String {
     match value {
-        Value::Null => String::new(),
-        Value::Object(fields) if fields == &Map::new() => String::new(),
+        // The settings of a table have defaults of their own.
+        Value::Null | Value::Object(_) => String::new(),
         value if value.is_f64() => format!("`{}`", value.as_f64().unwrap_or_default()),
         value => format!("`{value}`"),
     }

@@ -331,6 +331,16 @@ fn the_guide_to_trust() {
 }
 
 #[test]
+fn the_error_catalogue() {
+    check("docs/errors.md");
+}
+
+#[test]
+fn the_guide_to_upgrades() {
+    check("docs/upgrade.md");
+}
+
+#[test]
 fn the_readme() {
     check("README.md");
 }

@@ -8,12 +8,15 @@
 //!
 //! ```
 //! use contexture_core::{assemble, Budget, Counts, Item, Layer, Role, Text, no_loader};
-//! # struct Words;
-//! # impl contexture_core::TokenCounter for Words {
-//! #     fn name(&self) -> &str { "words" }
-//! #     fn is_exact(&self) -> bool { true }
-//! #     fn count(&self, text: &str) -> u64 { text.split_whitespace().count() as u64 }
-//! # }
+//!
+//! // `contexture-tokens` has real counters.
+//! struct Words;
+//! impl contexture_core::TokenCounter for Words {
+//!     fn name(&self) -> &str { "words" }
+//!     fn is_exact(&self) -> bool { true }
+//!     fn count(&self, text: &str) -> u64 { text.split_whitespace().count() as u64 }
+//! }
+//!
 //! let mut files = Layer::new("files");
 //! files.items = vec![
 //!     Item::new("notes.md", Role::Context, Text::new("ship on Friday")).priority(0.9),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use contexture_core::guard::{MarkKey, Policy};
 use contexture_core::{ContentHash, Counts, TokenCounter, Usage};
+use contexture_project::Permissions;
 use contexture_providers::Format;
 use contexture_store::{
     Ledger, Memories, PendingSnapshot, Samples, Snapshot, Snapshots, Store, StoreError, Tasks,
@@ -19,7 +20,7 @@ use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
 
 use crate::advice::{Advice, Warning};
-use crate::agent::{Permissions, persona_dir};
+use crate::agent::persona_dir;
 use crate::assembled::Assembled;
 use crate::by_file::ByFile;
 use crate::cache::CacheTerms;

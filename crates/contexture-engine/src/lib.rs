@@ -1,6 +1,24 @@
 //! The engine of Contexture: sources, recipes and the pipeline that makes a
 //! request of them.
 //!
+//! ```
+//! use contexture_engine::{Engine, EventSource, Recipe, RecipeLayer, Request, Root};
+//!
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path();
+//! let root = Root::open(path)?;
+//! let recipe = Recipe::new("question", vec![RecipeLayer::new("event", "event")]);
+//! let engine = Engine::builder().source(EventSource).recipe(recipe).build()?;
+//! let request = Request {
+//!     recipe: Some("question".into()),
+//!     event: Some("Why does the build fail?".into()),
+//!     ..Request::default()
+//! };
+//! let assembled = engine.assemble(&root, &request)?;
+//! assert_eq!(assembled.report.recipe, "question");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! [`Engine::builder`] puts an engine together from a store, sources, recipes and
 //! counters. A [`Recipe`] says which layers a request has and which [`Source`]
 //! fills each. [`Engine::assemble`] asks the sources, fits what they offer into
@@ -11,22 +29,15 @@
 //! same trait. `contexture` is the engine with all of them.
 
 mod account;
-pub mod advice;
 pub mod agent;
 pub mod assembled;
-pub mod by_file;
 pub mod cache;
 pub mod calibration;
-pub mod config;
 mod engine;
-pub mod error;
 mod event;
 mod event_source;
-pub mod files;
 mod filters;
 mod inline_source;
-pub mod lines;
-mod log;
 mod media;
 mod pipeline;
 pub mod recipe;
@@ -39,22 +50,21 @@ pub mod source;
 pub mod stored_report;
 mod summariser;
 mod tool_usage;
-pub mod trust;
 pub mod turn;
-pub mod yaml;
 
-pub use advice::{Advice, Face, Operation, Warning};
-pub use agent::{Agent, Permissions};
+pub use agent::Agent;
 pub use assembled::{Assembled, LayerInfo};
 pub use cache::{CacheCause, CacheReport, Difference};
+pub use contexture_project::{
+    ActionCode, Advice, Cause, Error, Face, Log, Operation, Permissions, Root, Unusable, Warning,
+    advice, by_file, check_path, config, error, files, lines, masked, masked_json, session_dir,
+    trust, yaml,
+};
 pub use engine::{Engine, EngineBuilder, provider_of, usual_format};
-pub use error::{ActionCode, Cause, Error};
 pub use event::{Attachment, Event, Hook, Sender};
 pub use event_source::EventSource;
-pub use files::{Root, Unusable, check_path};
 pub use filters::ContextFilters;
 pub use inline_source::{ItemsSource, SystemSource};
-pub use log::{Log, masked, masked_json, session_dir};
 pub use pipeline::Preview;
 pub use recipe::{LayerOrder, Recipe, RecipeInfo, RecipeLayer, RecipeRef};
 pub use report::{HintVerdict, Report, StaleResults};

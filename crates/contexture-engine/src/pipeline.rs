@@ -26,7 +26,6 @@ use crate::assembled::{Assembled, LayerInfo};
 use crate::engine::{Engine, usual_format};
 use crate::error::{Cause, Error};
 use crate::files::Root;
-use crate::log::Log;
 use crate::media;
 use crate::recipe::{Recipe, RecipeLayer, RecipeRef};
 use crate::report::Report;
@@ -36,6 +35,7 @@ use crate::source::{
     Account, Ask, CallState, Concept, Details, Facts, Loader, Offer, Outcome, Parameter, Position,
     Scope, Source,
 };
+use contexture_project::Log;
 
 mod budget;
 

@@ -17,10 +17,10 @@ use serde_json::{Map, Value, json};
 
 use crate::assembled::Assembled;
 use crate::error::Error;
-use crate::log::masked_json;
 use crate::report::HintVerdict;
 use crate::request::Request;
 use crate::snapshot::{BlockKey, Change, Saved};
+use contexture_project::masked_json;
 
 /// The most rows of candidates that were left out that are stored.
 const MOST_EXCLUDED: usize = 2_000;

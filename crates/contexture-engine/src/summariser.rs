@@ -7,12 +7,6 @@ use contexture_core::{Tokens, Usage};
 
 use crate::config;
 
-/// The address of OpenAI's API.
-pub(crate) const OPENAI: &str = "https://api.openai.com/v1";
-
-/// The address of Anthropic's API.
-pub(crate) const ANTHROPIC: &str = "https://api.anthropic.com";
-
 /// Writes summaries with a language model. A program may bring its own.
 pub trait Summariser: Send + Sync {
     /// Returns the name of the model, for reports.
@@ -91,8 +85,8 @@ impl Summariser for Api {
 
         let settings = &self.settings;
         let (protocol, usual) = match settings.kind {
-            config::SummariserKind::Anthropic => (Protocol::Anthropic, ANTHROPIC),
-            _ => (Protocol::OpenAi, OPENAI),
+            config::SummariserKind::Anthropic => (Protocol::Anthropic, config::ANTHROPIC),
+            _ => (Protocol::OpenAi, config::OPENAI),
         };
         let api_key = match &settings.api_key_env {
             None => None,

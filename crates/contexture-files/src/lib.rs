@@ -1,6 +1,14 @@
 //! Sources that read files: the working set, and what an agent is told before
 //! the conversation (workspace, persona, environment, runtime, role, tools).
 //!
+//! ```
+//! use contexture_engine::Engine;
+//!
+//! let engine = contexture_files::register(Engine::builder()).build()?;
+//! assert!(engine.sources().any(|(name, _)| name == "working-set"));
+//! # Ok::<(), contexture_engine::Error>(())
+//! ```
+//!
 //! [`register`] adds them to an engine. [`working_set`] holds the manifest, its
 //! updates and its hints.
 

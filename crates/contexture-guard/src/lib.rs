@@ -1,5 +1,13 @@
 //! Makes content safe to send without changing what it says.
 //!
+//! ```
+//! use contexture_guard::{Policy, clean};
+//!
+//! let (text, findings) = clean("url = postgres://app:hunter2@db/prod", Policy::default());
+//! assert!(!text.contains("hunter2"));
+//! assert_eq!(findings[0].what, "url-password");
+//! ```
+//!
 //! [`clean`] turns raw content into text that can be placed in a request:
 //!
 //! - **Secrets** are replaced by `[secret masked: RULE]`.

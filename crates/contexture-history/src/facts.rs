@@ -13,7 +13,7 @@ mod prose;
 mod tools;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -267,8 +267,8 @@ impl Facts {
             match Kind::of(&text, &signs) {
                 Kind::Question | Kind::Next => next.push(statement()),
                 Kind::Decision => self.decide(passage.turn, false, &text),
-                Kind::Done => add_sentence(&mut self.done, statement()),
-                Kind::Finding => add_sentence(&mut self.findings, statement()),
+                Kind::Done => self.done.push(statement()),
+                Kind::Finding => self.findings.push(statement()),
                 Kind::Other => {}
             }
             last = Some(statement());
@@ -409,13 +409,16 @@ impl Facts {
             self.messages_dropped += 1;
             for text in constraints(&dropped.text, lexicon) {
                 let turn = dropped.turn;
-                add_sentence(&mut self.constraints, Statement { turn, text });
+                self.constraints.push(Statement { turn, text });
             }
         }
         let excess = self.failures.len().saturating_sub(MOST_ENTRIES);
         self.failures_dropped += excess as u64;
         drop_oldest(&mut self.failures, MOST_ENTRIES);
         drop_oldest(&mut self.results, MOST_ENTRIES);
+        for list in [&mut self.constraints, &mut self.done, &mut self.findings] {
+            drop_repeated(list);
+        }
         drop_oldest(&mut self.constraints, MOST_ENTRIES);
         for list in [&mut self.done, &mut self.findings] {
             drop_oldest(list, MOST_SENTENCES);
@@ -528,11 +531,12 @@ fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
         .collect()
 }
 
-fn add_sentence(list: &mut Vec<Statement>, statement: Statement) {
-    let key = prose::key(&normalise(&statement.text));
-    list.retain(|known| prose::key(&normalise(&known.text)) != key);
-    list.push(statement);
-    drop_oldest(list, MOST_ENTRIES);
+/// Drops sentences that are said again later.
+fn drop_repeated(list: &mut Vec<Statement>) {
+    let mut seen = BTreeSet::new();
+    let mut is_last = |said: &Statement| seen.insert(prose::key(&normalise(&said.text)));
+    let mut kept: Vec<bool> = list.iter().rev().map(&mut is_last).collect();
+    list.retain(|_| kept.pop().unwrap_or(true));
 }
 
 fn drop_oldest<T>(list: &mut Vec<T>, most: usize) {

@@ -1,6 +1,14 @@
 //! The source `history`: conversations from the ledger as items, summarised when
 //! they have become too long.
 //!
+//! ```
+//! use contexture_engine::Engine;
+//!
+//! let engine = contexture_history::register(Engine::builder()).build()?;
+//! assert!(engine.sources().any(|(name, _)| name == "history"));
+//! # Ok::<(), contexture_engine::Error>(())
+//! ```
+//!
 //! [`register`] adds the source to an engine. [`Recording`] reads what is to be
 //! recorded. [`Sessions`] records turns, forks and compacts conversations, and
 //! says what they cost.

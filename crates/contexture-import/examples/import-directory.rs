@@ -10,6 +10,10 @@ use std::path::Path;
 use contexture_import::{Import, Options, format};
 use contexture_sqlite::SqliteStore;
 
+/// The allocator of the command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[expect(clippy::print_stdout)]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

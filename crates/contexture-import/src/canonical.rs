@@ -4,6 +4,7 @@
 //! Strings and numbers are hashed as they are spelled. Programs that write such
 //! digests spell them in one way.
 
+use contexture_engine::snapshot::recorded::PathPart;
 use sha2::{Digest, Sha256};
 
 /// A SHA-256 hash.
@@ -22,6 +23,11 @@ const MAX_DEPTH: usize = 128;
 /// Returns the digest of a message. A `content` that is a text is hashed as a
 /// list with one text block. `None` for what is not JSON or nested too deeply.
 pub(crate) fn message_digest(raw: &str) -> Option<Sha> {
+    Some(digest_node(&mut message(raw)?))
+}
+
+/// Reads a message. A `content` that is a text becomes a list with one text block.
+fn message(raw: &str) -> Option<Node<'_>> {
     let mut node = parse(raw)?;
     if let Node::Object(fields) = &mut node {
         for (name, value) in fields {
@@ -37,7 +43,83 @@ pub(crate) fn message_digest(raw: &str) -> Option<Sha> {
             }
         }
     }
-    Some(digest_node(&mut node))
+    Some(node)
+}
+
+/// A cache mark: the path to the block that has it, and its value as JSON.
+pub(crate) type Mark<'a> = (&'a [PathPart], &'a str);
+
+/// Adds a message with its marks to a hash, as [`message_digest`] does. `None` for
+/// what is not JSON, and for a mark that leads nowhere.
+pub(crate) fn hash_message(raw: &str, marks: &[Mark<'_>], out: &mut Sha256) -> Option<()> {
+    let mut node = message(raw)?;
+    for (path, value) in marks {
+        set_mark(&mut node, path, value)?;
+    }
+    write(&mut node, out);
+    Some(())
+}
+
+/// Returns the fields of objects and their marks as they are hashed, sorted:
+/// those before the name `at`, each with a comma behind it, and those after it,
+/// each with a comma before it. `None` for what are not JSON objects.
+pub(crate) fn split_fields(
+    objects: [&str; 2],
+    marks: &[Mark<'_>],
+    at: &str,
+) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut all = Vec::new();
+    for object in objects {
+        let Node::Object(fields) = parse(object)? else {
+            return None;
+        };
+        all.extend(fields);
+    }
+    let mut whole = Node::Object(all);
+    for (path, value) in marks {
+        set_mark(&mut whole, path, value)?;
+    }
+    let Node::Object(mut all) = whole else {
+        return None;
+    };
+    all.sort_by_key(|(name, _)| *name);
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for (name, value) in &mut all {
+        let is_before = name.trim_matches('"') < at;
+        let out = match is_before {
+            true => &mut before,
+            false => &mut after,
+        };
+        if !is_before {
+            out.push(b',');
+        }
+        out.extend_from_slice(name.as_bytes());
+        out.push(b':');
+        write(value, out);
+        if is_before {
+            out.push(b',');
+        }
+    }
+    Some((before, after))
+}
+
+fn set_mark<'a>(node: &mut Node<'a>, path: &[PathPart], value: &'a str) -> Option<()> {
+    let Some((first, rest)) = path.split_first() else {
+        let Node::Object(fields) = node else {
+            return None;
+        };
+        fields.push(("\"cache_control\"", parse(value)?));
+        return Some(());
+    };
+    match (node, first) {
+        (Node::List(items), PathPart::Index(at)) => set_mark(items.get_mut(*at)?, rest, value),
+        (Node::Object(fields), PathPart::Field(wanted)) => {
+            let mut fields = fields.iter_mut();
+            let (_, inner) = fields.find(|(name, _)| name.trim_matches('"') == wanted)?;
+            set_mark(inner, rest, value)
+        }
+        _ => None,
+    }
 }
 
 /// Returns the digest of a value.
@@ -51,31 +133,48 @@ fn digest_node(node: &mut Node<'_>) -> Sha {
     hasher.finalize().into()
 }
 
-fn write(node: &mut Node<'_>, out: &mut Sha256) {
+/// Takes the bytes of a value.
+trait Out {
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Out for Sha256 {
+    fn put(&mut self, bytes: &[u8]) {
+        self.update(bytes);
+    }
+}
+
+impl Out for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+fn write(node: &mut Node<'_>, out: &mut impl Out) {
     match node {
-        Node::Scalar(text) => out.update(text.as_bytes()),
+        Node::Scalar(text) => out.put(text.as_bytes()),
         Node::List(items) => {
-            out.update(b"[");
+            out.put(b"[");
             for (i, item) in items.iter_mut().enumerate() {
                 if i > 0 {
-                    out.update(b",");
+                    out.put(b",");
                 }
                 write(item, out);
             }
-            out.update(b"]");
+            out.put(b"]");
         }
         Node::Object(fields) => {
             fields.sort_by_key(|(name, _)| *name);
-            out.update(b"{");
+            out.put(b"{");
             for (i, (name, value)) in fields.iter_mut().enumerate() {
                 if i > 0 {
-                    out.update(b",");
+                    out.put(b",");
                 }
-                out.update(name.as_bytes());
-                out.update(b":");
+                out.put(name.as_bytes());
+                out.put(b":");
                 write(value, out);
             }
-            out.update(b"}");
+            out.put(b"}");
         }
     }
 }

@@ -11,6 +11,7 @@
 
 mod graph;
 mod reader;
+mod request_digest;
 mod row;
 mod sent;
 

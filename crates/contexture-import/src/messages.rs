@@ -78,9 +78,28 @@ pub(crate) fn blocks(content: &str, role: MessageRole) -> Vec<Block> {
     blocks
 }
 
+/// Reads what the user said, in one pass. `None` if it is not JSON, or has a block
+/// that is not common.
+pub(crate) fn user_if_valid(content: &str) -> Option<Vec<Message>> {
+    let all = match content.starts_with('"') {
+        true => vec![Block::text(serde_json::from_str::<String>(content).ok()?)],
+        false => {
+            let blocks: Vec<CommonBlock<'_>> = serde_json::from_str(content).ok()?;
+            let blocks = blocks.into_iter();
+            blocks
+                .map(|block| common_block(block, MessageRole::User))
+                .collect::<Option<_>>()?
+        }
+    };
+    Some(of_user(all))
+}
+
 /// Reads what the user said. Results of tools are a message of their own.
 pub(crate) fn user(content: &str) -> Vec<Message> {
-    let all = blocks(content, MessageRole::User);
+    of_user(blocks(content, MessageRole::User))
+}
+
+fn of_user(all: Vec<Block>) -> Vec<Message> {
     let mut results = Vec::new();
     let mut said = Vec::new();
     let mut after_result = false;
@@ -140,7 +159,10 @@ pub(crate) fn text(role: MessageRole, text: impl Into<String>) -> Message {
 }
 
 fn common(raw: &str, role: MessageRole) -> Option<Block> {
-    let block: CommonBlock<'_> = serde_json::from_str(raw).ok()?;
+    common_block(serde_json::from_str(raw).ok()?, role)
+}
+
+fn common_block(block: CommonBlock<'_>, role: MessageRole) -> Option<Block> {
     let is_model = role == MessageRole::Assistant;
     let is_call = block.id.is_some() || block.name.is_some() || block.input.is_some();
     let is_result =
@@ -270,8 +292,16 @@ mod tests {
             r#"[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]"#,
             r#"[{"type":"tool_result","tool_use_id":"c","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]}]"#,
         ];
+        assert!(user_if_valid(of_user[1]).is_some() && user_if_valid(of_user[3]).is_none());
+        for bad in ["", "[", "[],", "\"a\",\"b\":1", "{}", "null"] {
+            assert_eq!(user_if_valid(bad), None, "{bad}");
+        }
         for content in of_user {
-            assert_eq!(user(content), native_blocks("user", content), "{content}");
+            let expected = native_blocks("user", content);
+            assert_eq!(user(content), expected, "{content}");
+            if let Some(read) = user_if_valid(content) {
+                assert_eq!(read, expected, "{content}");
+            }
         }
     }
 }

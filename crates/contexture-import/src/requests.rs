@@ -9,7 +9,6 @@ use contexture_core::ContentHash;
 use contexture_engine::snapshot::recorded::{CHUNK, CacheMark, RecordedRequest, chunk};
 use contexture_store::Blob;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::canonical::Sha;
 
@@ -81,12 +80,24 @@ impl Requests {
         self.by_digest.contains_key(digest)
     }
 
+    /// Returns a message that is not handed out yet.
+    pub(crate) fn fresh_bytes(&self, number: u32) -> Option<&[u8]> {
+        let handed_out = self.messages.len() - self.fresh.len();
+        let at = (number as usize).checked_sub(handed_out)?;
+        self.fresh.get(at).map(|blob| blob.bytes.as_slice())
+    }
+
     /// Adds a message unless one with that digest is known.
     pub(crate) fn add(&mut self, digest: Sha, bytes: Vec<u8>) {
+        if !self.knows(&digest) {
+            self.add_blob(digest, crate::writer::blob(bytes));
+        }
+    }
+
+    fn add_blob(&mut self, digest: Sha, blob: Blob) {
         if self.knows(&digest) {
             return;
         }
-        let blob = crate::writer::blob(bytes);
         let number = u32::try_from(self.messages.len()).unwrap_or(u32::MAX);
         self.messages.push(blob.hash);
         self.by_digest.insert(digest, number);
@@ -95,8 +106,10 @@ impl Requests {
 
     /// Returns the number of a message that has no digest in the file.
     pub(crate) fn intern(&mut self, bytes: &[u8]) -> u32 {
-        let digest: Sha = Sha256::digest(bytes).into();
-        self.add(digest, bytes.to_vec());
+        // The hash of the content is the digest, so that it is hashed once.
+        let blob = crate::writer::blob(bytes.to_vec());
+        let digest = *blob.hash.as_bytes();
+        self.add_blob(digest, blob);
         self.by_digest.get(&digest).copied().unwrap_or(0)
     }
 

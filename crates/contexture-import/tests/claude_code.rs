@@ -221,6 +221,24 @@ fn requests_with_wrong_digests_are_not_rebuilt() {
 }
 
 #[test]
+fn a_request_with_another_digest_is_counted() {
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    // No digest of a part covers the parameters and the marks.
+    for (name, from, to) in [
+        ("params", "\"max_tokens\":32000", "\"max_tokens\":16000"),
+        ("marks", "[\"system\",1]", "[\"system\",0]"),
+    ] {
+        let place = Place::new();
+        let path = place.file(&format!("{name}.jsonl"), text.replace(from, to));
+        let report = place.import("claude-code", &path);
+        // The first four requests of a file are checked.
+        assert_eq!(report.counts.digest_mismatches, 4, "{name}");
+        assert_eq!(report.counts.incomplete_requests, 0, "{name}");
+        assert_eq!(report.counts.requests, 4, "{name}");
+    }
+}
+
+#[test]
 fn a_second_import_adds_nothing() {
     let place = Place::new();
     let directory = place.copy("claude-code");

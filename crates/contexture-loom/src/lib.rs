@@ -1,6 +1,14 @@
 //! The source `loom`: a place in a branching tree becomes a conversation or a
 //! document.
 //!
+//! ```
+//! use contexture_engine::Engine;
+//!
+//! let engine = contexture_loom::register(Engine::builder()).build()?;
+//! assert!(engine.sources().any(|(name, _)| name == "loom"));
+//! # Ok::<(), contexture_engine::Error>(())
+//! ```
+//!
 //! A walk finds the nodes on the way to the place, and only those that the
 //! budget could use are read. Then the engine goes on as with everything else.
 //!

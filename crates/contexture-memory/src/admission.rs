@@ -67,22 +67,23 @@ impl<'a> Admission<'a> {
         let is_event = text.kind == RecordKind::Event;
         let of_type = |types: &BTreeSet<u32>| types.contains(&text.event_type);
         // A chunk without a task is for all of them.
-        let of_task = |task: &Option<u32>| match text.task {
+        let of_task = |task: &Option<u32>| match text.task() {
             None => !is_event,
             own => own == *task,
         };
         let of_session = |session: &Option<u32>| session.is_some() && text.session == *session;
         let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
-        text.valid.holds(self.now)
+        text.valid().holds(self.now)
             && self.since.is_none_or(|since| text.at >= since)
             && (!is_event || self.event_types.as_ref().is_none_or(of_type))
             && self.task.as_ref().is_none_or(of_task)
             && self.session.as_ref().is_none_or(of_session)
-            && self.owner.iter().zip(&text.owner).all(owned)
+            && self.owner.iter().zip(&text.owner()).all(owned)
             && (self.failures || text.outcome != Some(Outcome::Failure))
             && !self.exclude.contains(&text.key)
             && self.permits(self.view.name_of(text.event_type))
-            && (text.audience.is_empty() || text.audience.iter().any(|w| self.identity.contains(w)))
+            && (text.audience().is_empty()
+                || text.audience().iter().any(|w| self.identity.contains(w)))
     }
 
     /// Returns how many texts may be found.
@@ -120,7 +121,7 @@ impl<'a> Admission<'a> {
             let others = |slot: &Slot| {
                 let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
                 let text = view.text(*slot);
-                text.is_some_and(|text| !self.owner.iter().zip(&text.owner).all(owned))
+                text.is_some_and(|text| !self.owner.iter().zip(&text.owner()).all(owned))
             };
             mute.extend((0..view.index.slots() as Slot).filter(others));
         }

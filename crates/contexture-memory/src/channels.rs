@@ -31,8 +31,9 @@ const HIGHLIGHTS: usize = 3;
 /// How many of the most salient entities are looked at.
 const SALIENT: usize = 10;
 
-/// What it is worth that a text is a standing instruction.
-const INSTRUCTION: f32 = 0.15;
+/// What it is worth that a text is a standing instruction, in parts of what
+/// vectors weigh.
+const INSTRUCTION: f32 = 0.375;
 
 /// From how many on texts that differ only in numbers and ids are shown as two.
 const MOST_ALIKE: usize = 8;
@@ -168,7 +169,7 @@ impl ChannelSearch<'_> {
         }
         found.events += slots.len();
         for slot in slots {
-            let bonus = view.text(slot).map_or(0.0, |text| self.query.bonus(text));
+            let bonus = self.bonus(scores, slot);
             if let Some(hit) = hit(&view.index, scores, slot, bonus) {
                 let mut candidate = self.text(Channel::Recent, &hit);
                 let here = |text: &Text| text.session.is_some() && text.session == session;
@@ -210,8 +211,8 @@ impl ChannelSearch<'_> {
     /// all come last, the latest first.
     fn hits(&self, scores: &Scores) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
         let view = self.view;
-        let bonus = |slot| view.text(slot).map_or(0.0, |text| self.query.bonus(text));
-        let most_bonus = self.query.most_bonus();
+        let bonus = |slot| self.bonus(scores, slot);
+        let most_bonus = self.query.most_bonus(scores.vector_weight);
         let mut most = self.most;
         loop {
             let admit = |slot| self.admission.text(slot);
@@ -228,6 +229,12 @@ impl ChannelSearch<'_> {
             }
             most = most.saturating_mul(8);
         }
+    }
+
+    /// Returns what speaks for a text beside what it says.
+    fn bonus(&self, scores: &Scores, slot: Slot) -> f32 {
+        let text = self.view.text(slot);
+        text.map_or(0.0, |text| self.query.bonus(text, scores.vector_weight))
     }
 
     /// Adds texts that match nothing of the query, the latest first.
@@ -248,8 +255,9 @@ impl ChannelSearch<'_> {
             .instructions()
             .filter(|slot| self.admission.text(*slot))
         {
-            let bonus = view.text(slot).map_or(0.0, |text| self.query.bonus(text));
-            let hit = hit(&view.index, scores, slot, bonus + INSTRUCTION);
+            let raised_by = scores.vector_weight * INSTRUCTION;
+            let bonus = self.bonus(scores, slot) + raised_by;
+            let hit = hit(&view.index, scores, slot, bonus);
             raised.extend(hit.map(|hit| (slot, hit)));
         }
         if raised.is_empty() {
@@ -392,6 +400,12 @@ impl ChannelSearch<'_> {
         let mut parts = self.parts();
         parts.note("words", f64::from(hit.words));
         parts.note("vector", f64::from(hit.vector));
+        if hit.vector > 0.0 {
+            parts.note("vector_weight", f64::from(hit.vector_weight));
+        }
+        if hit.run > 0.0 {
+            parts.note("run", f64::from(hit.run));
+        }
         if hit.bonus > 0.0 {
             parts.note("bonus", f64::from(hit.bonus));
         }

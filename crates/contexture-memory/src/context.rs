@@ -205,6 +205,10 @@ pub struct Metadata {
     /// Whether no record matches the query. The text then contains recent and
     /// salient records.
     pub unmatched: bool,
+    /// How many texts have a vector of the configured encoder. Omitted if all
+    /// have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vectors: Option<VectorProgress>,
     /// The number of excluded records that are not listed.
     pub unlisted: usize,
     /// The budget of each channel.
@@ -215,6 +219,26 @@ pub struct Metadata {
     /// The duration in milliseconds. Omitted if the request set the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assembly_time_ms: Option<f64>,
+}
+
+/// How far an encoder has computed the vectors of a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VectorProgress {
+    /// The number of events and chunks that have a vector.
+    pub current: u64,
+    /// The number of all events and chunks.
+    pub texts: u64,
+}
+
+impl VectorProgress {
+    /// Returns the share that is done, in percent, rounded down.
+    pub fn percent(self) -> u64 {
+        match self.texts {
+            0 => 100,
+            texts => self.current.saturating_mul(100) / texts,
+        }
+    }
 }
 
 /// The signals that were extracted from a query.
@@ -232,6 +256,10 @@ pub struct Signals {
     pub relevant_event_types: Vec<&'static str>,
     /// Whether the query asks for recent records.
     pub recent: bool,
+    /// Words of the query that no record has, with the similar words that were
+    /// searched as well.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub corrected: BTreeMap<String, String>,
     /// The times that the query names, such as `yesterday`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<TimeInterval>,

@@ -1,31 +1,62 @@
-//! Chooses the embedder: the built-in model, a folder, or an HTTP endpoint.
+//! Chooses the embedders: built-in models, a folder, or an HTTP endpoint.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use contexture_encoder::Encoder;
 use contexture_recall::{Embedder, StaticModel};
 
 use crate::config::EmbedderConfig;
 use crate::error::Error;
 
-/// Returns the embedder that the settings name. The folder of a model is
+/// The embedder that computes vectors while recording, and the one that
+/// computes better vectors afterwards.
+#[derive(Clone)]
+pub(crate) struct Embedders {
+    pub(crate) first: Arc<dyn Embedder>,
+    pub(crate) later: Option<Arc<dyn Embedder>>,
+}
+
+impl Embedders {
+    pub(crate) fn one(first: Arc<dyn Embedder>) -> Self {
+        Self { first, later: None }
+    }
+
+    /// Transformers are too slow for recording: static vectors come first.
+    fn after_static(later: Arc<dyn Embedder>) -> Self {
+        Self {
+            first: StaticModel::built_in(),
+            later: Some(later),
+        }
+    }
+}
+
+/// Returns the embedders that the settings name. The folder of a model is
 /// relative to `base`.
-pub(crate) fn configured(base: &Path, config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
-    match (&config.base_url, &config.model) {
-        (Some(url), Some(model)) => endpoint(url, model, config),
+pub(crate) fn configured(base: &Path, config: &EmbedderConfig) -> Result<Embedders, Error> {
+    match (&config.base_url, config.model.as_deref()) {
+        (Some(url), Some(model)) => Ok(Embedders::one(endpoint(url, model, config)?)),
         (Some(_), None) => Err(
             Error::input("[memory.embedder] has a base_url but no model")
                 .advise("set model to the model that the endpoint serves"),
         ),
+        (None, None | Some("encoder")) => Ok(Embedders::after_static(Encoder::built_in())),
+        (None, Some("static")) => Ok(Embedders::one(StaticModel::built_in())),
         (None, Some(folder)) => {
-            let model = StaticModel::load(&base.join(folder));
-            let model = model.map_err(|error| {
-                Error::input(format!("[memory.embedder] model: {error}"))
-                    .advise("give a folder with a Model2Vec model, or set base_url as well")
-            })?;
-            Ok(Arc::new(model))
+            let folder = base.join(folder);
+            let failed = |error| {
+                Error::input(format!("[memory.embedder] model: {error}")).advise(
+                    "set model to \"encoder\", \"static\" or the folder of a BERT-type or \
+                     Model2Vec model, or set base_url as well",
+                )
+            };
+            if contexture_encoder::is_encoder(&folder) {
+                let encoder = Encoder::load(&folder).map_err(failed)?;
+                return Ok(Embedders::after_static(Arc::new(encoder)));
+            }
+            let model = StaticModel::load(&folder).map_err(failed)?;
+            Ok(Embedders::one(Arc::new(model)))
         }
-        (None, None) => Ok(StaticModel::built_in()),
     }
 }
 

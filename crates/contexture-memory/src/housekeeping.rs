@@ -10,7 +10,9 @@ use contexture_store::{
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::context::VectorProgress;
 use crate::error::Error;
+use crate::later::{FillIn, Generation};
 use crate::record::part_id;
 use crate::time::DAY;
 use crate::view::View;
@@ -37,8 +39,27 @@ pub struct MemoryOverview {
     pub unembedded: u64,
     /// The size of all records in bytes.
     pub bytes: u64,
-    /// The embedder that created the vectors. Null if there are none.
+    /// The embedder that created the vectors while recording. Null if there are
+    /// none.
     pub embedder: Option<EmbedderInfo>,
+    /// The configured encoder, which creates vectors after recording. Null
+    /// without an encoder.
+    pub encoder: Option<EncoderOverview>,
+}
+
+/// The state of the vectors of an encoder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EncoderOverview {
+    /// The encoder.
+    #[serde(flatten)]
+    pub embedder: EmbedderInfo,
+    /// How many texts have a vector.
+    #[serde(flatten)]
+    pub progress: VectorProgress,
+    /// Whether recall ranks by these vectors. It does when at least 95 % of the
+    /// texts have one.
+    pub ranks: bool,
 }
 
 /// The number of records of one kind.
@@ -105,6 +126,7 @@ impl Memory<'_> {
             }
         }
         let forgotten = result?;
+        self.delete_index()?;
         // The index and the lines in memory follow at once.
         drop(self.view(None)?);
         self.drop_contexts();
@@ -114,7 +136,19 @@ impl Memory<'_> {
     /// Returns what is in the memory, and what made its vectors.
     pub fn overview(&self) -> Result<MemoryOverview, Error> {
         let stats = self.stats()?;
-        let analysis = self.store.memory_state()?.analysis;
+        let state = self.store.memory_state()?;
+        let encoder = match (&self.embedders()?.later, self.lacking()?) {
+            (Some(later), Some((lacking, texts))) => Some(EncoderOverview {
+                embedder: info(&**later),
+                progress: VectorProgress {
+                    current: texts - lacking,
+                    texts,
+                },
+                ranks: self.generation(&state)? == Generation::Later,
+            }),
+            _ => None,
+        };
+        let analysis = state.analysis;
         let kinds = stats.kinds.into_iter().map(|(kind, all)| {
             let hold = all.live.saturating_sub(all.ended);
             (kind, KindOverview { all, hold })
@@ -126,6 +160,7 @@ impl Memory<'_> {
             unembedded: stats.unembedded,
             bytes: stats.bytes,
             embedder: analysis.and_then(|analysis| analysis.embedder),
+            encoder,
         })
     }
 
@@ -203,7 +238,8 @@ impl Memory<'_> {
     }
 
     /// Gives every text a vector of the configured embedder, and puts that in
-    /// use. What was done before an interruption is not done again.
+    /// use; with an encoder, vectors of both generations. What was done before
+    /// an interruption is not done again.
     pub fn reembed(&self, progress: &mut dyn FnMut(u64)) -> Result<Reembedded, Error> {
         let embedder = self.embedder()?;
         let here = info(&*embedder);
@@ -232,11 +268,16 @@ impl Memory<'_> {
             progress(embedded);
         }
         self.store.use_embedder(&here)?;
+        let filled = self.fill_in(FillIn::ALL, &mut |filled| progress(embedded + filled));
+        let filled = filled.map_err(|error| {
+            error.advise("run it again when the embedder works; it continues from there")
+        })?;
         self.drop_contexts();
+        let last = self.embedders()?.later.as_ref().unwrap_or(&embedder);
         Ok(Reembedded {
-            embedder: here.name,
-            dimensions: embedder.dimensions(),
-            embedded,
+            embedder: last.name().to_owned(),
+            dimensions: last.dimensions(),
+            embedded: embedded + filled,
         })
     }
 

@@ -1,6 +1,18 @@
 //! The sources `memory` and `tasks`: what was recorded, found again within a
 //! budget.
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use contexture_engine::Engine;
+//! use contexture_memory::MemoryCache;
+//!
+//! let cache = Arc::new(MemoryCache::default());
+//! let engine = contexture_memory::register(Engine::builder(), &cache).build()?;
+//! assert!(engine.sources().any(|(name, _)| name == "memory"));
+//! # Ok::<(), contexture_engine::Error>(())
+//! ```
+//!
 //! Recording derives what a record is found by (words, a vector, the entities
 //! it mentions) and hands both to the store. Recall reads the store's changes
 //! into a view in memory, looks in five channels, and offers what it found to
@@ -16,6 +28,8 @@ mod embedder;
 mod facts;
 mod form;
 mod housekeeping;
+mod index_file;
+mod later;
 mod layers;
 mod lines;
 mod messages;
@@ -39,6 +53,9 @@ use contexture_recall::{ANALYSER, Embedder, Extractor, Strategy};
 use contexture_store::{Change, EmbedderInfo, Memories, MemoryState, Sketch};
 use jiff::Timestamp;
 
+use self::embedder::Embedders;
+use self::index_file::IndexFileState;
+use self::later::Generation;
 use self::lines::LineCache;
 use self::recall::RecentFindings;
 use self::view::View;
@@ -46,9 +63,12 @@ use self::view::View;
 pub use self::archetype::Archetypes;
 pub use self::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Metadata, Shown,
-    Signals, TimeInterval,
+    Signals, TimeInterval, VectorProgress,
 };
-pub use self::housekeeping::{KindOverview, MemoryOverview, RecordPage, Reembedded};
+pub use self::housekeeping::{
+    EncoderOverview, KindOverview, MemoryOverview, RecordPage, Reembedded,
+};
+pub use self::later::FillIn;
 pub use self::recall::{Recall, Recalled};
 pub use self::record::{Lines, MemoryRecorded};
 pub use self::source::register;
@@ -74,7 +94,12 @@ pub struct MemoryCache {
     view: RwLock<Option<View>>,
     lines: LineCache,
     contexts: RecentFindings,
-    embedder: OnceLock<Arc<dyn Embedder>>,
+    embedders: OnceLock<Embedders>,
+    // Set when vectors could not be saved: a recall does not try again.
+    later_failed: Mutex<bool>,
+    // Never held while waiting for the view.
+    index_file: Mutex<IndexFileState>,
+    saving_index: Mutex<()>,
     archetypes: OnceLock<Archetypes>,
     extractor: OnceLock<Extractor>,
     // What is to be said once.
@@ -87,7 +112,7 @@ impl MemoryCache {
         let cache = Self::default();
         if let Some(embedder) = embedder {
             // It is empty: nobody was faster.
-            let _ = cache.embedder.set(embedder);
+            let _ = cache.embedders.set(Embedders::one(embedder));
         }
         cache
     }
@@ -119,14 +144,30 @@ impl<'e> Memory<'e> {
         })
     }
 
-    /// Returns what makes vectors: what the engine was given, else what the
-    /// settings name.
+    /// Returns what makes vectors while recording: what the engine was given,
+    /// else what the settings name.
     pub fn embedder_of(engine: &Engine, cache: &MemoryCache) -> Result<Arc<dyn Embedder>, Error> {
-        if let Some(known) = cache.embedder.get() {
-            return Ok(Arc::clone(known));
+        Ok(Arc::clone(&Self::embedders_of(engine, cache)?.first))
+    }
+
+    /// Returns the encoder that makes vectors after recording, if there is one.
+    pub fn encoder_of(
+        engine: &Engine,
+        cache: &MemoryCache,
+    ) -> Result<Option<Arc<dyn Embedder>>, Error> {
+        Ok(Self::embedders_of(engine, cache)?.later.clone())
+    }
+
+    fn embedders_of<'c>(engine: &Engine, cache: &'c MemoryCache) -> Result<&'c Embedders, Error> {
+        if let Some(known) = cache.embedders.get() {
+            return Ok(known);
         }
         let made = embedder::configured(engine.folder(), &engine.config().memory.embedder)?;
-        Ok(Arc::clone(cache.embedder.get_or_init(|| made)))
+        Ok(cache.embedders.get_or_init(|| made))
+    }
+
+    fn embedders(&self) -> Result<&'e Embedders, Error> {
+        Self::embedders_of(self.engine, self.cache)
     }
 
     /// Returns the archetypes: the built-in ones and the user's.
@@ -190,7 +231,7 @@ impl<'e> Memory<'e> {
         Ok(self.store.memory_state()?.seq == 0)
     }
 
-    /// Returns what makes vectors, by the settings.
+    /// Returns what makes vectors while recording, by the settings.
     pub fn embedder(&self) -> Result<Arc<dyn Embedder>, Error> {
         Self::embedder_of(self.engine, self.cache)
     }
@@ -221,16 +262,18 @@ impl<'e> Memory<'e> {
         let mut rebuilt = false;
         loop {
             let state = self.store.memory_state()?;
-            let dimensions = dimensions_of(&state);
+            let shape = self.shape(&state)?;
             let known = cache.view.read().unwrap_or_else(PoisonError::into_inner);
-            let current = known
-                .as_ref()
-                .is_some_and(|view| view.seq >= state.seq && view.index.dimensions() == dimensions);
+            let current = known.as_ref().is_some_and(|view| {
+                let (generation, _) = shape;
+                let vectors = generation == Generation::First || view.later >= state.later.seq;
+                view.seq >= state.seq && vectors && view.shape() == shape
+            });
             if current {
                 return Ok(known);
             }
             drop(known);
-            let lacking = self.catch_up(dimensions, deadline)?;
+            let lacking = self.catch_up(shape, &state, deadline)?;
             if lacking == 0 {
                 continue;
             }
@@ -266,11 +309,23 @@ impl<'e> Memory<'e> {
     /// no words.
     ///
     /// What was read before a deadline stays read.
-    fn catch_up(&self, dimensions: usize, deadline: Option<Instant>) -> Result<usize, Error> {
+    fn catch_up(
+        &self,
+        shape: (Generation, usize),
+        state: &MemoryState,
+        deadline: Option<Instant>,
+    ) -> Result<usize, Error> {
         let cache = self.cache;
+        let later = state.later.seq;
         let mut known = cache.view.write().unwrap_or_else(PoisonError::into_inner);
-        if (known.as_ref()).is_none_or(|view| view.index.dimensions() != dimensions) {
-            *known = Some(View::new(dimensions));
+        if (known.as_ref()).is_none_or(|view| view.shape() != shape) {
+            let filed = match known.is_none() {
+                true => self.open_index(state, shape)?,
+                false => None,
+            };
+            // Every text comes with the vectors that it had when `later` was
+            // read, or more.
+            *known = Some(filed.unwrap_or_else(|| View::new(shape, later)));
         }
         let Some(view) = known.as_mut() else {
             return Ok(0);
@@ -283,7 +338,17 @@ impl<'e> Memory<'e> {
             }
             let changes = self.store.changes(view.seq, CHANGES)?;
             if changes.is_empty() {
-                return Ok(view.wordless.len());
+                if shape.0 == Generation::First {
+                    return Ok(view.wordless.len());
+                }
+                let vectors = self.store.later_vectors(view.later, CHANGES)?;
+                if vectors.is_empty() {
+                    // The number also grows without a vector.
+                    view.later = view.later.max(later);
+                    return Ok(view.wordless.len());
+                }
+                view.put_vectors(vectors);
+                continue;
             }
             let keys = changes.iter().map(|change| change.key);
             // A relation shows the names of its ends.
@@ -297,6 +362,17 @@ impl<'e> Memory<'e> {
             cache.lines.forget(keys);
             view.apply(changes);
         }
+    }
+
+    /// Returns the generation of vectors that ranks, and how long they are.
+    fn shape(&self, state: &MemoryState) -> Result<(Generation, usize), Error> {
+        let generation = self.generation(state)?;
+        let later = || state.later.embedder.as_ref();
+        let dimensions = match generation {
+            Generation::First => dimensions_of(state),
+            Generation::Later => later().map_or(0, |embedder| embedder.dimensions as usize),
+        };
+        Ok((generation, dimensions))
     }
 
     /// Makes the words of texts anew that have none.
@@ -337,6 +413,7 @@ fn info(embedder: &dyn Embedder) -> EmbedderInfo {
     }
 }
 
+/// Returns the length of the vectors that are made while recording.
 fn dimensions_of(state: &MemoryState) -> usize {
     let analysis = state.analysis.as_ref();
     let embedder = analysis.and_then(|analysis| analysis.embedder.as_ref());

@@ -1,6 +1,6 @@
 //! [`Query`]: the terms, entities and dates of a query.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_recall::{
     Clock, asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
@@ -24,6 +24,13 @@ const MOST_ENTITIES: usize = 128;
 
 /// How many words of a query are looked at.
 const MOST_WORDS: usize = 64;
+
+/// How many letters a word has that may be mistyped: a shorter one is like too
+/// many others.
+const CORRECTED: std::ops::RangeInclusive<usize> = 5..=24;
+
+/// How many words of a query are corrected.
+const MOST_CORRECTED: usize = 4;
 
 /// The terms, entities and dates of a query.
 #[derive(Debug)]
@@ -75,6 +82,19 @@ impl Query {
             false => text,
         };
         keywords.truncate(MOST_WORDS);
+        let mut terms: Vec<u32> = keywords.iter().map(|keyword| keyword.id).collect();
+        // Where no text that may be found has any of the words, one may be
+        // mistyped.
+        let mut corrected = BTreeMap::new();
+        let is_held = |term: &u32| view.index.holders(*term).any(|slot| filters.text(slot));
+        if !terms.iter().any(is_held) {
+            for keyword in keywords.iter().take(MOST_CORRECTED) {
+                if let Some((word, term)) = corrected_word(&keyword.word, view, filters) {
+                    corrected.insert(keyword.word.clone(), word);
+                    terms.push(term);
+                }
+            }
+        }
         let intent = detect_intent(whole);
         let ids = entities.iter().filter_map(|key| view.entities.get(key));
         let several = |key: &&RecordKey| {
@@ -88,6 +108,7 @@ impl Query {
                 intent,
                 relevant_event_types: relevant_event_types(intent).to_vec(),
                 recent: asks_for_recent(whole) && times.reading.intervals.is_empty(),
+                corrected,
                 intervals: times
                     .reading
                     .intervals
@@ -95,7 +116,7 @@ impl Query {
                     .map(|one| (*one).into())
                     .collect(),
             },
-            terms: keywords.iter().map(|keyword| keyword.id).collect(),
+            terms,
             text,
             aliased: entities.iter().filter(several).copied().collect(),
             entities,
@@ -110,29 +131,77 @@ impl Query {
         self.terms.is_empty() && self.times.is_empty()
     }
 
-    /// Returns the most that can speak for a text beside what it says.
-    pub(crate) fn most_bonus(&self) -> f32 {
+    /// Returns the most that can speak for a text beside what it says, when
+    /// vectors weigh that much.
+    pub(crate) fn most_bonus(&self, vector_weight: f32) -> f32 {
         let speaker = if self.speakers.is_empty() {
             0.0
         } else {
             SPEAKER
         };
         let alias = if self.aliased.is_empty() { 0.0 } else { ALIAS };
-        speaker + self.times.most_bonus() + alias
+        speaker + vector_weight * self.times.most_bonus() + alias
     }
 
-    /// Returns what speaks for a text beside what it says.
-    pub(crate) fn bonus(&self, text: &Text) -> f32 {
+    /// Returns what speaks for a text beside what it says, when vectors weigh
+    /// that much. A time that is named must count however much they do.
+    pub(crate) fn bonus(&self, text: &Text, vector_weight: f32) -> f32 {
         let mut bonus = 0.0;
         if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
             bonus += SPEAKER;
         }
-        bonus += self.times.bonus(text.at, &text.told);
+        bonus += vector_weight * self.times.bonus(text.at, text.told());
         if !self.aliased.is_empty() && text.mentions.iter().any(|e| self.aliased.contains(e)) {
             bonus += ALIAS;
         }
         bonus
     }
+}
+
+/// Returns the word that most texts hold of those that differ from a word by
+/// one letter or two near ones that changed places, and its term. Only texts
+/// that may be found count: a word of a hidden text must not show.
+fn corrected_word(word: &str, view: &View, filters: &Admission<'_>) -> Option<(String, u32)> {
+    let letters: Vec<char> = word.chars().collect();
+    if !CORRECTED.contains(&letters.len()) || !letters.iter().all(|c| c.is_alphabetic()) {
+        return None;
+    }
+    let mut best: Option<(usize, String, u32)> = None;
+    let mut consider = |letters: Vec<char>| {
+        let word: String = letters.into_iter().collect();
+        for keyword in query_keywords(&word) {
+            let holders = view.index.holders(keyword.id);
+            let holding = holders.filter(|slot| filters.text(*slot)).count();
+            if holding > best.as_ref().map_or(0, |(most, ..)| *most) {
+                best = Some((holding, word.clone(), keyword.id));
+            }
+        }
+    };
+    for at in 0..=letters.len() {
+        if at < letters.len() {
+            let mut less = letters.clone();
+            less.remove(at);
+            consider(less);
+        }
+        for other in [at + 1, at + 2] {
+            if other < letters.len() {
+                let mut swapped = letters.clone();
+                swapped.swap(at, other);
+                consider(swapped);
+            }
+        }
+        for other in 'a'..='z' {
+            if at < letters.len() {
+                let mut changed = letters.clone();
+                changed[at] = other;
+                consider(changed);
+            }
+            let mut more = letters.clone();
+            more.insert(at, other);
+            consider(more);
+        }
+    }
+    best.map(|(_, word, term)| (word, term))
 }
 
 /// How long a query may be, in bytes, before the rest is not looked at.

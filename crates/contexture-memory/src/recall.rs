@@ -15,7 +15,8 @@ use jiff::Timestamp;
 
 use crate::admission::Admission;
 use crate::channels::{Alike, Candidate, ChannelResults, ChannelSearch};
-use crate::context::{Channel, Context, ContextRequest, Metadata};
+use crate::context::{Channel, Context, ContextRequest, Metadata, VectorProgress};
+use crate::later::Generation;
 use crate::layers::{FoundRecord, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
@@ -79,6 +80,7 @@ pub(crate) struct Findings {
     model: Option<String>,
     // What was asked beside, to ask again.
     seq: u64,
+    later: u64,
     pub(crate) now: Option<Timestamp>,
     identity: Vec<String>,
     permissions: Option<Permissions>,
@@ -153,30 +155,47 @@ impl Memory<'_> {
             clock,
         };
         let deadline = how.deadline.map(|deadline| started + deadline);
-        let key = |seq: u64| {
+        self.catch_up_vectors(deadline)?;
+        let key = |(seq, later): (u64, u64)| {
             let request = serde_json::to_string(request).unwrap_or_default();
             let clock = how.now.map(|now| now.as_millisecond());
             let who = (how.identity, how.permissions);
             let counter = counts.counter().identity();
-            format!("{seq}\n{counter}\n{clock:?}\n{who:?}\n{request}")
+            format!("{seq} {later}\n{counter}\n{clock:?}\n{who:?}\n{request}")
         };
-        let seq = self.view(deadline)?.as_ref().map_or(0, |view| view.seq);
+        let state = |view: &View| (view.seq, view.later);
+        let seq = self.view(deadline)?.as_ref().map_or((0, 0), state);
         if let Some(known) = self.kept(&key(seq), now) {
             return Ok(known);
         }
         // What is asked of somebody else is asked while nobody has to wait.
-        let (vector, mut warnings) = self.query_vector(&asked, deadline)?;
+        let (mut vector, mut warnings) = self.query_vector(&asked, deadline)?;
         let guard = self.view(deadline)?;
         let Some(view) = guard.as_ref() else {
             return Err(Error::damage("the memory could not be read"));
         };
+        if vector
+            .as_ref()
+            .is_some_and(|(of, _)| *of != view.generation)
+        {
+            // The other generation has become complete enough in between.
+            (vector, warnings) = self.vector_for(view, &asked, deadline)?;
+        }
+        let vector = vector.map(|(_, vector)| vector);
         warnings.extend(unknown_zone);
         warnings.extend(self.pending_warnings());
         let found = Arc::new(self.look(view, asked, counts, vector, warnings)?);
+        let is_damaged = view.index.is_damaged();
         drop(guard);
+        if is_damaged {
+            // The index file was altered while it was in use: the store has
+            // everything.
+            self.drop_damaged();
+            return self.find(request, how, counts);
+        }
         // What lacks something is not to be had again.
         if found.metadata.warnings.is_empty() {
-            self.keep(key(found.seq), now, &found);
+            self.keep(key((found.seq, found.later)), now, &found);
         }
         Ok(found)
     }
@@ -188,7 +207,8 @@ impl Memory<'_> {
     pub fn update(&self, recalled: &Recalled, event: &EventRecord) -> Result<Recalled, Error> {
         let started = Instant::now();
         let found = &recalled.found;
-        if self.store.memory_state()?.seq != found.seq {
+        let state = self.store.memory_state()?;
+        if (state.seq, state.later.seq) != (found.seq, found.later) {
             let how = Recall {
                 model: found.model.as_deref(),
                 now: found.now,
@@ -268,12 +288,14 @@ impl Memory<'_> {
                 entities_considered: entities,
                 chunks_searched: searched,
                 unmatched,
+                vectors: self.vector_progress()?,
                 warnings,
                 ..Metadata::default()
             },
             terms: query.terms,
             model: how.model.map(str::to_owned),
             seq: view.seq,
+            later: view.later,
             now: how.now,
             identity: how.identity.to_vec(),
             permissions: how.permissions.cloned(),
@@ -319,46 +341,67 @@ impl Memory<'_> {
         Ok(keys)
     }
 
-    /// Returns the vector of a query, and what is to be said when it cannot be
-    /// had.
+    /// Returns the vector of a query and its generation, and what is to be said
+    /// when it cannot be had.
     fn query_vector(
         &self,
         asked: &RecallCall<'_>,
         deadline: Option<Instant>,
-    ) -> Result<(Option<Vec<f32>>, Vec<Warning>), Error> {
+    ) -> Result<QueryVector, Error> {
         let state = self.store.memory_state()?;
         if dimensions_of(&state) == 0 {
             return Ok((None, Vec::new()));
         }
-        let embedder = self.embedder()?;
-        self.check_embedder(&state, &*embedder)?;
-        let text = {
-            let guard = self.view(deadline)?;
-            let Some(view) = guard.as_ref() else {
-                return Ok((None, Vec::new()));
-            };
-            let admission = self.admission(view, asked)?;
-            let query = Query::read(&asked.request.query, view, &admission, &asked.clock);
-            match query.terms.is_empty() {
-                true => return Ok((None, Vec::new())),
-                false => query.text,
+        self.check_embedder(&state, &*self.embedders()?.first)?;
+        let guard = self.view(deadline)?;
+        match guard.as_ref() {
+            Some(view) if view.generation == Generation::Later => {
+                self.vector_for(view, asked, deadline)
             }
+            Some(view) => {
+                let text = self.query_text(view, asked)?;
+                // An endpoint is not waited for with the view in hand.
+                drop(guard);
+                let first = &self.embedders()?.first;
+                Ok(embedded(Generation::First, first, text, deadline))
+            }
+            None => Ok((None, Vec::new())),
+        }
+    }
+
+    /// Returns the vector of a query for the vectors of a view.
+    fn vector_for(
+        &self,
+        view: &View,
+        asked: &RecallCall<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<QueryVector, Error> {
+        let embedders = self.embedders()?;
+        let embedder = match (view.generation, &embedders.later) {
+            (Generation::Later, Some(later)) => later,
+            _ => &embedders.first,
         };
-        let made = match deadline {
-            None => embedder.embed(&[&text]).map_err(|error| error.to_string()),
-            Some(deadline) => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                embed_within(&embedder, &text, left)
-            }
-        };
-        Ok(match made {
-            Ok(vectors) => (vectors.into_iter().next(), Vec::new()),
-            Err(error) => {
-                let message = format!(
-                    "the query was searched by words only, because it has no vector: {error}"
-                );
-                (None, vec![Warning::new("no_vector", message)])
-            }
+        let text = self.query_text(view, asked)?;
+        Ok(embedded(view.generation, embedder, text, deadline))
+    }
+
+    /// Returns the text of a query that is embedded, unless it has no words but
+    /// times.
+    fn query_text(&self, view: &View, asked: &RecallCall<'_>) -> Result<Option<String>, Error> {
+        let admission = self.admission(view, asked)?;
+        let query = Query::read(&asked.request.query, view, &admission, &asked.clock);
+        Ok((!query.terms.is_empty()).then_some(query.text))
+    }
+
+    /// Returns how far the encoder has come, unless it is done.
+    fn vector_progress(&self) -> Result<Option<VectorProgress>, Error> {
+        let lacking = self.lacking()?;
+        Ok(match lacking {
+            Some((lacking @ 1.., all)) => Some(VectorProgress {
+                current: all - lacking,
+                texts: all,
+            }),
+            _ => None,
         })
     }
 
@@ -517,6 +560,40 @@ impl Recalled {
     /// Returns the tokens of the text.
     pub fn tokens(&self) -> Tokens {
         self.context.token_count
+    }
+}
+
+/// The vector of a query with its generation, and what is to be said when there
+/// is none.
+type QueryVector = (Option<(Generation, Vec<f32>)>, Vec<Warning>);
+
+/// Returns the vector of a query.
+fn embedded(
+    generation: Generation,
+    embedder: &Arc<dyn Embedder>,
+    text: Option<String>,
+    deadline: Option<Instant>,
+) -> QueryVector {
+    let Some(text) = text else {
+        return (None, Vec::new());
+    };
+    let made = match deadline {
+        None => embedder.embed(&[&text]).map_err(|error| error.to_string()),
+        Some(deadline) => {
+            let left = deadline.saturating_duration_since(Instant::now());
+            embed_within(embedder, &text, left)
+        }
+    };
+    match made {
+        Ok(vectors) => {
+            let vector = vectors.into_iter().next();
+            (vector.map(|vector| (generation, vector)), Vec::new())
+        }
+        Err(error) => {
+            let message =
+                format!("the query was searched by words only, because it has no vector: {error}");
+            (None, vec![Warning::new("no_vector", message)])
+        }
     }
 }
 

@@ -554,7 +554,8 @@ fn names(entity: &EntityRecord) -> Vec<String> {
     names
 }
 
-fn head_of(text: &str) -> &str {
+/// Returns the part of a text that is embedded.
+pub(crate) fn head_of(text: &str) -> &str {
     &text[..text.floor_char_boundary(READ_BYTES)]
 }
 

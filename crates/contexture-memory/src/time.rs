@@ -9,12 +9,13 @@ use jiff::tz::TimeZone;
 /// A day, in milliseconds.
 pub(crate) const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// What it is worth that a text is of a time that a query names.
-const INSIDE: f32 = 0.4;
+/// What it is worth that a text is of a time that a query names: as much as a
+/// vector that is the query's.
+const INSIDE: f32 = 1.0;
 
 /// What it is worth that a text is of a month or year that a query names, when
 /// the month is that of another year, or the year is all that is named.
-const NAMED: f32 = 0.1;
+const NAMED: f32 = 0.25;
 
 /// A period of this length or more is a year: it selects little.
 const YEAR: i64 = 365 * DAY;
@@ -75,7 +76,8 @@ impl Times {
         }
     }
 
-    /// Returns what the time of a text, and the times it tells of, are worth.
+    /// Returns what the time of a text, and the times it tells of, are worth, in
+    /// parts of what vectors weigh.
     pub(crate) fn bonus(&self, at: i64, told: &[Interval]) -> f32 {
         if self.is_empty() {
             return 0.0;

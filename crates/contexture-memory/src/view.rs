@@ -2,8 +2,11 @@
 //! of entities, and what a filter looks at. Kept up to date by the store's
 //! changes; a function of what the store holds.
 
+mod file;
+mod slots;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 // Looked up only, never walked, so that no order shows.
 #[allow(clippy::disallowed_types)]
@@ -11,21 +14,29 @@ use std::collections::HashMap;
 
 use contexture_recall::{Entry, Index, Interval, Slot, Vector, name_key, query_keywords};
 use contexture_store::{
-    Change, EntitySketch, Outcome, PatternSketch, RecordKey, RecordKind, RelationSketch, Sketch,
-    TextSketch,
+    Change, EntitySketch, LaterVector, Outcome, PatternSketch, RecordKey, RecordKind,
+    RelationSketch, Sketch, TextSketch,
 };
 
+use self::slots::Slots;
 use crate::form;
+use crate::later::Generation;
 use crate::time::DAY;
+
+pub(crate) use self::file::Opened;
 
 /// The index, the entity graph and the filter data of a memory.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     /// The last change that is in it.
     pub(crate) seq: u64,
+    /// The generation of the vectors that are in it.
+    pub(crate) generation: Generation,
+    /// The last vector of the second generation that is in it.
+    pub(crate) later: u64,
     pub(crate) index: Index,
     texts: Vec<Option<Text>>,
-    slots: ByKey<Slot>,
+    slots: Slots,
     pub(crate) entities: BTreeMap<RecordKey, EntitySketch>,
     names: BTreeMap<String, BTreeSet<RecordKey>>,
     ids: BTreeMap<String, RecordKey>,
@@ -50,10 +61,15 @@ pub(crate) struct View {
     speakers: BTreeMap<u32, usize>,
     /// Texts that must be indexed again.
     pub(crate) wordless: BTreeSet<RecordKey>,
+    // The last changes: their numbers, and a hash of what they say.
+    witnesses: VecDeque<(u64, u64)>,
+    // The number of the last preparation to be written, and the state then.
+    prepared: (u64, u64, u64),
 }
 
-#[allow(clippy::disallowed_types)]
-type ByKey<V> = HashMap<RecordKey, V>;
+/// How many changes a view remembers, so that a file of it can be compared with
+/// the store.
+const WITNESSES: usize = 64;
 
 /// What a filter and a score look at, of an event or a chunk.
 #[derive(Debug, Clone)]
@@ -62,22 +78,62 @@ pub(crate) struct Text {
     pub(crate) kind: RecordKind,
     pub(crate) event_type: u32,
     pub(crate) session: Option<u32>,
-    pub(crate) task: Option<u32>,
     pub(crate) speaker: Option<u32>,
     pub(crate) at: i64,
-    pub(crate) valid: Validity,
     pub(crate) outcome: Option<Outcome>,
     /// The same for texts that say the same.
     pub(crate) print: u64,
     /// The same for texts that differ only in numbers and ids.
     pub(crate) template: u64,
-    /// The user, the agent and the source, as numbers; 0 for none.
-    pub(crate) owner: [u64; 3],
     pub(crate) mentions: Box<[RecordKey]>,
-    /// Who may see it; everybody, when nobody is named.
-    pub(crate) audience: Box<[u64]>,
-    /// The times that it tells of, other than its own.
-    pub(crate) told: Box<[Interval]>,
+    // What most texts do not have.
+    rare: Option<Box<Rare>>,
+}
+
+/// What is known of few texts only.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Rare {
+    task: Option<u32>,
+    valid: Validity,
+    owner: [u64; 3],
+    audience: Box<[u64]>,
+    told: Box<[Interval]>,
+}
+
+impl Rare {
+    /// Returns it, unless there is nothing in it.
+    fn boxed(self) -> Option<Box<Rare>> {
+        (self != Rare::default()).then(|| Box::new(self))
+    }
+}
+
+impl Text {
+    /// Returns the task.
+    pub(crate) fn task(&self) -> Option<u32> {
+        self.rare.as_ref().and_then(|rare| rare.task)
+    }
+
+    /// Returns when it holds.
+    pub(crate) fn valid(&self) -> Validity {
+        self.rare
+            .as_ref()
+            .map_or(Validity::ALWAYS, |rare| rare.valid)
+    }
+
+    /// Returns the user, the agent and the source, as numbers; 0 for none.
+    pub(crate) fn owner(&self) -> [u64; 3] {
+        self.rare.as_ref().map_or([0; 3], |rare| rare.owner)
+    }
+
+    /// Returns who may see it; everybody, when nobody is named.
+    pub(crate) fn audience(&self) -> &[u64] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.audience)
+    }
+
+    /// Returns the times that it tells of, other than its own.
+    pub(crate) fn told(&self) -> &[Interval] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.told)
+    }
 }
 
 /// A pattern, with the words that bring it to mind.
@@ -106,6 +162,12 @@ impl Pattern {
 pub(crate) struct Validity {
     from: i64,
     to: i64,
+}
+
+impl Default for Validity {
+    fn default() -> Self {
+        Self::ALWAYS
+    }
 }
 
 impl Validity {
@@ -147,17 +209,39 @@ impl Symbols {
 }
 
 impl View {
-    /// Returns an empty view for vectors of that many dimensions.
-    pub(crate) fn new(dimensions: usize) -> Self {
+    /// Returns an empty view for vectors of a generation and of so many
+    /// dimensions. `later` is the number of a vector of the second generation:
+    /// texts that are added come with vectors up to it.
+    pub(crate) fn new((generation, dimensions): (Generation, usize), later: u64) -> Self {
         Self {
+            generation,
+            later,
             index: Index::new(dimensions),
             ..Self::default()
+        }
+    }
+
+    /// Returns the generation of its vectors, and how many dimensions they have.
+    pub(crate) fn shape(&self) -> (Generation, usize) {
+        (self.generation, self.index.dimensions())
+    }
+
+    /// Takes vectors of the second generation in.
+    pub(crate) fn put_vectors(&mut self, vectors: Vec<LaterVector>) {
+        let dimensions = self.index.dimensions();
+        for LaterVector { seq, key, vector } in vectors {
+            self.later = self.later.max(seq);
+            if let Some(slot) = self.slots.get(key) {
+                let vector = Vector::from_bytes(&vector, dimensions);
+                self.index.set_vector(slot, vector.as_ref());
+            }
         }
     }
 
     /// Brings the view up to date.
     pub(crate) fn apply(&mut self, changes: Vec<Change>) {
         let mut touched = BTreeSet::new();
+        self.remember(&changes);
         for change in &changes {
             self.remove(change.key, &mut touched);
         }
@@ -192,7 +276,10 @@ impl View {
             template,
             owner,
         } = words.unwrap_or_default();
-        let vector = text.vector.as_deref();
+        let vector = match self.generation {
+            Generation::First => text.vector.as_deref(),
+            Generation::Later => text.later.as_deref(),
+        };
         let dimensions = self.index.dimensions();
         let vector = vector.and_then(|bytes| Vector::from_bytes(bytes, dimensions));
         let slot = self.index.add(&Entry {
@@ -211,18 +298,21 @@ impl View {
             key,
             kind: text.kind,
             session: symbol(&text.session),
-            task: symbol(&text.task),
             speaker: symbol(&text.speaker),
+            rare: Rare {
+                task: symbol(&text.task),
+                valid: Validity::new(text.valid_from, text.valid_to),
+                owner,
+                audience,
+                told,
+            }
+            .boxed(),
             event_type: self.symbols.number(&text.event_type),
             at: text.at,
-            valid: Validity::new(text.valid_from, text.valid_to),
             outcome: text.outcome,
             print: words.print,
             template,
-            owner,
             mentions: text.mentions.as_slice().into(),
-            audience,
-            told,
         };
         if let Some(speaker) = known.speaker {
             *self.speakers.entry(speaker).or_default() += 1;
@@ -234,10 +324,10 @@ impl View {
         if self.texts.len() <= at {
             self.texts.resize(at + 1, None);
         }
-        if !known.audience.is_empty() {
+        if !known.audience().is_empty() {
             self.private.insert(slot);
         }
-        if known.valid != Validity::ALWAYS {
+        if known.valid() != Validity::ALWAYS {
             self.limited.insert(slot);
         }
         if instructs {
@@ -268,7 +358,7 @@ impl View {
 
     fn remove(&mut self, key: RecordKey, touched: &mut BTreeSet<u32>) {
         self.wordless.remove(&key);
-        if let Some(slot) = self.slots.remove(&key) {
+        if let Some(slot) = self.slots.remove(key) {
             self.index.remove(slot);
             self.limited.remove(&slot);
             self.private.remove(&slot);
@@ -354,7 +444,7 @@ impl View {
 
     /// Returns the texts that do not hold now.
     pub(crate) fn not_holding(&self, now: i64) -> Vec<Slot> {
-        let holds = |slot: &Slot| self.text(*slot).is_some_and(|text| text.valid.holds(now));
+        let holds = |slot: &Slot| self.text(*slot).is_some_and(|text| text.valid().holds(now));
         let limited = self.limited.iter().copied();
         limited.filter(|slot| !holds(slot)).collect()
     }
@@ -366,7 +456,7 @@ impl View {
 
     /// Returns the slot of a text.
     pub(crate) fn slot(&self, key: RecordKey) -> Option<Slot> {
-        self.slots.get(&key).copied()
+        self.slots.get(key)
     }
 
     /// Returns the number of a word that recurs, if it does.

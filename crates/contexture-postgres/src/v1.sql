@@ -1,4 +1,4 @@
--- Version 1 of the schema in PostgreSQL: version 14 of the one in SQLite.
+-- Version 1 of the schema in PostgreSQL: version 15 of the one in SQLite.
 --
 -- The tables and columns are those of SQLite, whose files of SQL say what they
 -- mean. All tenants are in one database; each row carries its tenant, or hangs on
@@ -483,7 +483,7 @@ CREATE TABLE keys (
     id      TEXT COLLATE "C" NOT NULL UNIQUE,
     hash    BYTEA NOT NULL CHECK (length(hash) = 32),
     tenant  BIGINT NOT NULL,
-    scope   BIGINT NOT NULL CHECK (scope BETWEEN 0 AND 1),
+    scope   BIGINT NOT NULL CHECK (scope BETWEEN 0 AND 2),
     name    TEXT COLLATE "C",
     created BIGINT NOT NULL,
     revoked BIGINT
@@ -612,7 +612,19 @@ CREATE TABLE audit (
     at      BIGINT NOT NULL,
     act     TEXT COLLATE "C" NOT NULL,
     tenant  TEXT COLLATE "C" NOT NULL,
-    subject TEXT COLLATE "C" NOT NULL
+    subject TEXT COLLATE "C" NOT NULL,
+    actor   TEXT COLLATE "C"
+);
+
+CREATE INDEX audit_backups ON audit (key) WHERE act = 'backup_made';
+
+CREATE TABLE quotas (
+    tenant           TEXT COLLATE "C" PRIMARY KEY,
+    bytes            BIGINT NOT NULL,
+    sessions         BIGINT NOT NULL,
+    records          BIGINT NOT NULL,
+    nodes            BIGINT NOT NULL,
+    requests_per_day BIGINT NOT NULL
 );
 
 CREATE INDEX memories_of_tenant ON memories (tenant, key);

@@ -22,8 +22,11 @@
 //!
 //! Vectors of texts are asked for by [`EmbeddingsApi`].
 //!
+//! [`Endpoint::continue_with`] sends a rendered request and passes the text on
+//! while it is written.
+//!
 //! It blocks, and keeps nothing between calls: no connections, no cookies. It
-//! does not stream, run tools or hold a conversation. Redirects are refused,
+//! does not run tools or hold a conversation. Redirects are refused,
 //! because a key must not travel to where the user did not send it.
 //!
 //! The usual variables (`ALL_PROXY`, `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`)
@@ -35,6 +38,7 @@
 mod embeddings;
 mod error;
 mod post;
+mod stream;
 mod wire;
 
 use std::fmt;

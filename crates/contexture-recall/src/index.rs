@@ -9,14 +9,25 @@
 //! with each word in between. A text is scored as if it contained some of the
 //! words just before and after it. Every text gets a score.
 
-// Looked up by term or name only, never walked in an order that shows.
+mod file;
+mod postings;
+mod rescore;
+mod vectors;
+
+// Looked up by name only, never walked in an order that shows.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use self::file::section;
+use self::postings::Postings;
+use self::rescore::{LEAST_RESCORED, Rescoring};
+use self::vectors::Vectors;
 use crate::scan::Probe;
 use crate::vector::Vector;
 use crate::words::Words;
+
+pub use self::file::{packed_names, unpacked_names};
 
 /// The place of a text in the index. A place that becomes free is used again.
 pub type Slot = u32;
@@ -49,20 +60,39 @@ const FADES: f32 = 80.0;
 /// How many neighbours each way lend their words.
 const REACH: usize = 3;
 
+/// Which part of a text's similarity is that of the text and the one before it
+/// together.
+const WITH_PREVIOUS: f32 = 0.5;
+
+/// What the best text of a run lends to all texts of it.
+const RUN_PART: f32 = 0.1;
+
+/// What similarity weighs beside words when words find what is asked for, and
+/// when they find nothing of it.
+const LEAST_WEIGHT: f32 = 0.5;
+const MOST_WEIGHT: f32 = 1.5;
+
+/// Word scores of a best text, were it of mean length at most, from which on
+/// words have found what is asked for, and up to which they have not.
+const FOUND: f32 = 0.35;
+const NOT_FOUND: f32 = 0.15;
+
 /// One, in the whole numbers that carried words are summed in.
 const ONE: f32 = 65_536.0;
 
 /// From how many texts on a search is worth several threads.
 const WORTH_THREADS: usize = 50_000;
 
+/// From how many slots on products with vectors are estimated first.
+const ESTIMATED: usize = 65_536;
+
 /// How many vectors a thread compares before it looks whether there are more.
 const BLOCK: usize = 16_384;
 
 /// The index.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Index {
-    dimensions: usize,
-    postings: ByTerm,
+    postings: Postings,
     texts: Vec<Text>,
     // What a search looks at for every word that is found, close together.
     beside: Vec<Neighbours>,
@@ -71,20 +101,15 @@ pub struct Index {
     live: usize,
     // The words of all texts with those that carry over, in parts of ONE.
     length: u64,
-    vectors: Vec<i8>,
-    // 0 for a text without a vector.
-    scales: Vec<f32>,
+    vectors: Vectors,
+    // From how many slots on products are estimated first.
+    estimated: usize,
+    // How many texts at least get exact scores then.
+    rescored: usize,
+    // How long the sum of a text's vector and that of the one before it is; 0
+    // when one of them has none.
+    pairs: Vec<f32>,
     runs: Runs,
-}
-
-#[allow(clippy::disallowed_types)]
-type ByTerm = HashMap<u32, Postings>;
-
-/// The texts that hold a term, and how often each does.
-#[derive(Debug, Default)]
-struct Postings {
-    slots: Vec<Slot>,
-    counts: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
@@ -96,6 +121,18 @@ struct Text {
     wide: u64,
     state: State,
     position: (i64, u32),
+    run: u32,
+}
+
+impl Text {
+    const FREE: Text = Text {
+        key: 0,
+        length: 0,
+        wide: 0,
+        state: State::Free,
+        position: (0, 0),
+        run: NONE,
+    };
 }
 
 /// Who stands beside a text in its run.
@@ -107,7 +144,7 @@ struct Neighbours {
     half: f32,
 }
 
-/// Nobody.
+/// Nobody, and no run.
 const NONE: Slot = Slot::MAX;
 
 impl Neighbours {
@@ -140,22 +177,90 @@ pub struct Scores {
     /// By words, its own and those around it: the part that it has of what a
     /// text could reach, from 0 to 1.
     pub words: Vec<f32>,
-    /// By vectors: the cosine.
+    /// By vectors: the cosine of the text, and of the text with the one before
+    /// it, half each.
     pub vectors: Vec<f32>,
+    /// What the best text of its run lends to each; empty when there are no
+    /// runs.
+    pub runs: Vec<f32>,
+    /// What vectors weigh beside words.
+    pub vector_weight: f32,
+    /// What is needed to compute exact scores, when those of vectors and runs
+    /// are estimates.
+    rescoring: Option<Rescoring>,
+}
+
+impl Scores {
+    /// Returns true when the scores of vectors and runs are estimates.
+    pub fn are_estimates(&self) -> bool {
+        self.rescoring.is_some()
+    }
+
+    /// Returns how well the text in a slot fits by its words and its vector.
+    #[inline]
+    pub(crate) fn plain(&self, slot: usize) -> f32 {
+        weighed(self.words[slot]) + self.vector_weight * self.vectors[slot].max(0.0)
+    }
+
+    /// Returns what the best text of its run lends to the text in a slot.
+    #[inline]
+    pub(crate) fn of_run(&self, slot: usize) -> f32 {
+        self.runs.get(slot).copied().unwrap_or(0.0)
+    }
+}
+
+/// Returns what a word score counts: its power 1.25, so that texts with many of
+/// a query's words stand out.
+#[inline]
+pub(crate) fn weighed(words: f32) -> f32 {
+    // Most texts have none of the words.
+    match words > 0.0 {
+        true => words * words.sqrt().sqrt(),
+        false => 0.0,
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new(0)
+    }
 }
 
 impl Index {
     /// Returns an empty index for vectors of that many dimensions.
     pub fn new(dimensions: usize) -> Self {
         Self {
-            dimensions,
-            ..Self::default()
+            postings: Postings::default(),
+            texts: Vec::new(),
+            beside: Vec::new(),
+            lengths: Vec::new(),
+            free: Vec::new(),
+            live: 0,
+            length: 0,
+            vectors: Vectors::new(dimensions),
+            estimated: ESTIMATED,
+            rescored: LEAST_RESCORED,
+            pairs: Vec::new(),
+            runs: Runs::default(),
         }
+    }
+
+    /// Estimates products with vectors from that many slots on, and computes
+    /// exact scores of at least `rescored` texts. The defaults are 65,536 and
+    /// 2,048. With fewer slots, every product is exact.
+    pub fn estimating_from(mut self, slots: usize, rescored: usize) -> Self {
+        (self.estimated, self.rescored) = (slots, rescored);
+        self
+    }
+
+    /// Returns how many texts at least get exact scores.
+    pub(crate) fn least_rescored(&self) -> usize {
+        self.rescored
     }
 
     /// Returns how long the vectors are.
     pub fn dimensions(&self) -> usize {
-        self.dimensions
+        self.vectors.dimensions()
     }
 
     /// Returns how many texts there are.
@@ -192,25 +297,9 @@ impl Index {
     pub fn add(&mut self, entry: &Entry<'_>) -> Slot {
         let slot = self.room();
         for term in &entry.words.terms {
-            let postings = self.postings.entry(term.id).or_default();
-            postings.slots.push(slot);
-            postings.counts.push(term.count);
+            self.postings.add(term.id, slot, term.count);
         }
         let at = slot as usize;
-        let place = at * self.dimensions..(at + 1) * self.dimensions;
-        match entry
-            .vector
-            .filter(|v| v.components().len() == self.dimensions)
-        {
-            Some(vector) => {
-                self.vectors[place].copy_from_slice(vector.components());
-                self.scales[at] = vector.scale();
-            }
-            None => {
-                self.vectors[place].fill(0);
-                self.scales[at] = 0.0;
-            }
-        }
         self.live += 1;
         let run = entry.run.map(|name| self.runs.number(name));
         let length = entry.words.length;
@@ -220,6 +309,7 @@ impl Index {
             wide: 0,
             state: State::Live,
             position: entry.position,
+            run: run.unwrap_or(NONE),
         };
         self.beside[at] = Neighbours {
             half: (-(entry.words.total.max(1) as f32) / 2.0 / FADES).exp(),
@@ -228,8 +318,25 @@ impl Index {
         if let Some(run) = run {
             self.enter(slot, run);
         }
+        self.set_vector(slot, entry.vector);
         self.widen_around(slot);
         slot
+    }
+
+    /// Sets the vector of a text. One of another length than the index has is
+    /// left out.
+    pub fn set_vector(&mut self, slot: Slot, vector: Option<&Vector>) {
+        self.vectors.set(slot, vector);
+        self.measure_pairs(slot);
+    }
+
+    /// Measures the pairs that a text is in.
+    fn measure_pairs(&mut self, slot: Slot) {
+        self.measure_pair(slot);
+        let behind = self.beside[slot as usize].behind;
+        if behind != NONE {
+            self.measure_pair(behind);
+        }
     }
 
     /// Takes a text out. [`settle`](Index::settle) must follow before anything is
@@ -243,10 +350,14 @@ impl Index {
         self.live -= 1;
         self.length -= text.wide;
         text.wide = 0;
-        self.scales[slot as usize] = 0.0;
+        text.run = NONE;
+        self.vectors.clear(slot);
         let Neighbours { before, behind, .. } = self.beside[slot as usize];
         self.beside[slot as usize] = Neighbours::NOBODY;
         self.join(before, behind);
+        if behind != NONE {
+            self.measure_pair(behind);
+        }
         for beside in [before, behind] {
             if beside != NONE {
                 self.widen_around(beside);
@@ -262,28 +373,17 @@ impl Index {
         if !texts.iter().any(|text| text.state == State::Leaving) {
             return;
         }
-        self.postings.retain(|_, postings| {
-            if postings.slots.iter().any(|&slot| leaving(slot)) {
-                let mut counts = postings.counts.iter();
-                let mut kept = Vec::with_capacity(postings.counts.len());
-                postings.slots.retain(|&slot| {
-                    let count = counts.next().copied().unwrap_or(0);
-                    let keep = !leaving(slot);
-                    if keep {
-                        kept.push(count);
-                    }
-                    keep
-                });
-                postings.counts = kept;
-            }
-            !postings.slots.is_empty()
-        });
+        self.postings.take_out(leaving);
         for members in &mut self.runs.members {
             members.retain(|&slot| !leaving(slot));
         }
         for (slot, text) in (0..).zip(&mut self.texts) {
             if text.state == State::Leaving {
-                text.state = State::Free;
+                // Nothing of it is left, in a file neither.
+                *text = Text::FREE;
+                self.beside[slot as usize] = Neighbours::NOBODY;
+                self.lengths[slot as usize] = 0.0;
+                self.pairs[slot as usize] = 0.0;
                 self.free.push(slot);
             }
         }
@@ -296,15 +396,34 @@ impl Index {
         let mut scores = Scores {
             words: vec![0.0; slots],
             vectors: vec![0.0; slots],
+            ..Scores::default()
         };
-        let vector = vector.filter(|v| v.len() == self.dimensions);
+        let vector = vector.filter(|v| v.len() == self.dimensions());
         let probe = vector.and_then(Probe::new);
-        let Scores { words, vectors } = &mut scores;
+        let Scores { words, vectors, .. } = &mut scores;
+        let estimated = slots >= self.estimated || !self.vectors.is_in_memory();
         if slots < WORTH_THREADS {
-            self.score_words(terms, mute, words);
-            if let Some(probe) = &probe {
-                probe.dots(&self.vectors, &self.scales, vectors);
+            let best = self.score_words(terms, mute, words);
+            match (vector, &probe) {
+                (Some(vector), Some(_)) if estimated => self.vectors.estimates(vector, vectors),
+                (_, Some(probe)) => self.vectors.dots(probe, 0, vectors),
+                _ => {}
             }
+            self.combine(terms, mute, best, &mut scores);
+            scores.rescoring = probe
+                .filter(|_| estimated)
+                .map(|probe| self.rescoring(probe, mute));
+            return scores;
+        }
+        if estimated {
+            let best = std::thread::scope(|threads| {
+                if let (Some(vector), Some(_)) = (vector, &probe) {
+                    threads.spawn(|| self.vectors.estimates(vector, vectors));
+                }
+                self.score_words(terms, mute, words)
+            });
+            self.combine(terms, mute, best, &mut scores);
+            scores.rescoring = probe.map(|probe| self.rescoring(probe, mute));
             return scores;
         }
         // Vectors are taken block by block, by whoever is free.
@@ -313,26 +432,114 @@ impl Index {
             loop {
                 let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some((block, dots)) = next else { return };
-                let (first, end) = (block * BLOCK, block * BLOCK + dots.len());
-                let vectors = &self.vectors[first * self.dimensions..end * self.dimensions];
-                probe.dots(vectors, &self.scales[first..end], dots);
+                self.vectors.dots(probe, block * BLOCK, dots);
             }
         };
-        std::thread::scope(|threads| {
+        let best = std::thread::scope(|threads| {
             if let Some(probe) = &probe {
                 threads.spawn(|| compare(probe));
             }
-            self.score_words(terms, mute, words);
+            let best = self.score_words(terms, mute, words);
             if let Some(probe) = &probe {
                 compare(probe);
             }
+            best
         });
+        self.combine(terms, mute, best, &mut scores);
         scores
+    }
+
+    /// Looks at texts together with those around them, and weighs words against
+    /// vectors. Texts that are `mute` lend nothing. `best` is what
+    /// [`Index::score_words`] returned.
+    fn combine(&self, terms: &[u32], mute: &[Slot], best: f32, scores: &mut Scores) {
+        let mute = Mute::of(mute, scores.words.len());
+        scores.vector_weight = self.vector_weight(terms, best, &mute);
+        if scores.vectors.iter().any(|dot| *dot != 0.0) {
+            self.with_previous(&mute, &mut scores.vectors);
+        }
+        if self.runs.members.is_empty() {
+            return;
+        }
+        scores.runs = vec![0.0; scores.words.len()];
+        for members in &self.runs.members {
+            let lends = |slot: &&Slot| !mute.holds(**slot);
+            let best = (members.iter().filter(lends))
+                .map(|&slot| scores.plain(slot as usize))
+                .fold(0.0, f32::max);
+            if best > 0.0 {
+                for &slot in members {
+                    scores.runs[slot as usize] = RUN_PART * best;
+                }
+            }
+        }
+    }
+
+    /// Returns what vectors weigh beside words. They weigh more when few of the
+    /// query's words are found anywhere, or no text has many of them.
+    fn vector_weight(&self, terms: &[u32], best: f32, mute: &Mute) -> f32 {
+        let (mut all, mut held) = (0.0, 0.0);
+        for term in terms {
+            let rarity = self.rarity(*term);
+            all += rarity;
+            if self.holders(*term).any(|slot| !mute.holds(slot)) {
+                held += rarity;
+            }
+        }
+        let missing = if all > 0.0 { 1.0 - held / all } else { 1.0 };
+        let low = ((FOUND - best) / (FOUND - NOT_FOUND)).clamp(0.0, 1.0);
+        LEAST_WEIGHT + (MOST_WEIGHT - LEAST_WEIGHT) * missing.max(low)
+    }
+
+    /// Adds how similar each text is together with the one before it.
+    ///
+    /// The two are taken as the sum of their vectors, whose length follows from
+    /// their product.
+    fn with_previous(&self, mute: &Mute, vectors: &mut [f32]) {
+        for members in &self.runs.members {
+            // From the last on, so that what comes before is still its own.
+            for pair in members.windows(2).rev() {
+                let (before, at) = (pair[0], pair[1] as usize);
+                let length = self.pairs[at];
+                if mute.holds(before) || length <= 0.0 {
+                    continue;
+                }
+                let together = (vectors[at] + vectors[before as usize]) / length;
+                vectors[at] += WITH_PREVIOUS * (together - vectors[at]);
+            }
+        }
+    }
+
+    /// Notes how long the sum of the vectors of a text and the one before it
+    /// is; 0 when one of them has none.
+    fn measure_pair(&mut self, slot: Slot) {
+        let at = slot as usize;
+        let before = self.beside[at].before;
+        self.pairs[at] = 0.0;
+        if before == NONE {
+            return;
+        }
+        let scales = &self.vectors.scales;
+        let scale = scales[at] * scales[before as usize];
+        if scale > 0.0 {
+            let (mut own, mut other) = (Vec::new(), Vec::new());
+            let both = self.vectors.components(slot, &mut own);
+            let both = both.zip(self.vectors.components(before, &mut other));
+            let Some((own, other)) = both else { return };
+            let pairs = own.iter().zip(other);
+            let product: i32 = pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+            self.pairs[at] = (2.0 + 2.0 * product as f32 * scale).max(0.5).sqrt();
+        }
+    }
+
+    /// Returns the texts that hold a term.
+    pub fn holders(&self, term: u32) -> impl Iterator<Item = Slot> + '_ {
+        self.postings.holders(term)
     }
 
     /// Returns how rare a term is: what finding it is worth.
     pub fn rarity(&self, term: u32) -> f32 {
-        let holding = self.postings.get(&term).map_or(0, |p| p.slots.len());
+        let holding = self.postings.held_by(term);
         let (all, holding) = (self.live as f32, holding as f32);
         (1.0 + (all - holding + 0.5) / (holding + 0.5)).ln()
     }
@@ -341,19 +548,23 @@ impl Index {
     /// as a part of what a text that is full of all the terms would reach.
     ///
     /// Terms that no text holds tell none from another, and do not count.
-    fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) {
-        let held = terms.iter().filter(|term| self.postings.contains_key(term));
+    ///
+    /// Returns what the best text that is not `mute` would reach if no text were
+    /// longer than the mean. A long text that has the words of a query has them,
+    /// however much else it says.
+    fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) -> f32 {
+        let held = terms
+            .iter()
+            .filter(|term| self.postings.held_by(**term) > 0);
         let best: f32 = held.map(|&term| self.rarity(term)).sum();
         let mute = Mute::of(mute, scores.len());
         let mean = (self.length as f64 / f64::from(ONE) / self.live.max(1) as f64) as f32;
         let mean = mean.max(f32::MIN_POSITIVE);
         let mut counts = vec![0_u32; scores.len()];
+        let mut shorter = vec![0.0_f32; scores.len()];
         let mut touched = Vec::new();
         for &term in terms {
-            let Some(postings) = self.postings.get(&term) else {
-                continue;
-            };
-            for (&slot, &count) in postings.slots.iter().zip(&postings.counts) {
+            self.postings.each(term, |slot, count| {
                 let mut lend = |near: Slot, part: u32| {
                     let sum = &mut counts[near as usize];
                     if *sum == 0 {
@@ -366,15 +577,18 @@ impl Index {
                     true => lend(slot, ONE as u32),
                     false => self.around(slot, lend),
                 }
-            }
+            });
             let share = self.rarity(term) / best;
             for slot in touched.drain(..) {
                 let at = slot as usize;
                 let count = std::mem::take(&mut counts[at]) as f32 / ONE;
                 let damp = K1 * (1.0 - B + B * self.lengths[at] / mean);
                 scores[at] += share * count / (count + damp);
+                shorter[at] += share * count / (count + damp.min(K1));
             }
         }
+        let heard = (0..).zip(shorter).filter(|(slot, _)| !mute.holds(*slot));
+        heard.map(|(_, words)| words).fold(0.0, f32::max)
     }
 
     /// Calls with a text and its neighbours, and which part of its words each
@@ -434,18 +648,11 @@ impl Index {
         }
         // Four thousand million texts do not fit in memory.
         let slot = self.texts.len() as Slot;
-        self.texts.push(Text {
-            key: 0,
-            length: 0,
-            wide: 0,
-            state: State::Free,
-            position: (0, 0),
-        });
+        self.texts.push(Text::FREE);
         self.beside.push(Neighbours::NOBODY);
         self.lengths.push(0.0);
-        let longer = self.vectors.len() + self.dimensions;
-        self.vectors.resize(longer, 0);
-        self.scales.push(0.0);
+        self.vectors.push();
+        self.pairs.push(0.0);
         slot
     }
 
@@ -479,6 +686,7 @@ impl Index {
 }
 
 /// A set of slots, a bit each; nothing when there are none.
+#[derive(Debug)]
 struct Mute(Vec<u64>);
 
 impl Mute {

@@ -29,6 +29,7 @@ pub mod rank;
 mod scan;
 #[cfg(feature = "schema")]
 mod schema;
+pub mod sections;
 mod sentence;
 pub mod signals;
 pub mod snippet;

@@ -4,16 +4,21 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use crate::index::{Index, Scores, Slot};
+use crate::index::{Index, Scores, Slot, weighed};
 
-/// What a vector says, beside words that say all of it.
-pub const VECTOR_WEIGHT: f32 = 0.4;
+/// How many times as many texts as are asked for get exact scores, where those
+/// of all texts are estimates.
+const RESCORED: usize = 6;
 
-/// The most that words and vector reach together.
-const BEST: f32 = 1.0 + VECTOR_WEIGHT;
+/// What a text reaches by words and vector that fits well.
+const BEST: f32 = 1.4;
 
-/// Below this a text has next to nothing to do with a query.
-const FAINT: f32 = 0.05;
+/// Below this a text has next to nothing to do with a query, with vectors that
+/// weigh as much as here. What they weigh in a ranking grows when words find
+/// nothing, and what they say does not. Vectors of unrelated texts reach 0.2
+/// with the built-in encoder, those of related ones are above 0.25.
+const FAINT: f32 = 0.07;
+const FAINT_VECTOR: f32 = 0.3;
 
 /// A text that fits a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,22 +29,28 @@ pub struct Hit {
     pub key: i64,
     /// How well it fits by its words and those around it, from 0 to 1.
     pub words: f32,
-    /// How well it fits by its vector, from 0 to 1.
+    /// How well it fits by its vector and that of the text before it, from 0
+    /// to 1.
     pub vector: f32,
+    /// What the vector weighs beside words.
+    pub vector_weight: f32,
+    /// What the best text of its run lends to it.
+    pub run: f32,
     /// What else speaks for it.
     pub bonus: f32,
 }
 
 impl Hit {
-    /// Returns how well it fits, all in all: from 0 to 1 without the bonus,
-    /// which comes on top in the same measure.
+    /// Returns how well it fits, all in all: mostly from 0 to 1. Where words
+    /// find nothing, a vector that fits well may bring it beyond 1.
     pub fn relevance(&self) -> f32 {
-        (self.words + VECTOR_WEIGHT * self.vector + self.bonus) / BEST
+        let plain = weighed(self.words) + self.vector_weight * self.vector;
+        (plain + self.run + self.bonus) / BEST
     }
 
     /// Returns true when next to nothing speaks for it.
     pub fn is_faint(&self) -> bool {
-        self.relevance() < FAINT
+        self.words + FAINT_VECTOR * self.vector + self.bonus < FAINT
     }
 
     /// Better hits come first; of two that are as good, the one with the larger
@@ -52,17 +63,48 @@ impl Hit {
 
 /// Returns the text in a slot as a hit, whatever its score.
 pub fn hit(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit> {
+    let mut hit = [estimated(index, scores, slot, bonus)?];
+    rescore(index, scores, &mut hit);
+    let [hit] = hit;
+    Some(hit)
+}
+
+/// Puts exact scores in the place of estimates.
+fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
+    if !scores.are_estimates() {
+        return;
+    }
+    let slots: Vec<Slot> = hits.iter().map(|hit| hit.slot).collect();
+    let exact = index.rescore(scores, &slots);
+    for hit in hits {
+        if let Some(exact) = exact.get(&hit.slot) {
+            hit.vector = exact.vector.clamp(0.0, 1.0);
+            hit.run = exact.run;
+        }
+    }
+}
+
+/// Returns the text in a slot as a hit by the scores as they are.
+fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit> {
     let at = slot as usize;
     Some(Hit {
         slot,
         key: index.key(slot)?,
         words: *scores.words.get(at)?,
         vector: scores.vectors.get(at)?.clamp(0.0, 1.0),
+        vector_weight: scores.vector_weight,
+        run: scores.of_run(at),
         bonus,
     })
 }
 
 /// Returns the best `most` texts that fit at all and are admitted, best first.
+///
+/// Where scores are estimates, exact scores are computed for six times as many
+/// texts, at least 2,048. Let `e` be the largest error of an estimate, and `b`
+/// the estimate of the last of these texts. Every text whose exact score is
+/// above `b + e` is then found, and what the best text of a run lends is off by
+/// less than `e / 5`.
 ///
 /// `bonus` and `admit` are asked only about texts that could be among them:
 /// `most_bonus` is the largest that `bonus` returns.
@@ -77,12 +119,32 @@ pub fn best(
     if most == 0 {
         return Vec::new();
     }
+    if !scores.are_estimates() {
+        return top(index, scores, most, most_bonus, bonus, admit);
+    }
+    let rescored = most.saturating_mul(RESCORED).max(index.least_rescored());
+    let mut hits = top(index, scores, rescored, most_bonus, bonus, admit);
+    rescore(index, scores, &mut hits);
+    hits.retain(|hit| hit.relevance() > 0.0);
+    hits.sort_unstable_by(|a, b| b.rank(a));
+    hits.truncate(most);
+    hits
+}
+
+/// Returns the best `most` texts by the scores as they are.
+fn top(
+    index: &Index,
+    scores: &Scores,
+    most: usize,
+    most_bonus: f32,
+    bonus: impl Fn(Slot) -> f32,
+    admit: impl Fn(Slot) -> bool,
+) -> Vec<Hit> {
     let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
     // What a text must have by words and vector to be among the best.
     let mut bar = 0.0_f32;
-    let pairs = scores.words.iter().zip(&scores.vectors);
-    for (slot, (&words, &vector)) in (0..).zip(pairs) {
-        let plain = words + VECTOR_WEIGHT * vector.max(0.0);
+    for slot in 0..scores.words.len() as Slot {
+        let plain = scores.plain(slot as usize) + scores.of_run(slot as usize);
         let at_most = plain + most_bonus;
         if at_most <= 0.0 || at_most < bar || !admit(slot) {
             continue;
@@ -93,7 +155,7 @@ pub fn best(
         if plain + bonus <= 0.0 || plain + bonus < bar {
             continue;
         }
-        let Some(hit) = hit(index, scores, slot, bonus) else {
+        let Some(hit) = estimated(index, scores, slot, bonus) else {
             continue;
         };
         if heap.len() < most {

@@ -1,7 +1,9 @@
 //! Full text: a text as the stems it is made of, each with a fixed number.
 //!
 //! - A word is a run of letters and digits of any script, in lower case,
-//!   without accents, and stemmed as English when it is written in ASCII.
+//!   without accents, and stemmed as English when it is written in ASCII. A
+//!   word of another language, which its script or the stop words of the text
+//!   tell, gives its stem in that language as well.
 //! - A compound (`parseHttpRequest`, `parse_http`, `well-known`, `config.toml`)
 //!   gives its parts and the whole, so that it is found by either. Parts of one
 //!   letter are left to the whole.
@@ -16,6 +18,7 @@
 //!
 //! Work is linear in the text. How much text that is, is up to the caller.
 
+mod language;
 mod scan;
 mod stem;
 mod stop;
@@ -96,12 +99,13 @@ pub fn analyse(text: &str) -> Words {
     let mut ids = Vec::with_capacity((text.len() / 6).min(4096));
     let (mut length, mut total, mut negations) = (0_u32, 0_u32, 0_u8);
     let mut print = FNV_OFFSET;
-    Stems::with(|stems| {
+    Stems::with(text, |stems| {
         scan(text, &mut |part| {
             let counts = u32::from(!matches!(part, Part::Whole(_)));
             total = total.saturating_add(counts);
             if let Some(id) = stems.id(part) {
                 ids.push(id);
+                ids.extend(stems.other(part).map(|stem| term_id(&stem)));
                 length = length.saturating_add(counts);
             }
             let word = stems.word();
@@ -175,23 +179,26 @@ fn gather(text: &str, stop_words: bool) -> Vec<Keyword> {
 pub(crate) fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u32)> {
     let mut places = BTreeMap::new();
     let mut found: Vec<(Keyword, u32)> = Vec::new();
-    Stems::with(|stems| {
+    Stems::with(text, |stems| {
         scan(text, &mut |part| {
             let Some((word, stem)) = stems.stem(part, stop_words) else {
                 return;
             };
-            let id = term_id(&stem);
-            let place = *places.entry(id).or_insert(found.len());
-            match found.get_mut(place) {
-                Some((_, count)) => *count += 1,
-                None => {
-                    let keyword = Keyword {
-                        word: word.to_owned(),
-                        stem: stem.into_owned(),
-                        id,
-                        is_compound: matches!(part, Part::Whole(_)),
-                    };
-                    found.push((keyword, 1));
+            let (word, stem) = (word.to_owned(), stem.into_owned());
+            for stem in std::iter::once(stem).chain(stems.other(part)) {
+                let id = term_id(&stem);
+                let place = *places.entry(id).or_insert(found.len());
+                match found.get_mut(place) {
+                    Some((_, count)) => *count += 1,
+                    None => {
+                        let keyword = Keyword {
+                            word: word.clone(),
+                            stem,
+                            id,
+                            is_compound: matches!(part, Part::Whole(_)),
+                        };
+                        found.push((keyword, 1));
+                    }
                 }
             }
         });
@@ -203,10 +210,14 @@ pub(crate) fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u3
 /// their beginnings.
 pub(crate) fn places(text: &str, mut each: impl FnMut(usize, u32)) {
     let begin = text.as_ptr().addr();
-    Stems::with(|stems| {
+    Stems::with(text, |stems| {
         scan(text, &mut |part| {
             if let Some(id) = stems.id(part) {
-                each(part.as_str().as_ptr().addr() - begin, id);
+                let place = part.as_str().as_ptr().addr() - begin;
+                each(place, id);
+                if let Some(other) = stems.other(part) {
+                    each(place, term_id(&other));
+                }
             }
         });
     });

@@ -1,6 +1,7 @@
 //! The index: complete scores, whatever the way to it.
 #![allow(clippy::unwrap_used)]
 
+use contexture_recall::sections::{SectionFile, SectionWriter};
 use contexture_recall::{Entry, Index, Slot, Vector, analyse, best, query_keywords};
 use proptest::prelude::*;
 
@@ -200,4 +201,341 @@ fn without_neighbours_the_score_is_normalised_bm25() {
         "{} {expected}",
         scores[0]
     );
+}
+
+/// Adds a text of a run with one word and a vector.
+fn turn(index: &mut Index, key: i64, word: &str, vector: [f32; 4]) -> Slot {
+    index.add(&Entry {
+        key,
+        words: &analyse(word),
+        vector: Some(&Vector::quantise(&vector)),
+        run: Some("s"),
+        position: (key, 0),
+    })
+}
+
+#[test]
+fn vectors_weigh_more_when_words_find_little() {
+    let mut index = Index::new(4);
+    for (key, word) in (1..).zip(WORDS) {
+        turn(&mut index, key, word, [1.0, 0.0, 0.0, 0.0]);
+    }
+    let weight = |query: &str| index.scores(&terms(query), None, &[]).vector_weight;
+    let found = weight("custard");
+    assert_eq!(found, 0.5);
+    assert!(weight("custard zeppelin") > found);
+    assert_eq!(weight("zeppelin"), 1.5);
+}
+
+#[test]
+fn a_long_text_that_has_the_words_has_found_them() {
+    let mut index = Index::new(4);
+    let long = format!("{} custard train", "boat noon valve ".repeat(60));
+    let add = |index: &mut Index, key: i64, text: &str| {
+        index.add(&Entry {
+            key,
+            words: &analyse(text),
+            vector: None,
+            run: None,
+            position: (key, 0),
+        })
+    };
+    let slot = add(&mut index, 1, &long);
+    for key in 2..20 {
+        add(&mut index, key, "lever boat");
+    }
+    let weight = |mute: &[Slot]| {
+        index
+            .scores(&terms("custard train"), None, mute)
+            .vector_weight
+    };
+    assert_eq!(weight(&[]), 0.5);
+    // One that may not be seen has found nothing.
+    assert_eq!(weight(&[slot]), 1.5);
+}
+
+#[test]
+fn a_text_is_ranked_with_the_one_before_it() {
+    let mut index = Index::new(4);
+    let (about, other) = ([1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]);
+    let first = turn(&mut index, 1, "boat", about);
+    let answer = turn(&mut index, 2, "noon", other);
+    let last = turn(&mut index, 3, "lever", other);
+    let vectors = |index: &Index, mute: &[Slot]| {
+        let scores = index.scores(&terms("zeppelin"), Some(&about), mute);
+        [first, answer, last].map(|slot| scores.vectors[slot as usize])
+    };
+    let [a, b, c] = vectors(&index, &[]);
+    assert!(
+        a > 0.9 && (0.3..0.4).contains(&b) && c == 0.0,
+        "{a} {b} {c}"
+    );
+    // What may not be seen lends nothing.
+    assert_eq!(vectors(&index, &[first])[1], 0.0);
+    // A vector that comes later counts like one that was there.
+    index.set_vector(first, Some(&Vector::quantise(&other)));
+    assert_eq!(vectors(&index, &[]), [0.0; 3]);
+    index.set_vector(first, Some(&Vector::quantise(&about)));
+    assert_eq!(vectors(&index, &[]), [a, b, c]);
+    // So does a text that is taken out.
+    index.remove(answer);
+    index.settle();
+    let scores = index.scores(&terms("zeppelin"), Some(&about), &[]);
+    assert!((scores.vectors[last as usize] - b).abs() < 1e-3);
+}
+
+/// Writes an index to a file of its own.
+fn write(index: &mut Index) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    index.prepare_to_write();
+    let mut to = SectionWriter::new(file.reopen().unwrap(), KIND).unwrap();
+    index.write(&mut to).unwrap();
+    to.finish().unwrap();
+    file
+}
+
+const KIND: [u8; 8] = *b"an index";
+
+fn read(file: &tempfile::NamedTempFile) -> std::io::Result<Index> {
+    Index::read(&SectionFile::open(file.reopen()?, KIND)?)
+}
+
+proptest! {
+    /// An index that was written and read has the same scores, and goes on like
+    /// one that was not.
+    #[test]
+    fn a_file_does_not_show(
+        before in prop::collection::vec((0..12_i64, prop::option::of(text())), 0..30),
+        after in prop::collection::vec((0..12_i64, prop::option::of(text())), 0..30),
+        query in prop::collection::vec(0..WORDS.len(), 1..5),
+    ) {
+        let query: Vec<&str> = query.iter().map(|&word| WORDS[word]).collect();
+        let query = query.join(" ");
+        let mut index = Index::new(8);
+        let mut texts: std::collections::BTreeMap<i64, (Text, Slot)> = Default::default();
+        for (i, (key, text)) in before.iter().chain(&after).enumerate() {
+            if i == before.len() {
+                let file = write(&mut index);
+                let same = read(&file).unwrap();
+                prop_assert_eq!(scores(&index, &query), scores(&same, &query));
+                index = same;
+            }
+            if let Some((_, slot)) = texts.remove(key) {
+                index.remove(slot);
+                index.settle();
+            }
+            if let Some(text) = text {
+                let slot = add(&mut index, *key, text);
+                texts.insert(*key, (text.clone(), slot));
+            }
+        }
+        let mut anew = Index::new(8);
+        for (key, (text, _)) in &texts {
+            add(&mut anew, *key, text);
+        }
+        prop_assert_eq!(index.len(), texts.len());
+        prop_assert_eq!(scores(&index, &query), scores(&anew, &query));
+    }
+
+    /// Where products are estimated, every text is found whose exact score is
+    /// above the last estimate that was looked at by more than the largest error
+    /// of an estimate, with its exact score and in its place.
+    #[test]
+    fn estimates_find_the_best(
+        seed in 0..u64::MAX,
+        count in 30..300_usize,
+        most in 1..6_usize,
+    ) {
+        let mut random = Random(seed);
+        let texts: Vec<Vector> = (0..count).map(|_| Vector::quantise(&random.vector(64))).collect();
+        let query = random.vector(64);
+        let build = |index: Index| {
+            let mut index = index;
+            for (key, vector) in (0..).zip(&texts) {
+                let words = analyse(if key % 7 == 0 { "boat" } else { "train" });
+                index.add(&Entry { key, words: &words, vector: Some(vector), run: None, position: (key, 0) });
+            }
+            index
+        };
+        let exact = build(Index::new(64));
+        let estimating = build(Index::new(64).estimating_from(0, 0));
+        let of = |index: &Index| index.scores(&terms("boat"), Some(&query), &[]);
+        let (exact_scores, estimates) = (of(&exact), of(&estimating));
+        prop_assert!(estimates.are_estimates() && !exact_scores.are_estimates());
+        let total = |scores: &contexture_recall::Scores, slot: usize| {
+            scores.words[slot].powf(1.25) + scores.vector_weight * scores.vectors[slot].max(0.0)
+        };
+        let error = (0..count).map(|slot| (total(&exact_scores, slot) - total(&estimates, slot)).abs());
+        let error = error.fold(0.0, f32::max);
+        let mut all: Vec<f32> = (0..count).map(|slot| total(&estimates, slot)).collect();
+        all.sort_by(|a, b| b.total_cmp(a));
+        let bar = all.get(6 * most - 1).copied().unwrap_or(0.0);
+        let find = |index: &Index, scores| best(index, scores, most, 0.0, |_| 0.0, |_| true);
+        let (wanted, found) = (find(&exact, &exact_scores), find(&estimating, &estimates));
+        for (wanted, found) in wanted.iter().zip(&found) {
+            if total(&exact_scores, wanted.slot as usize) <= bar + error + 1e-4 {
+                break;
+            }
+            prop_assert_eq!(wanted, found);
+        }
+    }
+}
+
+/// Numbers that look random and follow from a seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f32 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 40) as f32) / (1_u64 << 24) as f32 - 0.5
+    }
+
+    /// Returns a vector of length 1.
+    fn vector(&mut self, dimensions: usize) -> Vec<f32> {
+        let values: Vec<f32> = (0..dimensions)
+            .map(|_| self.next() + self.next() + self.next())
+            .collect();
+        let length = values.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-6);
+        values.iter().map(|x| x / length).collect()
+    }
+}
+
+#[test]
+fn estimates_are_near_the_cosine() {
+    let mut random = Random(17);
+    let mut index = Index::new(256).estimating_from(0, 0);
+    let mut exact = Index::new(256);
+    for key in 0..2_000 {
+        let vector = Vector::quantise(&random.vector(256));
+        for index in [&mut index, &mut exact] {
+            index.add(&Entry {
+                key,
+                words: &analyse(""),
+                vector: Some(&vector),
+                run: None,
+                position: (key, 0),
+            });
+        }
+    }
+    let query = random.vector(256);
+    let estimates = index.scores(&[], Some(&query), &[]).vectors;
+    let cosines = exact.scores(&[], Some(&query), &[]).vectors;
+    let errors: Vec<f32> = estimates
+        .iter()
+        .zip(&cosines)
+        .map(|(a, b)| (a - b).abs())
+        .collect();
+    let within = |most: f32| errors.iter().filter(|error| **error <= most).count();
+    assert!(within(0.05) > 1_300, "{}", within(0.05));
+    assert!(within(0.15) > 1_980, "{}", within(0.15));
+}
+
+#[test]
+fn a_damaged_file_is_rejected() {
+    let mut index = Index::new(8);
+    for key in 0..20 {
+        let text = Text {
+            words: vec![key as usize % 12, 3],
+            run: Some(0),
+            at: key,
+        };
+        add(&mut index, key, &text);
+    }
+    let file = write(&mut index);
+    let bytes = std::fs::read(file.path()).unwrap();
+    assert!(read(&file).is_ok());
+    for at in (0..bytes.len()).step_by(7) {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 0x10;
+        std::fs::write(file.path(), &flipped).unwrap();
+        assert!(read(&file).is_err(), "byte {at}");
+        std::fs::write(file.path(), &bytes[..at]).unwrap();
+        assert!(read(&file).is_err(), "cut at {at}");
+    }
+    let mut longer = bytes.clone();
+    longer.push(0);
+    std::fs::write(file.path(), &longer).unwrap();
+    assert!(read(&file).is_err());
+}
+
+/// A large index leaves its vectors in the file, and reads those it needs.
+#[test]
+fn vectors_of_a_large_index_stay_in_the_file() {
+    let mut random = Random(4);
+    let mut index = Index::new(256);
+    for key in 0..66_000 {
+        let vector = Vector::quantise(&random.vector(256));
+        let run = format!("run {}", key / 10);
+        index.add(&Entry {
+            key,
+            words: &analyse(WORDS[key as usize % 12]),
+            vector: Some(&vector),
+            run: Some(&run),
+            position: (key, 0),
+        });
+    }
+    let query = random.vector(256);
+    let ask = |index: &Index| {
+        let scores = index.scores(&terms("boat noon"), Some(&query), &[5, 77]);
+        best(index, &scores, 20, 0.0, |_| 0.0, |slot| slot % 3 != 0)
+    };
+    let file = write(&mut index);
+    let expected = ask(&index);
+    let mut from_file = read(&file).unwrap();
+    assert_eq!(ask(&from_file), expected);
+    // What is written may leave its vectors there, too, and goes on.
+    let opened = SectionFile::open(file.reopen().unwrap(), KIND).unwrap();
+    let new = Vector::quantise(&query);
+    index.set_vector(9, Some(&new));
+    index.leave_vectors_to(&opened, 66_000, 0).unwrap();
+    from_file.set_vector(9, Some(&new));
+    for index in [&mut index, &mut from_file] {
+        index.add(&Entry {
+            key: 99_999,
+            words: &analyse("boat"),
+            vector: Some(&new),
+            run: Some("run 4"),
+            position: (99_999, 0),
+        });
+        index.remove(3);
+        index.settle();
+    }
+    assert_eq!(ask(&index), ask(&from_file));
+    // A file that is deleted stays open.
+    let path = file.into_temp_path();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(ask(&index), ask(&from_file));
+    assert!(!index.is_damaged());
+}
+
+#[test]
+fn a_vector_that_was_altered_in_the_file_is_noticed() {
+    let mut index = Index::new(256);
+    let mut random = Random(4);
+    for key in 0..66_000 {
+        let vector = Vector::quantise(&random.vector(256));
+        index.add(&Entry {
+            key,
+            words: &analyse(""),
+            vector: Some(&vector),
+            run: None,
+            position: (key, 0),
+        });
+    }
+    let file = write(&mut index);
+    let mut bytes = std::fs::read(file.path()).unwrap();
+    // The vectors are the largest array by far.
+    let middle = bytes.len() * 2 / 3;
+    bytes[middle..middle + 2_000_000]
+        .iter_mut()
+        .for_each(|byte| *byte ^= 1);
+    std::fs::write(file.path(), &bytes).unwrap();
+    let index = read(&file).unwrap();
+    let scores = index.scores(&[], Some(&random.vector(256)), &[]);
+    assert!(!index.is_damaged());
+    best(&index, &scores, 1_000, 0.0, |_| 0.0, |_| true);
+    assert!(index.is_damaged());
 }

@@ -3,8 +3,10 @@
 //! Each module declares its operations in `add` with their texts, example and
 //! implementation. Body types live next to the operations that read them.
 
+mod admin;
 pub(crate) mod assemble;
 pub(crate) mod blobs;
+mod continuations;
 pub(crate) mod fit;
 pub(crate) mod memory;
 mod page;
@@ -30,9 +32,11 @@ pub(crate) fn add(api: &mut Api) {
     memory::add(api);
     tasks::add(api);
     trees::add(api);
+    continuations::add(api);
     working_set::add(api);
     snapshots::add(api);
     refit::add(api);
     recipes::add(api);
     upkeep::add(api);
+    admin::add(api);
 }

@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::operation::Api;
 use crate::places::{Place, Places};
 use crate::problem::Problem;
-use crate::quota::{self, RequestsOfDay};
+use crate::quota::{self, RequestsOfDay, StoredQuotas};
 use crate::schema::Schemas;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 
@@ -37,12 +37,22 @@ const HEALTHY_FOR: Duration = Duration::from_secs(1);
 /// The maximum number of checks of keys and of the store at a time.
 const MOST_APART: usize = 8;
 
+tokio::task_local! {
+    /// The id of the API key of the current call, for the audit log.
+    pub(crate) static CALLER: Option<Arc<str>>;
+}
+
 const KIB: usize = 1 << 10;
 
 /// How many times its size a body takes in memory, until its work is done: its
 /// bytes, the parsed JSON, what is made of it, and what is written. Measured: 5
 /// to 10.
 const BECOMES: usize = 8;
+
+/// How long the thread for vectors waits when it has more to do, and before it
+/// looks again when it has not.
+const FILL_IN_AGAIN: Duration = Duration::from_millis(10);
+const FILL_IN_LOOK: Duration = Duration::from_millis(500);
 
 /// The state that all requests share.
 #[derive(Clone)]
@@ -71,6 +81,7 @@ pub(crate) struct Shared {
     healthy_at: tokio::sync::Mutex<Option<Instant>>,
     stopping: AtomicBool,
     requests_of_day: RequestsOfDay,
+    quotas: StoredQuotas,
 }
 
 impl App {
@@ -104,7 +115,31 @@ impl App {
             healthy_at: tokio::sync::Mutex::default(),
             stopping: AtomicBool::new(false),
             requests_of_day: RequestsOfDay::default(),
+            quotas: StoredQuotas::default(),
         }))
+    }
+
+    /// Starts the thread that loads and saves memory indexes and computes vectors
+    /// of the encoder. It ends with the server.
+    pub(crate) fn fill_in_vectors(&self) {
+        let shared = Arc::downgrade(&self.0);
+        let work = move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.tenants.load_indexes();
+            }
+            while let Some(shared) = shared.upgrade() {
+                if shared.stopping.load(Ordering::Relaxed) {
+                    return;
+                }
+                let any = shared.tenants.fill_in();
+                drop(shared);
+                std::thread::sleep(if any { FILL_IN_AGAIN } else { FILL_IN_LOOK });
+            }
+        };
+        // Without the thread, recall computes the vectors of few texts itself.
+        let _ = std::thread::Builder::new()
+            .name("vectors".to_owned())
+            .spawn(work);
     }
 
     pub(crate) fn config(&self) -> &ServerConfig {
@@ -164,6 +199,11 @@ impl App {
         &self.0.requests_of_day
     }
 
+    /// Returns the quotas that are in the store.
+    pub(crate) fn stored_quotas(&self) -> &StoredQuotas {
+        &self.0.quotas
+    }
+
     /// Returns a watch that checks the key of a stream while the stream is open.
     pub(crate) fn watch(&self, parts: &Parts) -> Result<Watch, Problem> {
         Ok(Watch {
@@ -199,7 +239,7 @@ impl App {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let limit = self.config().request_timeout_ms;
-        let call = Call::default();
+        let call = Call::by(CALLER.try_with(Clone::clone).ok().flatten());
         let mut unfinished = Unfinished(Some(call.clone()));
         let of_call = call.clone();
         let work = async {

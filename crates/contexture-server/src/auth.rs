@@ -74,6 +74,8 @@ struct WrongKeys {
 struct CachedKey {
     record: KeyRecord,
     since: Instant,
+    // Whether the store must be asked again before `since` is too long ago.
+    stale: bool,
     limiter: Option<Arc<Limiter>>,
 }
 
@@ -84,6 +86,8 @@ pub(crate) enum Scope {
     Tenant,
     /// The metrics of the whole server.
     Metrics,
+    /// The administration of the whole server.
+    Admin,
 }
 
 impl Keys {
@@ -197,16 +201,26 @@ impl Keys {
         scope: Scope,
     ) -> Option<Result<Caller, Problem>> {
         if let Some(only) = &self.only {
-            return Some(self.check_only(only, headers));
+            return Some(match scope {
+                Scope::Admin => Err(forbidden("the inspector cannot administer the server")),
+                _ => self.check_only(only, headers),
+            });
+        }
+        // Administration always needs a key: with it, a local process could lock
+        // out everybody else.
+        if !self.required() && scope == Scope::Admin {
+            return match self.is_fresh() {
+                true => Some(Err(unauthorized("the admin API requires an admin key")
+                    .hint(
+                        "create one with `contexture key new --admin` on the server; from then on \
+                     every call needs a key",
+                    ))),
+                false => None,
+            };
         }
         if !self.required() {
-            let checked_at = self
-                .checked_at
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let fresh = checked_at.elapsed() < FRESH;
             // Authentication is off, so a key that is sent is ignored.
-            return fresh.then(|| {
+            return self.is_fresh().then(|| {
                 Ok(Caller {
                     tenant: String::new(),
                     key: None,
@@ -218,10 +232,28 @@ impl Keys {
             Err(problem) => return Some(Err(problem)),
         };
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = cache.get(id).filter(|key| key.since.elapsed() < FRESH)?;
+        let found = cache
+            .get(id)
+            .filter(|key| !key.stale && key.since.elapsed() < FRESH)?;
         let (record, limiter) = (found.record.clone(), found.limiter.clone());
         drop(cache);
         Some(self.admit(&record, limiter.as_deref(), secret, scope))
+    }
+
+    /// Returns true if the store was asked for keys a short time ago.
+    fn is_fresh(&self) -> bool {
+        let checked_at = self.checked_at.lock();
+        let checked_at = checked_at.unwrap_or_else(PoisonError::into_inner);
+        checked_at.elapsed() < FRESH
+    }
+
+    /// Drops all cached keys, so that a key which was revoked is rejected at once.
+    pub(crate) fn forget_cached(&self) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        for cached in cache.values_mut() {
+            // The rate limiters are kept.
+            cached.stale = true;
+        }
     }
 
     /// Authenticates a caller. Asks the store if the cache has no fresh entry.
@@ -247,6 +279,7 @@ impl Keys {
         let entry = CachedKey {
             record: record.clone(),
             since: Instant::now(),
+            stale: false,
             limiter: limiter.clone(),
         };
         cache.insert(id.to_owned(), entry);
@@ -301,12 +334,26 @@ impl Keys {
                 .hint("create another key with `contexture key new` on the server"));
         }
         match (record.scope, scope) {
-            (KeyScope::Tenant, Scope::Tenant) | (KeyScope::Metrics, Scope::Metrics) => {}
+            (KeyScope::Tenant, Scope::Tenant)
+            | (KeyScope::Metrics, Scope::Metrics)
+            | (KeyScope::Admin, Scope::Admin) => {}
+            (_, Scope::Admin) => {
+                return Err(forbidden("the API key has no access to the admin API")
+                    .hint("create an admin key with `contexture key new --admin` on the server"));
+            }
+            (KeyScope::Admin, Scope::Tenant) => {
+                return Err(
+                    forbidden("the API key has access to the admin API only").hint(
+                        "create a key for a tenant with `contexture key new` or `POST \
+                         /v1/admin/keys`",
+                    ),
+                );
+            }
             (KeyScope::Metrics, Scope::Tenant) => {
                 return Err(forbidden("the API key has access to /metrics only")
                     .hint("create another key with `contexture key new` on the server"));
             }
-            (KeyScope::Tenant, Scope::Metrics) => {
+            (_, Scope::Metrics) => {
                 return Err(forbidden("the API key has no access to /metrics").hint(
                     "create a key for metrics with `contexture key new --metrics` on the server",
                 ));

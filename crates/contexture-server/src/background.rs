@@ -3,20 +3,28 @@
 //! With `[compaction] background = true`, a history that is nearly too long is
 //! summarised after a turn was recorded. The next request need not wait for it.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use contexture::compaction::Attempt;
 
 use crate::api::sessions;
 use crate::tenant::Tenant;
 
-/// The sessions that are being looked at, by tenant and label. A session has one
-/// thread at most, and there are few: others are looked at after their next turn.
-static RUNNING: Mutex<BTreeSet<(usize, String)>> = Mutex::new(BTreeSet::new());
+/// A tenant and the label of one of its sessions.
+type Key = (usize, String);
+
+/// The sessions that are being looked at, and whether a turn was recorded
+/// meanwhile. A session has one thread at most, and there are few: others are
+/// looked at after their next turn.
+static RUNNING: Mutex<BTreeMap<Key, bool>> = Mutex::new(BTreeMap::new());
 
 /// The maximum number of threads.
 const MOST_RUNNING: usize = 4;
+
+fn running() -> MutexGuard<'static, BTreeMap<Key, bool>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Summarises the history of a session in a thread of its own, if the settings
 /// say so and the next request is likely to need it.
@@ -26,24 +34,33 @@ pub(crate) fn compact(tenant: &Arc<Tenant>, label: &str) {
     }
     let key = (Arc::as_ptr(tenant) as usize, label.to_owned());
     {
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.len() >= MOST_RUNNING || !running.insert(key.clone()) {
+        let mut running = running();
+        if let Some(again) = running.get_mut(&key) {
+            *again = true;
             return;
         }
+        if running.len() >= MOST_RUNNING {
+            return;
+        }
+        running.insert(key.clone(), false);
     }
-    let done = Done(key);
+    let mut run = Run(Some(key));
     let (tenant, label) = (Arc::clone(tenant), label.to_owned());
     let work = move || {
-        let _done = done;
-        match tenant.engine.compact_ahead(&label, tenant.fixed_now()) {
-            Ok(Attempt::Compacted(compacted)) => {
-                // Nobody waits for an answer: the next request has the summary.
-                let _ = sessions::publish_compacted(&tenant, &label, &compacted);
+        loop {
+            match tenant.engine.compact_ahead(&label, tenant.fixed_now()) {
+                Ok(Attempt::Compacted(compacted)) => {
+                    // Nobody waits for an answer: the next request has the summary.
+                    let _ = sessions::publish_compacted(&tenant, &label, &compacted);
+                }
+                Ok(Attempt::Nothing(reason)) => {
+                    tracing::debug!(reason, "not compacted in the background");
+                }
+                Err(error) => tracing::warn!(%error, "compaction in the background failed"),
             }
-            Ok(Attempt::Nothing(reason)) => {
-                tracing::debug!(reason, "not compacted in the background");
+            if !run.goes_on() {
+                return;
             }
-            Err(error) => tracing::warn!(%error, "compaction in the background failed"),
         }
     };
     // Without a thread the next request summarises, as it does without this.
@@ -52,12 +69,31 @@ pub(crate) fn compact(tenant: &Arc<Tenant>, label: &str) {
         .spawn(work);
 }
 
-/// Takes a session out of those that are looked at, however its thread ends.
-struct Done((usize, String));
+/// A session that is looked at, until it is taken out of the list. It is taken
+/// out however its thread ends.
+struct Run(Option<Key>);
 
-impl Drop for Done {
+impl Run {
+    /// Returns true if a turn was recorded since the session was looked at.
+    /// Otherwise takes the session out of the list, so that the next turn starts
+    /// a thread.
+    fn goes_on(&mut self) -> bool {
+        let mut running = running();
+        let again = self.0.as_ref().and_then(|key| running.get_mut(key));
+        if again.is_some_and(std::mem::take) {
+            return true;
+        }
+        if let Some(key) = self.0.take() {
+            running.remove(&key);
+        }
+        false
+    }
+}
+
+impl Drop for Run {
     fn drop(&mut self) {
-        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-        running.remove(&self.0);
+        if let Some(key) = &self.0 {
+            running().remove(key);
+        }
     }
 }

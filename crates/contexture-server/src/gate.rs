@@ -17,7 +17,7 @@ use contexture::config::ServerConfig;
 use contexture::key::tenant_name;
 use tracing::{error, info, warn};
 
-use crate::app::App;
+use crate::app::{self, App};
 use crate::auth::{Caller, Scope};
 use crate::problem::{ErrorText, Problem};
 
@@ -233,6 +233,15 @@ pub(crate) async fn authenticate_for_metrics(
     authorize(app, Scope::Metrics, request, next).await
 }
 
+/// Authenticates the caller of the admin API.
+pub(crate) async fn authenticate_for_admin(
+    State(app): State<App>,
+    request: Request<Body>,
+    next: Next,
+) -> Response {
+    authorize(app, Scope::Admin, request, next).await
+}
+
 async fn authorize(app: App, scope: Scope, mut request: Request<Body>, next: Next) -> Response {
     let address = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
     let caller = match app.keys().cached(request.headers(), scope) {
@@ -251,9 +260,12 @@ async fn authorize(app: App, scope: Scope, mut request: Request<Body>, next: Nex
     {
         app.keys().note_wrong_key(address);
     }
+    if scope == Scope::Tenant {
+        app.refresh_quotas().await;
+    }
     let caller = caller.and_then(|caller| {
         if scope == Scope::Tenant {
-            let quota = app.config().quota_of(&caller.tenant);
+            let quota = app.quota_of(&caller.tenant);
             let counted = app.requests_of_day().count(&caller.tenant, &quota);
             if counted.is_err() {
                 app.metrics().refused_by_quota.inc();
@@ -265,7 +277,8 @@ async fn authorize(app: App, scope: Scope, mut request: Request<Body>, next: Nex
     match caller {
         Ok(caller) => {
             request.extensions_mut().insert(caller.clone());
-            let mut response = next.run(request).await;
+            let key = caller.key.as_deref().map(Into::into);
+            let mut response = app::CALLER.scope(key, next.run(request)).await;
             response.extensions_mut().insert(caller);
             response
         }

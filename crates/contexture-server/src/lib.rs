@@ -1,5 +1,10 @@
 //! The Contexture server: the engine over HTTP and MCP.
 //!
+//! ```
+//! let document = contexture_server::openapi();
+//! assert!(document["paths"]["/v1/assemble"]["post"].is_object());
+//! ```
+//!
 //! Every operation is declared once. The declaration creates both the route and
 //! the entry in the OpenAPI document. The engine blocks, so each call runs in a
 //! thread. Each tenant has an engine of its own.

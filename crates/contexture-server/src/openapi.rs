@@ -21,7 +21,7 @@ use crate::schema::Schemas;
 const ANSWERS: &str = include_str!("../assets/answers.json");
 
 /// The tags in the order in which they are shown, with their descriptions.
-const TAGS: [(&str, &str); 14] = [
+const TAGS: [(&str, &str); 15] = [
     ("assemble", "Assemble the request to send to a model."),
     ("fit", "Make a provider's request fit into a token budget."),
     ("sessions", "Conversations: record, fork and compact them."),
@@ -42,6 +42,10 @@ const TAGS: [(&str, &str); 14] = [
     ("sources", "Sources: they fill the layers of a recipe."),
     ("models", "Models and their context windows."),
     ("tokens", "Token counts of texts."),
+    (
+        "admin",
+        "Tenants, quotas, API keys and the audit log. These operations need an admin key.",
+    ),
 ];
 
 /// Returns the document.

@@ -58,6 +58,8 @@ pub(crate) struct Operation {
     pub(crate) response: ResponseBody,
     /// Whether the operation only reads. A read-only server refuses the others.
     pub(crate) only_reads: bool,
+    /// Whether the operation needs an admin key.
+    pub(crate) is_admin: bool,
 }
 
 /// A call that the document shows and a test makes.
@@ -126,6 +128,7 @@ impl Operation {
             large: false,
             takes: Takes::default(),
             response: ResponseBody::default(),
+            is_admin: path.starts_with("/v1/admin/"),
         }
     }
 
@@ -175,6 +178,8 @@ impl Operation {
 pub(crate) struct Api {
     pub(crate) operations: Vec<Operation>,
     pub(crate) router: Router<App>,
+    /// The routes that need an admin key.
+    pub(crate) admin_router: Router<App>,
     pub(crate) inputs: SchemaGenerator,
     pub(crate) outputs: SchemaGenerator,
 }
@@ -182,6 +187,13 @@ pub(crate) struct Api {
 /// The implementation of an operation: it gets the tenant, the path parameters,
 /// the query and the body.
 pub(crate) type Work<P, Q, B, A> = fn(&Tenant, P, Q, B) -> Result<A, Problem>;
+
+/// The implementation of an operation of the admin API.
+pub(crate) type AdminWork<P, Q, B, A> = fn(&App, P, Q, B) -> Result<A, Problem>;
+
+/// The name under which calls of the admin API wait for a place. No tenant can
+/// have it.
+const ADMIN: &str = "/admin";
 
 impl Api {
     pub(crate) fn new() -> Self {
@@ -197,6 +209,7 @@ impl Api {
         Self {
             operations: Vec::new(),
             router: Router::new(),
+            admin_router: Router::new(),
             inputs: settings().for_deserialize().into_generator(),
             outputs: settings().for_serialize().into_generator(),
         }
@@ -214,6 +227,25 @@ impl Api {
         let call = (operation.id, operation.status, operation.large);
         let handler = move |State(app): State<App>, request: Request<Body>| async move {
             answer(&app, request, call, work).await
+        };
+        self.add_route::<P, Q, B>(operation, |filter| on(filter, handler));
+    }
+
+    /// Adds an operation of the admin API, which reads JSON and answers JSON.
+    pub(crate) fn add_admin<P, Q, B, A>(
+        &mut self,
+        mut operation: Operation,
+        work: AdminWork<P, Q, B, A>,
+    ) where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        Q: DeserializeOwned + JsonSchema + Send + 'static,
+        B: DeserializeOwned + JsonSchema + Send + 'static,
+        A: Serialize + JsonSchema + Send + 'static,
+    {
+        operation.response = ResponseBody::Json(self.outputs.subschema_for::<A>());
+        let call = (operation.id, operation.status);
+        let handler = move |State(app): State<App>, request: Request<Body>| async move {
+            answer_admin(&app, request, call, work).await
         };
         self.add_route::<P, Q, B>(operation, |filter| on(filter, handler));
     }
@@ -238,8 +270,11 @@ impl Api {
             Method::PATCH => MethodFilter::PATCH,
             _ => MethodFilter::DELETE,
         };
-        let router = std::mem::take(&mut self.router);
-        self.router = router.route(operation.path, route(filter));
+        let router = match operation.is_admin {
+            true => &mut self.admin_router,
+            false => &mut self.router,
+        };
+        *router = std::mem::take(router).route(operation.path, route(filter));
         self.operations.push(operation);
     }
 
@@ -325,6 +360,48 @@ where
         let answer = work(&tenant, path, query, body)?;
         to_bytes(&answer)
     });
+    match done.await {
+        Ok(bytes) => json_response(status, bytes),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Reads a call of the admin API, and does the work in a thread.
+async fn answer_admin<P, Q, B, A>(
+    app: &App,
+    request: Request<Body>,
+    (id, status): (&'static str, StatusCode),
+    work: AdminWork<P, Q, B, A>,
+) -> Response
+where
+    P: DeserializeOwned + Send + 'static,
+    Q: DeserializeOwned + Send + 'static,
+    B: DeserializeOwned + Send + 'static,
+    A: Serialize + Send + 'static,
+{
+    let done = async {
+        let (mut parts, incoming) = request.into_parts();
+        let path: P = path(&mut parts).await?;
+        let query: Q = query(&parts)?;
+        // Bodies use the memory of the default tenant.
+        let tenant = app.tenant_named("").await?;
+        let bytes = match TypeId::of::<B>() == TypeId::of::<Nothing>() {
+            true => body::none(app, incoming).await.map(|()| None)?,
+            false => {
+                let reader = body::Reader::new(app, &tenant);
+                Some(body::json(reader, &parts.headers, incoming).await?)
+            }
+        };
+        let shared = app.clone();
+        app.run(ADMIN, move || {
+            let body: B = match bytes {
+                Some(bytes) => json::read(shared.schemas(), id, &bytes, json::MOST_VALUES)?,
+                None => json::nothing()?,
+            };
+            to_bytes(&work(&shared, path, query, body)?)
+        })
+        .await
+    };
     match done.await {
         Ok(bytes) => json_response(status, bytes),
         Err(problem) => problem.into_response(),

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use axum::http::{Method, StatusCode};
 use contexture::Timestamp;
-use contexture::config::QuotaConfig;
 use contexture::key::tenant_name;
-use contexture::store::Usage;
+use contexture::store::{Quota, Usage};
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -19,6 +18,39 @@ use crate::tenant::Tenant;
 
 /// How long a tenant's usage is reused.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// How long the quotas of the store are reused. A quota that another process sets
+/// applies after this time.
+const QUOTAS_FRESH: Duration = Duration::from_secs(2);
+
+/// The quotas that were set over the admin API or the command line. They replace
+/// those of the settings.
+#[derive(Default)]
+pub(crate) struct StoredQuotas {
+    known: Mutex<HashMap<String, Quota>>,
+    read_at: Mutex<Option<Instant>>,
+}
+
+impl StoredQuotas {
+    /// Has the quotas read from the store before the next call.
+    pub(crate) fn expire(&self) {
+        *lock(&self.read_at) = None;
+    }
+
+    /// Returns true if the quotas are too old, and lets one caller read them.
+    fn is_due(&self) -> bool {
+        let mut read_at = lock(&self.read_at);
+        let due = read_at.is_none_or(|at| at.elapsed() >= QUOTAS_FRESH);
+        if due {
+            *read_at = Some(Instant::now());
+        }
+        due
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The routes with a method that could store something, and do not.
 const READING: [&str; 7] = [
@@ -39,7 +71,7 @@ pub(crate) struct RequestsOfDay {
 
 impl RequestsOfDay {
     /// Counts a request. Fails if the tenant has sent too many today.
-    pub(crate) fn count(&self, tenant: &str, quota: &QuotaConfig) -> Result<(), Problem> {
+    pub(crate) fn count(&self, tenant: &str, quota: &Quota) -> Result<(), Problem> {
         let most = quota.max_requests_per_day;
         if most == 0 {
             return Ok(());
@@ -79,9 +111,28 @@ pub(crate) fn stores(method: &Method, route: &str) -> bool {
 }
 
 impl App {
+    /// Returns the quota of a tenant: the stored one, or that of the settings.
+    pub(crate) fn quota_of(&self, tenant: &str) -> Quota {
+        let stored = lock(&self.stored_quotas().known).get(tenant).copied();
+        stored.unwrap_or_else(|| self.config().quota_of(tenant))
+    }
+
+    /// Reads the quotas from the store, if that was too long ago.
+    pub(crate) async fn refresh_quotas(&self) {
+        if !self.stored_quotas().is_due() {
+            return;
+        }
+        let app = self.clone();
+        let read = self.run_apart(move || Ok(app.tenants().stores().quotas()?));
+        // Without an answer, the quotas of before apply.
+        if let Ok(quotas) = read.await {
+            *lock(&self.stored_quotas().known) = quotas.into_iter().collect();
+        }
+    }
+
     /// Fails if a tenant has stored as much as it may.
     pub(crate) async fn check_storage(&self, tenant: &Arc<Tenant>) -> Result<(), Problem> {
-        let quota = self.config().quota_of(&tenant.name);
+        let quota = self.quota_of(&tenant.name);
         if !quota.limits_storage() {
             return Ok(());
         }

@@ -28,14 +28,18 @@ pub(crate) fn api() -> Api {
 
 /// Returns the router of all paths.
 pub(crate) fn router(app: &App) -> Router {
-    let with_key =
-        api()
-            .router
-            .merge(crate::mcp::router(app))
-            .layer(middleware::from_fn_with_state(
-                app.clone(),
-                gate::authenticate,
-            ));
+    let api = api();
+    let admin = api.admin_router.layer(middleware::from_fn_with_state(
+        app.clone(),
+        gate::authenticate_for_admin,
+    ));
+    let with_key = api
+        .router
+        .merge(crate::mcp::router(app))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            gate::authenticate,
+        ));
     let metrics =
         Router::new()
             .route("/metrics", get(metrics))
@@ -46,6 +50,7 @@ pub(crate) fn router(app: &App) -> Router {
     Router::new()
         .merge(with_key)
         .merge(metrics)
+        .merge(admin)
         .route("/openapi.json", get(openapi))
         .route("/docs", get(docs))
         .route("/", get(ui::index))

@@ -83,14 +83,18 @@ impl Service {
         tenants.check_roots()?;
         // Errors in the root or its settings are reported at the start.
         tenants.get("")?;
-        Ok(App::new(
+        let app = App::new(
             self.config.server,
             tenants,
             keys,
             self.metrics,
             &router::api(),
             read_only,
-        ))
+        );
+        if !read_only {
+            app.fill_in_vectors();
+        }
+        Ok(app)
     }
 }
 

@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use contexture::config::{self, ActiveSetting, Config};
 use contexture::core::guard::MarkKey;
 use contexture::key::check_tenant;
+use contexture::memory::FillIn;
 use contexture::store::{Store, Tenants as Stores};
 use contexture::trust::Settings;
 use contexture::{Engine, Error, Root, Timestamp};
@@ -24,6 +26,18 @@ use crate::quota::Measured;
 /// The maximum number of tenants in memory. Others are loaded again when they
 /// are used.
 const MOST_READY: usize = 256;
+
+/// The maximum number of tenants whose memory index is loaded when the server
+/// starts.
+const MOST_LOADED: usize = 64;
+
+/// How much the background thread computes for a tenant before the next one.
+/// It rests as long as it works, so that it uses at most half of a core.
+const FILLED_IN: FillIn = FillIn {
+    texts: 256,
+    time: Some(Duration::from_millis(250)),
+    rest: 1.0,
+};
 
 /// The maximum number of open record streams of a tenant.
 pub(crate) const MOST_STREAMS: usize = 4;
@@ -248,6 +262,61 @@ impl Tenants {
         }
     }
 
+    /// Computes missing vectors of the encoder for the tenants in memory, a
+    /// little for each in turn. Returns false when there were none.
+    pub(crate) fn fill_in(&self) -> bool {
+        let tenants: Vec<Arc<Tenant>> = {
+            let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+            ready
+                .values()
+                .map(|ready| Arc::clone(&ready.tenant))
+                .collect()
+        };
+        let mut any = false;
+        for tenant in tenants {
+            // What cannot be computed or saved now is tried again later.
+            let filled = tenant
+                .engine
+                .memory()
+                .and_then(|memory| memory.fill_in(FILLED_IN, &mut |_| {}));
+            any |= filled.is_ok_and(|filled| filled > 0);
+            let saved = tenant
+                .engine
+                .memory()
+                .and_then(|memory| memory.save_index());
+            if let Err(error) = saved {
+                tracing::warn!(tenant = &*tenant.name, %error, "the memory index is not saved");
+            }
+        }
+        any
+    }
+
+    /// Loads the memory index of tenants that have one on the disk, the most
+    /// recently used ones first.
+    pub(crate) fn load_indexes(&self) {
+        let names = self.stores.tenant_names().unwrap_or_default();
+        let mut known: Vec<(SystemTime, String)> = (names.into_iter())
+            .filter_map(|name| {
+                let path = self.stores.tenant(&name).index_path()?;
+                let saved = std::fs::metadata(path).and_then(|file| file.modified());
+                Some((saved.ok()?, name))
+            })
+            .collect();
+        known.sort_by(|a, b| b.cmp(a));
+        for (_, name) in known.into_iter().take(MOST_LOADED) {
+            // A tenant that cannot be loaded now says so when it is used.
+            if let Ok(tenant) = self.get(&name) {
+                let loaded = tenant
+                    .engine
+                    .memory()
+                    .and_then(|memory| memory.load_index());
+                if let Err(error) = loaded {
+                    tracing::warn!(tenant = &*name, %error, "the memory index is not loaded");
+                }
+            }
+        }
+    }
+
     /// Hides the private files that are below a root.
     fn hide_private(&self, root: Root) -> Root {
         let above = real(root.path());
@@ -299,6 +368,19 @@ impl Tenants {
             }
         }
         Ok(())
+    }
+
+    /// Unloads a tenant that was deleted, and ends its event streams.
+    pub(crate) fn unload(&self, name: &str) {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = ready.remove(name) {
+            ready.tenant.events.close();
+        }
+    }
+
+    /// Returns the server's fixed time, otherwise the current time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now.unwrap_or_else(Timestamp::now)
     }
 
     /// Ends the event streams of all tenants.

@@ -64,6 +64,32 @@ export const post = (path, body, signal) => call("POST", path, body ?? {}, signa
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path) => call("DELETE", path);
 
+/** Posts a body and calls `line` with each value of an answer of JSON lines, as they come. */
+export async function stream(path, body, line, signal) {
+  const headers = { "content-type": "application/json" };
+  if (key.get()) headers.authorization = `Bearer ${key.get()}`;
+  let response;
+  try {
+    response = await fetch(path, { method: "POST", headers, signal, credentials: "omit", cache: "no-store", body: JSON.stringify(body) });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { code: "unreachable", message: "the server does not answer", hint: "check that it still runs, then retry" });
+  }
+  if (!response.ok) {
+    const value = await response.json().catch(() => null);
+    throw new Problem(response.status, value?.error ?? { code: "unknown", message: `the server answered with status ${response.status}` });
+  }
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    lines.filter(Boolean).forEach((text) => line(JSON.parse(text)));
+  }
+}
+
 /** Returns a path with escaped parts: at`/v1/sessions/${label}`. */
 export const at = (parts, ...values) =>
   parts.reduce((path, part, i) => path + encodeURIComponent(values[i - 1]) + part);

@@ -1,12 +1,26 @@
 // Memory: a query, what it finds with the parts of each score, and what was left
-// out and why.
+// out and why; the records by kind, session and source; entities and relations.
 
-import { at, get, post, readOnly, remove } from "./api.js";
-import { bytes, contentText, count, line, many, time, visible } from "./format.js";
+import { at, get, post, readOnly } from "./api.js";
+import { Change } from "./change.js";
+import { bytes, count, line, many, visible } from "./format.js";
+import { Graph } from "./graph.js";
+import { Records } from "./records.js";
 import { Scores } from "./request.js";
-import { Badge, Empty, Fact, Failure, Form, List, Loaded, Split, Text, html, note, setQuery, to, useEffect, useKeys, useLoad, useRef, useState } from "./parts.js";
+import { Badge, Empty, Fact, List, Loaded, Split, Tabs, Text, html, setQuery, to, useEffect, useKeys, useLoad, useRef, useState } from "./parts.js";
 
-export function Memory({ query }) {
+const TABS = { query: Query, records: Records, graph: Graph };
+
+export function Memory({ parts: [tab = "query"], query }) {
+  const view = TABS[tab] ? tab : "query";
+  return html`<div class="page">
+    <div class="head"><h1>Memory</h1></div>
+    <${Tabs} label="Memory" current=${view} tabs=${[["query", "Query", to("memory")], ["records", "Records", to("memory", "records")], ["graph", "Entities", to("memory", "graph")]]} />
+    <${TABS[view]} query=${query} />
+  </div>`;
+}
+
+function Query({ query }) {
   const [wanted, setWanted] = useState(query.q ?? "");
   const [most, setMost] = useState(Number(query.max) || 2000);
   const [session, setSession] = useState(query.session ?? "");
@@ -26,8 +40,7 @@ export function Memory({ query }) {
   useEffect(() => { if (query.q !== undefined) ask(); }, []);
   const box = useRef();
   useKeys("Memory", [["/", "write a query", () => box.current.focus()]]);
-  return html`<div class="page">
-    <div class="head"><h1>Memory</h1></div>
+  return html`
     <form class="ask" onSubmit=${ask}>
       <label class="grow"><span>Query</span><input ref=${box} type="search" value=${wanted} placeholder="What would the model look for?" onInput=${(event) => setWanted(event.target.value)} /></label>
       <label><span>Tokens</span><input type="number" min="1" value=${most} onInput=${(event) => setMost(Math.max(1, Number(event.target.value) || 1))} /></label>
@@ -36,8 +49,7 @@ export function Memory({ query }) {
     </form>
     ${asked === null || (found.value === null && !found.error)
       ? html`<${Loaded} of=${stats}>${(value) => html`<${Overview} stats=${value} />`}<//>`
-      : html`<${Loaded} of=${found}>${(value) => html`<${Found} context=${value} again=${() => { setAsked({ ...asked }); stats.reload(); }} query=${query} />`}<//>`}
-  </div>`;
+      : html`<${Loaded} of=${found}>${(value) => html`<${Found} context=${value} again=${() => { setAsked({ ...asked }); stats.reload(); }} query=${query} />`}<//>`}`;
 }
 
 function Overview({ stats }) {
@@ -103,42 +115,4 @@ function Detail({ row, form }) {
     ${row.content !== undefined && html`<h3>Text</h3><${Text} value=${row.content} />`}
     <${Loaded} of=${record} lines=${3}>${(records) => records && html`<h3>Record</h3>${records.map((one, i) => html`<${Text} key=${i} value=${JSON.stringify(one, null, 2)} />`)}`}<//>
   </article>`;
-}
-
-/** Returns the text of a record that a person would edit, and how to set it. */
-function editable(record) {
-  switch (record.kind) {
-    case "chunk": return [record.text, (text) => ({ text })];
-    case "event": {
-      const { content } = record;
-      if (typeof content === "object" && content !== null && typeof content.text === "string")
-        return [content.text, (text) => ({ content: { ...content, text } })];
-      return [typeof content === "string" ? content : contentText(content), (text) => ({ content: text })];
-    }
-    default: return null;
-  }
-}
-
-function Change({ what, row, close, again }) {
-  const loaded = useLoad(async (signal) => (await get(at`/v1/memory/records/${row.source}`, signal)).records, [row.source]);
-  if (!loaded.value) return loaded.error ? (note(loaded.error.message), close(), null) : null;
-  const record = loaded.value.find((one) => one.kind === row.kind) ?? loaded.value[0];
-  if (what === "forget")
-    return html`<${Form} title="Forget a record" action="Forget" danger close=${close} fields=${[]} save=${async () => {
-      await remove(at`/v1/memory/records/${record.id}?kind=${record.kind}`);
-      note(`Forgot ${record.id}`);
-      again();
-    }}><p>The ${record.kind} <code>${visible(record.id)}</code> and everything derived only from it is deleted. This cannot be undone.</p><//>`;
-  const edit = editable(record);
-  if (!edit)
-    return html`<${Form} title="Supersede a record" action="Close" close=${close} fields=${[]} save=${async () => {}}><p>Only events and chunks can be superseded here. Record a new ${record.kind} with <code>supersedes</code> by the API.</p><//>`;
-  const [text, set] = edit;
-  return html`<${Form} title="Supersede a record" action="Supersede" close=${close} fields=${[{ name: "text", label: "What holds from now on", lines: 6, value: text, required: true }]} save=${async (values) => {
-    const { valid_from, valid_to, embedding, ...rest } = record;
-    const now = new Date().toISOString();
-    const id = `${record.id.slice(0, 40)}-${now.replace(/\D/g, "")}`;
-    await post("/v1/memory/records", { records: [{ ...rest, ...set(values.text), id, timestamp: now, supersedes: record.id }] });
-    note(`Superseded ${record.id}`);
-    again();
-  }}><p>A new ${record.kind} replaces <code>${visible(record.id)}</code>, which stays stored with an end of its validity.</p><//>`;
 }

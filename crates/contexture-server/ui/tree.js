@@ -3,6 +3,7 @@
 
 import { at, get, patch, post, readOnly } from "./api.js";
 import { count, line, many, short, time, visible } from "./format.js";
+import { Continue } from "./continue.js";
 import { exportTree } from "./export.js";
 import { leafOf, pathTo, shape } from "./trees.js";
 import { Badge, DiffText, Empty, Fact, Form, List, Loaded, Search, Split, Text, WindowBar, byLayer, download, html, note, setQuery, to, useEffect, useKeys, useLoad, useMemo, useState } from "./parts.js";
@@ -109,6 +110,7 @@ function TreeView({ document, tree, query, reload }) {
   ]);
   useKeys("Change", readOnly ? [] : [
     ["a", "add a node after this one", ask("branch")],
+    ["m", "continue with a model", ask("continue")],
     ["e", "edit: add a version", ask("edit")],
     ["x", "exclude from requests, or include", flag("excluded")],
     ["d", "prune, or restore", flag("pruned")],
@@ -156,6 +158,10 @@ function TreeView({ document, tree, query, reload }) {
         setCurrent(head.id);
         setQuery({ node: head.id });
       }}>${place && html`<p class="muted">After: ${line(place.text, 160)}</p>`}<//>`}
+    ${form === "continue" && html`<${Continue} document=${document} place=${place} close=${() => setForm(null)} done=${async (first, number) => {
+      await reload();
+      if (first) { setCurrent(first); setQuery({ node: first }); note(`Added ${many(number, "node")}`); }
+    }} />`}
     ${form === "edit" && html`<${Form} title="Edit a node" action="Add a version" close=${() => setForm(null)} fields=${[{ name: "content", label: "Content", lines: 10, value: place.text, required: true }]}
       save=${async (values) => { await change(post(at`/v1/trees/${document.tree.id}/nodes/${place.shown.id}/edits`, values)); note("Added a version; the original is kept"); }} />`}
   </div>`;
@@ -168,6 +174,7 @@ function Bar({ view, turn, place, ask, flag }) {
     ${look.map(([name, text]) => html`<button type="button" key=${name} aria-pressed=${view === name ? "true" : "false"} onClick=${turn(name)}>${text}</button>`)}
     ${!readOnly && html`<span class="grow"></span>
       <button type="button" class="primary" onClick=${ask("branch")}>Branch</button>
+      <button type="button" onClick=${ask("continue")}>Continue…</button>
       <button type="button" onClick=${ask("edit")}>Edit</button>
       <button type="button" aria-pressed=${flags.bookmarked ? "true" : "false"} onClick=${flag("bookmarked")}>Bookmark</button>
       <button type="button" aria-pressed=${flags.excluded ? "true" : "false"} onClick=${flag("excluded")}>Exclude</button>

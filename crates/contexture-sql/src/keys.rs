@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;
 use crate::{Backend, SqlStore};
-use contexture_store::{AuditEntry, KeyRecord, KeyScope, Store, StoreError, Tenants, Watch};
+use contexture_store::{
+    AuditEntry, Call, KeyRecord, KeyScope, Quota, Store, StoreError, Tenants, Watch,
+};
 use jiff::Timestamp;
 
 use crate::error::{Error, Fault};
@@ -19,8 +21,9 @@ impl<B: Backend> Tenants for SqlStore<B> {
     fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
         key.check()?;
         let key = key.clone();
+        let act = Act::new("key_created", key.created_at);
         let shared = self.backend.shared(&key.tenant);
-        shared.write(move |db, tenant| add(db, tenant, &key))
+        shared.write(move |db, tenant| add(db, tenant, &key, &act))
     }
 
     fn key(&self, id: &str) -> Result<Option<KeyRecord>, StoreError> {
@@ -33,9 +36,10 @@ impl<B: Backend> Tenants for SqlStore<B> {
 
     fn revoke_key(&self, id: &str, now: Timestamp) -> Result<KeyRecord, StoreError> {
         let id = id.to_owned();
+        let act = Act::new("key_revoked", now);
         self.backend
             .shared("")
-            .write(move |db, _| revoke(db, &id, now))
+            .write(move |db, _| revoke(db, &id, &act))
     }
 
     fn tenant_names(&self) -> Result<Vec<String>, StoreError> {
@@ -55,15 +59,35 @@ impl<B: Backend> Tenants for SqlStore<B> {
             return Err(StoreError::NotFound { what, name });
         }
         let tenant = name.to_owned();
+        let act = Act::new("tenant_deleted", now);
         // First nobody can call any more, then the data goes.
         self.backend
             .shared(name)
-            .write(move |db, key| revoke_all(db, key, &tenant, now))?;
+            .write(move |db, key| revoke_all(db, key, &tenant, &act))?;
         self.backend.remove_tenant(name)
     }
 
     fn audit(&self, most: usize) -> Result<Vec<AuditEntry>, StoreError> {
         self.backend.shared("").read(|db, _| audit(db, most))
+    }
+
+    fn quotas(&self) -> Result<Vec<(String, Quota)>, StoreError> {
+        self.backend.shared("").read(|db, _| quotas(db))
+    }
+
+    fn set_quota(
+        &self,
+        tenant: &str,
+        quota: Option<&Quota>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let (tenant, quota) = (tenant.to_owned(), quota.copied());
+        let act = match quota {
+            Some(_) => Act::new("quota_set", now),
+            None => Act::new("quota_removed", now),
+        };
+        let shared = self.backend.shared("");
+        shared.write(move |db, _| set_quota(db, &tenant, quota.as_ref(), &act))
     }
 
     fn ping(&self) -> Result<(), StoreError> {
@@ -87,39 +111,38 @@ pub(crate) fn all(db: &Connection) -> Result<Vec<KeyRecord>, Fault> {
 }
 
 /// Revokes a key.
-pub(crate) fn revoke(db: &Connection, id: &str, now: Timestamp) -> Result<KeyRecord, Fault> {
+fn revoke(db: &Connection, id: &str, act: &Act) -> Result<KeyRecord, Fault> {
     let changed = db
         .prepare_cached("UPDATE keys SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL")?
-        .change((id, Time(now)))?;
+        .change((id, Time(act.at)))?;
     let key = find(db, id)?.ok_or_else(|| Fault::not_found("key", id))?;
     if changed > 0 {
-        note(db, now, "key_revoked", &key.tenant, &key.id)?;
+        act.note(db, &key.tenant, &key.id)?;
     }
     Ok(key)
 }
 
 /// Revokes all keys of a tenant, because it is deleted.
-pub(crate) fn revoke_all(
-    db: &Connection,
-    tenant: i64,
-    name: &str,
-    now: Timestamp,
-) -> Result<(), Fault> {
+fn revoke_all(db: &Connection, tenant: i64, name: &str, act: &Act) -> Result<(), Fault> {
     db.prepare_cached("UPDATE keys SET revoked = ?2 WHERE tenant = ?1 AND revoked IS NULL")?
-        .execute((tenant, Time(now)))?;
-    note(db, now, "tenant_deleted", name, name)
+        .execute((tenant, Time(act.at)))?;
+    db.prepare_cached("DELETE FROM quotas WHERE tenant = ?1")?
+        .execute([name])?;
+    act.note(db, name, name)
 }
 
 /// Returns the latest administrative acts.
 pub(crate) fn audit(db: &Connection, most: usize) -> Result<Vec<AuditEntry>, Fault> {
-    let mut select =
-        db.prepare_cached("SELECT at, act, tenant, subject FROM audit ORDER BY key DESC LIMIT ?1")?;
+    let mut select = db.prepare_cached(
+        "SELECT at, act, tenant, subject, actor FROM audit ORDER BY key DESC LIMIT ?1",
+    )?;
     let found = select.query_map([limit(most)], |row| {
         Ok(AuditEntry {
             at: row.get::<Time>(0)?.0,
             act: row.get(1)?,
             tenant: row.get(2)?,
             subject: row.get(3)?,
+            actor: row.get(4)?,
         })
     })?;
     Ok(found.collect::<Result<_, _>>()?)
@@ -128,25 +151,100 @@ pub(crate) fn audit(db: &Connection, most: usize) -> Result<Vec<AuditEntry>, Fau
 const COLUMNS: &str = "SELECT k.id, k.hash, t.name, k.scope, k.name, k.created, k.revoked
     FROM keys k JOIN tenants t ON t.key = k.tenant";
 
-/// Notes an administrative act.
-fn note(
-    db: &Connection,
+/// An administrative act, with its caller. Made in the caller's thread: the
+/// writer may have another.
+struct Act {
+    name: &'static str,
     at: Timestamp,
-    act: &str,
-    tenant: &str,
-    subject: &str,
-) -> Result<(), Fault> {
-    let mut insert =
-        db.prepare_cached("INSERT INTO audit (at, act, tenant, subject) VALUES (?1, ?2, ?3, ?4)")?;
-    insert.execute((Time(at), act, tenant, subject))?;
-    Ok(())
+    actor: Option<String>,
+}
+
+impl Act {
+    fn new(name: &'static str, at: Timestamp) -> Self {
+        let actor = Call::caller();
+        Self { name, at, actor }
+    }
+
+    /// Adds the act to the audit log.
+    fn note(&self, db: &Connection, tenant: &str, subject: &str) -> Result<(), Fault> {
+        let mut insert = db.prepare_cached(
+            "INSERT INTO audit (at, act, tenant, subject, actor) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        insert.execute(params![
+            Time(self.at),
+            self.name,
+            tenant,
+            subject,
+            self.actor.as_deref(),
+        ])?;
+        Ok(())
+    }
+}
+
+impl<B: Backend> SqlStore<B> {
+    /// Adds a deletion to the audit log, which outlives the tenant.
+    pub(crate) fn note_deletion(&self, act: &'static str, subject: String) {
+        let act = Act::new(act, Timestamp::now());
+        let tenant = self.backend.tenant_name().to_owned();
+        let shared = self.backend.shared("");
+        let noted = shared.write(move |db, _| act.note(db, &tenant, &subject));
+        // The deletion is done, and on a full disk it must be possible: a caller
+        // who got an error would believe that the text is still there.
+        drop(noted);
+    }
+}
+
+/// Returns the quotas that were set.
+fn quotas(db: &Connection) -> Result<Vec<(String, Quota)>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT tenant, bytes, sessions, records, nodes, requests_per_day
+         FROM quotas ORDER BY tenant",
+    )?;
+    let found = select.query_map((), |row| {
+        let number = |column| row.get::<i64>(column).map(i64::unsigned_abs);
+        let quota = Quota {
+            max_bytes: number(1)?,
+            max_sessions: number(2)?,
+            max_records: number(3)?,
+            max_nodes: number(4)?,
+            max_requests_per_day: number(5)?,
+        };
+        Ok((row.get(0)?, quota))
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Sets the quota of a tenant, or removes it.
+fn set_quota(db: &Connection, tenant: &str, quota: Option<&Quota>, act: &Act) -> Result<(), Fault> {
+    let mut delete = db.prepare_cached("DELETE FROM quotas WHERE tenant = ?1")?;
+    let existed = delete.change([tenant])? > 0;
+    if let Some(quota) = quota {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let mut insert = db.prepare_cached(
+            "INSERT INTO quotas (tenant, bytes, sessions, records, nodes, requests_per_day)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        insert.execute(params![
+            tenant,
+            number(quota.max_bytes),
+            number(quota.max_sessions),
+            number(quota.max_records),
+            number(quota.max_nodes),
+            number(quota.max_requests_per_day),
+        ])?;
+    }
+    match existed || quota.is_some() {
+        true => act.note(db, tenant, tenant),
+        false => Ok(()),
+    }
 }
 
 /// Adds a key of a tenant.
-pub(crate) fn add(db: &Connection, tenant: i64, key: &KeyRecord) -> Result<(), Fault> {
+fn add(db: &Connection, tenant: i64, key: &KeyRecord, act: &Act) -> Result<(), Fault> {
     let scope = match key.scope {
         KeyScope::Tenant => 0,
         KeyScope::Metrics => 1,
+        KeyScope::Admin => 2,
     };
     let mut insert = db.prepare_cached(
         "INSERT INTO keys (id, hash, tenant, scope, name, created, revoked)
@@ -165,7 +263,7 @@ pub(crate) fn add(db: &Connection, tenant: i64, key: &KeyRecord) -> Result<(), F
     if added == 0 {
         return Err(Fault::exists("key", &key.id));
     }
-    note(db, key.created_at, "key_created", &key.tenant, &key.id)
+    act.note(db, &key.tenant, &key.id)
 }
 
 /// Finds a key by its id.
@@ -178,6 +276,7 @@ fn key_row(row: &Row<'_>) -> crate::driver::Result<KeyRecord> {
     let scope = match row.get::<i64>(3)? {
         0 => KeyScope::Tenant,
         1 => KeyScope::Metrics,
+        2 => KeyScope::Admin,
         other => {
             return Err(Error::Content(format!("{other} is no scope of a key")));
         }

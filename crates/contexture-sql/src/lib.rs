@@ -1,5 +1,14 @@
 //! The logic of Contexture's stores in SQL, without a database.
 //!
+//! ```
+//! use contexture_sql::{Backend, SqlStore};
+//!
+//! // Works with every database that has a backend.
+//! fn store_of<B: Backend>(store: &SqlStore<B>, tenant: &str) -> SqlStore<B> {
+//!     store.for_tenant(tenant)
+//! }
+//! ```
+//!
 //! [`SqlStore`] implements the traits of `contexture-store` in SQL that SQLite and
 //! PostgreSQL share. A [`Backend`] opens transactions on a database and knows where
 //! its tenants are; a [`Driver`] runs statements inside a transaction. The crates
@@ -11,6 +20,7 @@
 //! changes are in the order of commits.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use contexture_store::{Store, StoreError, Usage, Watch};
 
@@ -90,6 +100,12 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
 
     /// Returns the error for the store.
     fn explain(&self, fault: Fault) -> StoreError;
+
+    /// Returns the path of the file in which an index of the tenant's memory can
+    /// be kept on the local disk, if there is one.
+    fn index_path(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Returns the largest message, or node of a tree, that is accepted.
     fn max_message_bytes(&self) -> u64;

@@ -18,6 +18,7 @@ mod remember;
 mod stats;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use contexture_store::{
     Analysis, Change, EmbedderInfo, Forget, Forgotten, LaterVector, Memories, MemoryState,
@@ -73,6 +74,8 @@ impl<B: Backend> Memories for SqlStore<B> {
         let what = what.clone();
         let forget = move |db: &_, tenant| forget::forget(db, tenant, &what);
         let (forgotten, clean) = self.write_and_clean(forget)?;
+        let count: u64 = forgotten.forgotten.values().sum();
+        self.note_deletion("memory_forgotten", format!("{count} records"));
         Ok(Forgotten {
             pending: !clean,
             ..forgotten
@@ -135,6 +138,10 @@ impl<B: Backend> Memories for SqlStore<B> {
 
     fn later_vectors(&self, after: u64, limit: usize) -> Result<Vec<LaterVector>, StoreError> {
         self.read(|db, tenant| later::vectors(db, tenant, after, limit))
+    }
+
+    fn index_path(&self) -> Option<PathBuf> {
+        self.backend().index_path()
     }
 
     fn memory_stats(&self) -> Result<MemoryStats, StoreError> {

@@ -39,13 +39,17 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     }
 
     fn delete_session(&self, label: &str) -> Result<Deleted, StoreError> {
-        let label = label.to_owned();
-        self.delete(move |db, tenant| delete_session(db, tenant, &label))
+        let name = label.to_owned();
+        let deleted = self.delete(move |db, tenant| delete_session(db, tenant, &name))?;
+        self.note_deletion("session_deleted", label.to_owned());
+        Ok(deleted)
     }
 
     fn delete_tree(&self, id: &str) -> Result<Deleted, StoreError> {
-        let id = id.to_owned();
-        self.delete(move |db, tenant| delete_tree(db, tenant, &id))
+        let name = id.to_owned();
+        let deleted = self.delete(move |db, tenant| delete_tree(db, tenant, &name))?;
+        self.note_deletion("tree_deleted", id.to_owned());
+        Ok(deleted)
     }
 
     fn collect(&self, retention: &Retention, dry_run: bool) -> Result<Deleted, StoreError> {
@@ -109,7 +113,9 @@ pub(crate) fn usage(db: &Connection, tenant: i64) -> Result<Usage, Fault> {
         snapshots: count("SELECT count(*) FROM snapshots WHERE tenant = ?1")?,
         records: count("SELECT count(*) FROM memories WHERE tenant = ?1")?,
         trees: count("SELECT count(*) FROM trees WHERE tenant = ?1")?,
-        nodes: count("SELECT coalesce(sum(nodes), 0) FROM trees WHERE tenant = ?1")?,
+        nodes: count(
+            "SELECT CAST(coalesce(sum(nodes), 0) AS BIGINT) FROM trees WHERE tenant = ?1",
+        )?,
         tasks: count("SELECT count(*) FROM tasks WHERE tenant = ?1")?,
         pending: false,
     })

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::connect::{make_directory, sync_directory};
-use crate::tenants::{directory, file_name};
+use crate::tenants::{INDEX, directory, file_name};
 use crate::{SqliteBackend, SqliteStore, schema};
 
 /// The name of the list of files.
@@ -218,7 +218,7 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
     }
     // From here on only names change.
     for (new, target) in &moves {
-        for suffix in ["-wal", "-shm", "-journal", "-seal"] {
+        for suffix in ["-wal", "-shm", "-journal", "-seal", INDEX] {
             let mut beside = target.clone().into_os_string();
             beside.push(suffix);
             match fs::remove_file(&beside) {

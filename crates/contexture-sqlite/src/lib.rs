@@ -381,6 +381,13 @@ impl Backend for SqliteBackend {
         Fault::from(fault).at(&self.address_of_file())
     }
 
+    fn index_path(&self) -> Option<PathBuf> {
+        let place = self.files.place_of(&self.tenant.name);
+        let mut path = place.path.into_os_string();
+        path.push(tenants::INDEX);
+        (!place.read_only).then(|| path.into())
+    }
+
     fn max_message_bytes(&self) -> u64 {
         self.files.main.place.options.max_message_bytes
     }

@@ -25,6 +25,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v12.sql"),
     include_str!("v13.sql"),
     include_str!("v14.sql"),
+    include_str!("v15.sql"),
 ];
 
 /// What a database says about itself.

@@ -23,6 +23,11 @@ use crate::{Shared, SqliteBackend, Tenant, schema};
 /// The longest name of a tenant that is also the name of its file.
 const LONGEST_NAME: usize = 64;
 
+/// What the name of an index file ends with, and that of one that is being
+/// written.
+pub(crate) const INDEX: &str = "-index";
+const INDEX_NEW: &str = "-index-new";
+
 /// The files of a store, as far as they are open.
 pub(crate) struct TenantFiles {
     pub(crate) main: Arc<Shared>,
@@ -176,7 +181,7 @@ impl TenantFiles {
         let mut open = self.lock();
         let main = self.place_of(tenant);
         let failed = |error| main.io(error).at(&main.address);
-        for suffix in ["", "-wal", "-shm", "-journal", "-seal"] {
+        for suffix in ["", "-wal", "-shm", "-journal", "-seal", INDEX, INDEX_NEW] {
             let mut path = OsString::from(&main.path);
             path.push(suffix);
             match std::fs::remove_file(path) {

@@ -250,7 +250,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          DROP TRIGGER memory_uncounted; DROP TABLE memory_kinds;
          ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;
          DROP TABLE unclean_files; ALTER TABLE tenants DROP COLUMN inside;
-         DROP TABLE commits; DROP TABLE turn_labels; DROP TABLE audit;
+         DROP TABLE commits; DROP TABLE turn_labels; DROP TABLE audit; DROP TABLE quotas;
          ALTER TABLE node_contents DROP COLUMN sum;
          PRAGMA user_version = 6;",
     )

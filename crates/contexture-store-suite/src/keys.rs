@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use super::at;
 use contexture_store::{
-    Counted, KeyRecord, KeyScope, Message, MessageContent, MessageRole, NewSession, NewTurn,
-    Sample, StoreError, Tenants, TurnSample, Waited,
+    Call, Counted, KeyRecord, KeyScope, Message, MessageContent, MessageRole, NewSession, NewTurn,
+    Quota, Sample, StoreError, Tenants, TurnSample, Waited,
 };
 
 /// Makes a test of every function of the suite for stores with keys. Takes a
@@ -28,6 +28,8 @@ macro_rules! key_conformance {
             a_turn_is_one_commit,
             a_ping_stores_nothing,
             concurrently_added_keys_are_all_stored,
+            quotas_are_set_and_removed,
+            acts_are_in_the_audit_log,
         );
     };
 }
@@ -62,6 +64,10 @@ pub fn a_key_is_read_back_unchanged(store: &dyn Tenants) {
             hash: [0xFF; 32],
             scope: KeyScope::Metrics,
             ..key("m", "")
+        },
+        KeyRecord {
+            scope: KeyScope::Admin,
+            ..key("a", "")
         },
         // One that is brought from elsewhere may be revoked already.
         KeyRecord {
@@ -279,4 +285,74 @@ pub fn concurrently_added_keys_are_all_stored(store: &dyn Tenants) {
     let keys = store.keys().unwrap();
     assert_eq!(keys.len(), EACH / 2 + 4 * EACH / 2);
     assert!(keys.iter().all(|key| key.revoked_at.is_some()));
+}
+
+pub fn quotas_are_set_and_removed(store: &dyn Tenants) {
+    assert_eq!(store.quotas().unwrap(), []);
+    let quota = Quota {
+        max_bytes: 1 << 40,
+        max_sessions: 2,
+        max_records: 3,
+        max_nodes: 4,
+        max_requests_per_day: u64::MAX,
+    };
+    store.set_quota("b", Some(&quota), at(0)).unwrap();
+    store.set_quota("", Some(&Quota::default()), at(1)).unwrap();
+    let largest = Quota {
+        max_requests_per_day: i64::MAX.unsigned_abs(),
+        ..quota
+    };
+    let expected = [(String::new(), Quota::default()), ("b".to_owned(), largest)];
+    assert_eq!(store.quotas().unwrap(), expected);
+    // Another one replaces it; none removes it, once.
+    let second = Quota {
+        max_nodes: 9,
+        ..Quota::default()
+    };
+    store.set_quota("b", Some(&second), at(2)).unwrap();
+    store.set_quota("", None, at(3)).unwrap();
+    store.set_quota("", None, at(4)).unwrap();
+    assert_eq!(store.quotas().unwrap(), [("b".to_owned(), second)]);
+    // A tenant with a quota need not have data.
+    assert!(!store.tenant_names().unwrap().contains(&"b".to_owned()));
+    let acts: Vec<String> = (store.audit(10).unwrap().into_iter())
+        .map(|entry| entry.act)
+        .collect();
+    assert_eq!(
+        acts,
+        ["quota_removed", "quota_set", "quota_set", "quota_set"]
+    );
+}
+
+pub fn acts_are_in_the_audit_log(store: &dyn Tenants) {
+    let call = Call::by(Some("admin1".into()));
+    call.run(|| store.add_key(&key("k1", "b")).unwrap());
+    store.revoke_key("k1", at(1)).unwrap();
+    store.revoke_key("k1", at(2)).unwrap();
+    let tenant = store.tenant("b");
+    let session = NewSession {
+        label: "s".to_owned(),
+        ..NewSession::default()
+    };
+    tenant.create_session(&session, at(3)).unwrap();
+    call.run(|| tenant.delete_session("s").unwrap());
+    tenant.delete_session("s").unwrap_err();
+    call.run(|| store.delete_tenant("b", at(4)).unwrap());
+    let lines: Vec<String> = (store.audit(10).unwrap().into_iter().rev())
+        .map(|entry| {
+            let actor = entry.actor.as_deref().unwrap_or("-");
+            let (act, tenant, subject) = (entry.act, entry.tenant, entry.subject);
+            format!("{act} {tenant} {subject} by {actor}")
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "key_created b k1 by admin1",
+            "key_revoked b k1 by -",
+            "session_deleted b s by admin1",
+            "tenant_deleted b b by admin1",
+        ]
+    );
+    assert_eq!(store.audit(1).unwrap().len(), 1);
 }

@@ -4,6 +4,8 @@
 //! that still waits for the store must then not happen: the caller was told to
 //! retry. A write that has begun cannot be withdrawn, and the caller must be told
 //! that its outcome is unknown.
+//!
+//! A call also knows its caller, whom the audit log names.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,6 +21,7 @@ const WITHDRAWN: u8 = 2;
 #[derive(Debug, Clone, Default)]
 pub struct Call {
     state: Arc<AtomicU8>,
+    caller: Option<Arc<str>>,
 }
 
 thread_local! {
@@ -26,6 +29,19 @@ thread_local! {
 }
 
 impl Call {
+    /// Returns a call of the API key with that id.
+    pub fn by(caller: Option<Arc<str>>) -> Self {
+        Self {
+            caller,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the id of the API key of the current call, for the audit log.
+    pub fn caller() -> Option<String> {
+        CURRENT.with_borrow(|call| Some(call.as_ref()?.caller.as_ref()?.to_string()))
+    }
+
     /// Runs `work` as a part of this call. Stores check, before each write that
     /// this thread asks for, that the call was not withdrawn.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
@@ -85,8 +101,9 @@ mod tests {
     #[test]
     fn calls_nest_and_end() {
         assert!(Call::current().is_none());
-        let outer = Call::default();
+        let outer = Call::by(Some("k1".into()));
         outer.run(|| {
+            assert_eq!(Call::caller().as_deref(), Some("k1"));
             Call::default().run(|| Call::current().unwrap().begin().unwrap());
             assert!(Call::current().unwrap().withdraw());
         });

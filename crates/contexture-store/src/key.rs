@@ -1,7 +1,7 @@
 //! API keys, and the store that several tenants share.
 //!
-//! A key gives access to the data of one tenant or to the server's metrics. Keys
-//! are revoked, never deleted.
+//! A key gives access to the data of one tenant, to the server's metrics or to its
+//! administration. Keys are revoked, never deleted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ pub const MAX_KEY_NAME_BYTES: usize = 200;
 
 /// The data that a key has access to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KeyScope {
     /// The data of one tenant.
@@ -25,6 +26,9 @@ pub enum KeyScope {
     Tenant,
     /// The metrics of the server, and no tenant's data.
     Metrics,
+    /// The administration of the server: tenants, quotas, keys and the audit log.
+    /// It includes no tenant's data.
+    Admin,
 }
 
 impl KeyScope {
@@ -33,6 +37,7 @@ impl KeyScope {
         match self {
             KeyScope::Tenant => "tenant",
             KeyScope::Metrics => "metrics",
+            KeyScope::Admin => "admin",
         }
     }
 }
@@ -111,6 +116,32 @@ pub struct AuditEntry {
     pub tenant: String,
     /// What it was done to, such as the id of a key.
     pub subject: String,
+    /// The id of the API key of the caller. `None` for acts on the command line.
+    pub actor: Option<String>,
+}
+
+/// The limits of what a tenant can store and send. 0 is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Quota {
+    /// The size of its database file.
+    pub max_bytes: u64,
+    /// The number of sessions.
+    pub max_sessions: u64,
+    /// The number of memory records.
+    pub max_records: u64,
+    /// The number of nodes of all trees.
+    pub max_nodes: u64,
+    /// The number of requests in a day, by UTC. A restart begins anew.
+    pub max_requests_per_day: u64,
+}
+
+impl Quota {
+    /// Returns true when something that is stored is limited.
+    pub fn limits_storage(&self) -> bool {
+        self.max_bytes > 0 || self.max_sessions > 0 || self.max_records > 0 || self.max_nodes > 0
+    }
 }
 
 /// The kind of work that waited for a store.
@@ -159,9 +190,24 @@ pub trait Tenants: Send + Sync {
     fn delete_tenant(&self, name: &str, now: Timestamp) -> Result<(), StoreError>;
 
     /// Returns the latest `limit` administrative acts, newest first: keys that
-    /// were created or revoked, and tenants that were deleted. Acts are never
-    /// removed.
+    /// were created or revoked, quotas that were changed, and tenants, sessions,
+    /// trees and memory records that were deleted. Acts are never removed.
+    ///
+    /// The actor of an act is the caller of the current [`Call`](crate::Call).
     fn audit(&self, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;
+
+    /// Returns the quotas that were set with [`set_quota`](Self::set_quota), by
+    /// tenant.
+    fn quotas(&self) -> Result<Vec<(String, Quota)>, StoreError>;
+
+    /// Sets the quota of a tenant, which need not have data yet. `None` removes
+    /// it, so that the quota in the settings applies again.
+    fn set_quota(
+        &self,
+        tenant: &str,
+        quota: Option<&Quota>,
+        now: Timestamp,
+    ) -> Result<(), StoreError>;
 
     /// Returns an error if the store cannot be read or cannot be written now.
     ///

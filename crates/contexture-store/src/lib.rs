@@ -1,5 +1,15 @@
 //! The types that Contexture stores, and the traits of a store.
 //!
+//! ```
+//! use contexture_store::{Ledger, NewSession, Session, StoreError};
+//!
+//! // Works with every store.
+//! fn begin(store: &dyn Ledger, label: &str) -> Result<Session, StoreError> {
+//!     let new = NewSession { label: label.to_owned(), ..NewSession::default() };
+//!     store.create_session(&new, "2026-02-02T10:00:00Z".parse().expect("is a time"))
+//! }
+//! ```
+//!
 //! - [`Ledger`] stores conversations. Turns form a tree, a [`Session`] is a label
 //!   for its head, a fork shares its ancestors, and turns never change.
 //! - [`Snapshots`] stores assembled requests by content.
@@ -44,7 +54,7 @@ pub use error::StoreError;
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, fetchable};
 pub use id::{NotAnId, TurnId};
 pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
-pub use key::{AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Tenants, Waited, Watch};
+pub use key::{AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Quota, Tenants, Waited, Watch};
 pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,

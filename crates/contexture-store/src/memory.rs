@@ -8,6 +8,7 @@
 mod check;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -1105,6 +1106,14 @@ pub trait Memories: Send + Sync {
     /// Returns at most `limit` vectors of the second generation after the
     /// number `after`, in order.
     fn later_vectors(&self, after: u64, limit: usize) -> Result<Vec<LaterVector>, StoreError>;
+
+    /// Returns the path of the file in which an index derived from this memory
+    /// can be kept on the local disk. `None` if the store has no such path; the
+    /// index is then built whenever a process starts. A store that deletes a
+    /// tenant deletes the file too.
+    fn index_path(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Returns what is in the memory.
     fn memory_stats(&self) -> Result<MemoryStats, StoreError>;

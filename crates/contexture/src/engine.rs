@@ -248,7 +248,12 @@ impl Engine {
         Memory::new(&self.inner, &self.memory)
     }
 
-    /// Returns what makes vectors.
+    /// Returns the encoder that makes vectors after recording, if there is one.
+    pub fn encoder(&self) -> Result<Option<Arc<dyn Embedder>>, Error> {
+        Memory::encoder_of(&self.inner, &self.memory)
+    }
+
+    /// Returns what makes vectors while recording.
     pub fn embedder(&self) -> Result<Arc<dyn Embedder>, Error> {
         Memory::embedder_of(&self.inner, &self.memory)
     }

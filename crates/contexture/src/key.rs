@@ -72,7 +72,7 @@ impl fmt::Debug for Key {
 /// Makes a key and the record of it that a store keeps.
 ///
 /// `tenant` is a name, or `""` or `default` for the usual tenant. A key for
-/// measurements is of no other tenant.
+/// metrics or for administration is of no other tenant.
 pub fn generate(
     tenant: &str,
     scope: KeyScope,
@@ -83,9 +83,15 @@ pub fn generate(
         check_tenant(tenant)?;
     }
     let tenant = tenant_of(tenant);
-    if scope == KeyScope::Metrics && !tenant.is_empty() {
+    if scope != KeyScope::Tenant && !tenant.is_empty() {
+        let article = match scope {
+            KeyScope::Admin => "an",
+            _ => "a",
+        };
+        let scope = scope.name();
         return Err(Error::input(format!(
-            "tenant: a metrics key grants no access to a tenant, so it cannot belong to `{tenant}`"
+            "tenant: {article} {scope} key grants no access to a tenant, so it cannot belong to \
+             `{tenant}`"
         ))
         .advise("create two keys"));
     }
@@ -324,6 +330,7 @@ mod tests {
         for (tenant, scope, name) in [
             ("No", KeyScope::Tenant, None),
             ("harbour", KeyScope::Metrics, None),
+            ("harbour", KeyScope::Admin, None),
             ("", KeyScope::Tenant, Some("x".repeat(201))),
         ] {
             let refused = generate(tenant, scope, name.as_deref(), now).unwrap_err();

@@ -66,6 +66,7 @@
 mod quick_start {}
 
 mod assembled;
+mod continuation;
 mod engine;
 mod fit;
 pub mod key;
@@ -99,6 +100,7 @@ pub use contexture_providers::{Format, Refused, Sampling, native, usage_of};
 pub use contexture_recall as recall;
 pub use contexture_store as store;
 pub use contexture_tokens as tokens;
+pub use continuation::{MAX_SAMPLES, SampleEvent};
 pub use engine::{Engine, EngineBuilder};
 pub use fit::{FitOptions, Fitted};
 pub use jiff::Timestamp;

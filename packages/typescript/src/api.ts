@@ -809,6 +809,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/trees/{tree}/continuations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Continue a tree
+         * @description Sends the request for a node to the model of `[loom.model]` and adds each sample as a new node. The response is a stream: one JSON object per line, with the texts while they are written, and the node or the error of each sample.
+         */
+        post: operations["continue_tree"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/working-set": {
         parameters: {
             query?: never;
@@ -1149,6 +1169,142 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List tenants
+         * @description Returns the tenants that have data, with what each has stored. Needs an admin key.
+         */
+        get: operations["admin_list_tenants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/tenants/{tenant}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the usage of a tenant
+         * @description Returns what a tenant has stored. Needs an admin key.
+         */
+        get: operations["admin_get_tenant"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a tenant
+         * @description Deletes the database file of a tenant, revokes its keys and ends its event streams. Files in its root directory are kept. The tenant `default` cannot be deleted. Needs an admin key.
+         */
+        delete: operations["admin_delete_tenant"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/tenants/{tenant}/quota": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the quota of a tenant
+         * @description Returns the quota that applies to a tenant. Needs an admin key.
+         */
+        get: operations["admin_get_quota"];
+        /**
+         * Set the quota of a tenant
+         * @description Sets the quota of a tenant, in place of the quota in the server's settings. A limit that is omitted is 0: no limit. It applies at once, and to other servers of the same store within two seconds. Needs an admin key.
+         */
+        put: operations["admin_set_quota"];
+        post?: never;
+        /**
+         * Remove the quota of a tenant
+         * @description Removes the quota that was set, so that the quota in the server's settings applies again. Needs an admin key.
+         */
+        delete: operations["admin_remove_quota"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List API keys
+         * @description Returns all keys without their secrets, in the order of their creation. Revoked keys are included. Needs an admin key.
+         */
+        get: operations["admin_list_keys"];
+        put?: never;
+        /**
+         * Create an API key
+         * @description Creates a key and returns it. The store has only a hash of the secret, so the key cannot be read again. Needs an admin key.
+         */
+        post: operations["admin_create_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an API key
+         * @description Revokes a key and returns it. This server rejects the key at once, and ends its open streams within five seconds. Revoking a key again changes nothing. Needs an admin key.
+         */
+        delete: operations["admin_revoke_key"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List administrative acts
+         * @description Returns the latest administrative acts: keys that were created or revoked, quotas that were changed, and tenants, sessions, trees and memory records that were deleted. Needs an admin key.
+         */
+        get: operations["admin_list_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1428,6 +1584,27 @@ export interface components {
         } | {
             patterns: unknown;
         });
+        /** @description A key without its secret. */
+        ApiKey: {
+            /** @description The id of the key. */
+            id: string;
+            /** @description The tenant whose data the key gives access to. Null for other scopes. */
+            tenant: string | null;
+            /** @description The access of the key: `tenant`, `metrics` or `admin`. */
+            scope: components["schemas"]["KeyScope"];
+            /** @description The description of the key. */
+            name: string | null;
+            /**
+             * Format: date-time
+             * @description The time when the key was created.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description The time when the key was revoked. Null if it was not.
+             */
+            revoked_at: string | null;
+        };
         /** @description An assembled request: in Contexture's own format, or in a provider's. */
         AssembleAnswer: components["schemas"]["RenderedRequest"] | components["schemas"]["Assembled"];
         /** @description A request to assemble. Every field is optional. */
@@ -1738,6 +1915,27 @@ export interface components {
              */
             type: "audio";
         });
+        /** @description An administrative act. */
+        AuditEntry: {
+            /**
+             * Format: date-time
+             * @description The time of the act.
+             */
+            at: string;
+            /** @description The act, such as `key_created`. */
+            act: string;
+            /** @description The tenant. */
+            tenant: string;
+            /** @description What it was done to, such as the id of a key. */
+            subject: string;
+            /** @description The id of the API key of the caller. `None` for acts on the command line. */
+            actor: string | null;
+        };
+        /** @description The audit log. */
+        AuditLog: {
+            /** @description The acts, newest first. */
+            entries: components["schemas"]["AuditEntry"][];
+        };
         /**
          * @description The kind of author.
          * @enum {string}
@@ -2199,6 +2397,36 @@ export interface components {
              */
             assembly_time_ms?: number | null;
         };
+        /** @description Where and how a tree is continued. */
+        ContinueRequest: {
+            /**
+             * @description The node to continue, by id or short name. Default: the end of the saved
+             *     path, otherwise the agent's position, otherwise the only leaf.
+             */
+            head?: string | null;
+            /** @description The name of a saved path to follow. Default: none. */
+            path?: string | null;
+            /** @description The id of the agent that writes. Default: none. */
+            agent?: string | null;
+            /**
+             * Format: uint
+             * @description The number of samples, from 1 to 16. Each becomes a node. Default: 1.
+             */
+            samples?: number | null;
+            /**
+             * Format: uint64
+             * @description The maximum number of tokens of the request and the response together.
+             *     Default: the window of the model.
+             */
+            max_tokens?: number | null;
+        };
+        /** @description A created key. */
+        CreatedKey: {
+            /** @description The key with its secret. It cannot be read again. */
+            key: string;
+            /** @description The key without its secret. */
+            record: components["schemas"]["ApiKey"];
+        };
         /** @description The current user message. */
         CurrentMessage: {
             /** @description The role of the message: always `user`. */
@@ -2224,6 +2452,11 @@ export interface components {
              *     overwrites it as soon as it can, also after a restart.
              */
             pending: boolean;
+        };
+        /** @description A deleted tenant. */
+        DeletedTenant: {
+            /** @description The name of the tenant. */
+            deleted: string;
         };
         /** @description Deletes a stash. */
         DiscardAgentMemoryChange: {
@@ -2444,6 +2677,21 @@ export interface components {
             code: components["schemas"]["ReportCode"];
             /** @description The reason in words, and what would have kept the candidate. */
             reason: string;
+        };
+        /** @description A sample has failed. The others continue. */
+        FailedSampleEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "failed";
+            /**
+             * Format: uint
+             * @description The number of the sample, from 0.
+             */
+            sample: number;
+            /** @description The reason. */
+            message: string;
         };
         /** @description A part of a tool result. */
         Fetched: {
@@ -2815,6 +3063,16 @@ export interface components {
         JsonObject: {
             [key: string]: unknown;
         };
+        /** @description All keys. */
+        KeyList: {
+            /** @description The keys in the order of their creation, revoked ones included. */
+            keys: components["schemas"]["ApiKey"][];
+        };
+        /**
+         * @description The data that a key has access to.
+         * @enum {string}
+         */
+        KeyScope: "tenant" | "metrics" | "admin";
         /** @description The number of records of one kind. */
         KindOverview: {
             /**
@@ -3230,6 +3488,15 @@ export interface components {
             /** @description The id of the event that caused the turn. */
             source_event_id?: string | null;
         };
+        /** @description A key to create. */
+        NewKey: {
+            /** @description The tenant whose data the key gives access to. Default: `default`. */
+            tenant?: string | null;
+            /** @description The access of the key: `tenant`, `metrics` or `admin`. Default: `tenant`. */
+            scope?: components["schemas"]["KeyScope"];
+            /** @description A description of the key. */
+            name?: string | null;
+        };
         /** @description A node to add to a tree. */
         NewNode: {
             /** @description The node's id. Default: made from the content and the position. */
@@ -3478,6 +3745,21 @@ export interface components {
             /** @description The provider's response, if a model wrote the node. */
             raw_response?: components["schemas"]["RawResponseOutput"] | null;
         };
+        /** @description A sample is complete and is a node now. */
+        NodeSampleEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "node";
+            /**
+             * Format: uint
+             * @description The number of the sample, from 0.
+             */
+            sample: number;
+            /** @description The node. */
+            node: components["schemas"]["NodeHead"];
+        };
         /** @description A path to save. */
         PathTarget: {
             /** @description The node at the end of the path, by id or short name. */
@@ -3628,6 +3910,62 @@ export interface components {
             recent: boolean;
             /** @description The times that the query names, such as `yesterday`. */
             intervals?: components["schemas"]["TimeInterval"][];
+        };
+        /** @description The limits of what a tenant can store and send. 0 is no limit. */
+        Quota: {
+            /**
+             * Format: uint64
+             * @description The size of its database file. Default: `0`.
+             */
+            max_bytes?: number;
+            /**
+             * Format: uint64
+             * @description The number of sessions. Default: `0`.
+             */
+            max_sessions?: number;
+            /**
+             * Format: uint64
+             * @description The number of memory records. Default: `0`.
+             */
+            max_records?: number;
+            /**
+             * Format: uint64
+             * @description The number of nodes of all trees. Default: `0`.
+             */
+            max_nodes?: number;
+            /**
+             * Format: uint64
+             * @description The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+             */
+            max_requests_per_day?: number;
+        };
+        /** @description The limits of what a tenant can store and send. 0 is no limit. */
+        QuotaOutput: {
+            /**
+             * Format: uint64
+             * @description The size of its database file. Default: `0`.
+             */
+            max_bytes: number;
+            /**
+             * Format: uint64
+             * @description The number of sessions. Default: `0`.
+             */
+            max_sessions: number;
+            /**
+             * Format: uint64
+             * @description The number of memory records. Default: `0`.
+             */
+            max_records: number;
+            /**
+             * Format: uint64
+             * @description The number of nodes of all trees. Default: `0`.
+             */
+            max_nodes: number;
+            /**
+             * Format: uint64
+             * @description The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+             */
+            max_requests_per_day: number;
         };
         /** @description Increase a number in a field of the request. */
         RaiseAdvice: {
@@ -4713,6 +5051,8 @@ export interface components {
          * @enum {string}
          */
         RequestFormat: "json" | "text" | "anthropic" | "openai-chat" | "openai-responses" | "openai-completions" | "gemini";
+        /** @description What happens while a tree is continued. */
+        SampleEvent: components["schemas"]["TextSampleEvent"] | components["schemas"]["NodeSampleEvent"] | components["schemas"]["FailedSampleEvent"];
         /** @description A saved path: a name for a node and for the branches that lead to it. */
         SavedPath: {
             /** @description The name of the path, unique in the tree. */
@@ -5318,6 +5658,32 @@ export interface components {
          * @enum {string}
          */
         TaskStatus: "active" | "complete" | "blocked";
+        /** @description A page of the list of tenants. */
+        TenantList: {
+            /** @description The tenants that have data, by name. `default` is the first. */
+            tenants: components["schemas"]["TenantUsage"][];
+            /** @description The value of `after` for the next page. Null on the last page. */
+            next: string | null;
+        };
+        /** @description The quota of a tenant. */
+        TenantQuota: {
+            /** @description The name of the tenant. */
+            tenant: string;
+            /** @description The limits. 0 is no limit. */
+            quota: components["schemas"]["QuotaOutput"];
+            /**
+             * @description Whether the quota was set by this API or `contexture tenant quota`. If false, it is the
+             *     quota of the server's settings.
+             */
+            stored: boolean;
+        };
+        /** @description A tenant with its usage. */
+        TenantUsage: {
+            /** @description The name of the tenant. */
+            tenant: string;
+            /** @description What it has stored. */
+            usage: components["schemas"]["Usage2"];
+        };
         /** @description Do something that has no field and no operation. */
         TextAdvice: {
             /**
@@ -5351,6 +5717,21 @@ export interface components {
             text: string;
             /** @description The block in its provider's own form. */
             native?: components["schemas"]["NativeBlock"] | null;
+        };
+        /** @description A part of the text of a sample. */
+        TextSampleEvent: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "text";
+            /**
+             * Format: uint
+             * @description The number of the sample, from 0.
+             */
+            sample: number;
+            /** @description The text that comes next. */
+            text: string;
         };
         /** @description A text, or a text with a name. */
         TextToCount: string | components["schemas"]["NamedText"];
@@ -14343,6 +14724,150 @@ export interface operations {
             };
         };
     };
+    continue_tree: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the tree. */
+                tree: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ContinueRequest"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request timeout: the body did not arrive in time */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Content too large: the body has too many bytes or values */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unsupported media type: send uncompressed JSON with `Content-Type: application/json` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     get_working_set: {
         parameters: {
             query?: {
@@ -18281,7 +18806,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "bytes": 784072,
+                     *       "bytes": 792264,
                      *       "sessions": 4,
                      *       "turns": 15,
                      *       "snapshots": 2,
@@ -18293,6 +18818,1318 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Usage2"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_list_tenants: {
+        parameters: {
+            query?: {
+                /** @description The last name of the previous page: its `next`. Default: the first page. */
+                after?: string;
+                /**
+                 * @description The maximum number of results, from 1 to 1000. Default: 100.
+                 * @example 1
+                 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenants": [
+                     *         {
+                     *           "tenant": "default",
+                     *           "usage": {
+                     *             "bytes": 578192,
+                     *             "sessions": 0,
+                     *             "turns": 0,
+                     *             "snapshots": 0,
+                     *             "records": 0,
+                     *             "trees": 0,
+                     *             "nodes": 0,
+                     *             "tasks": 0,
+                     *             "pending": false
+                     *           }
+                     *         }
+                     *       ],
+                     *       "next": "default"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TenantList"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_get_tenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the tenant.
+                 * @example island
+                 */
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant": "island",
+                     *       "usage": {
+                     *         "bytes": 495792,
+                     *         "sessions": 1,
+                     *         "turns": 0,
+                     *         "snapshots": 0,
+                     *         "records": 0,
+                     *         "trees": 0,
+                     *         "nodes": 0,
+                     *         "tasks": 0,
+                     *         "pending": false
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TenantUsage"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_delete_tenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the tenant.
+                 * @example island
+                 */
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": "island"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletedTenant"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_get_quota: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the tenant.
+                 * @example island
+                 */
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant": "island",
+                     *       "quota": {
+                     *         "max_bytes": 1000000000,
+                     *         "max_sessions": 1000,
+                     *         "max_records": 0,
+                     *         "max_nodes": 0,
+                     *         "max_requests_per_day": 0
+                     *       },
+                     *       "stored": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TenantQuota"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_set_quota: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the tenant.
+                 * @example island
+                 */
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "max_bytes": 1000000000,
+                 *       "max_sessions": 1000
+                 *     }
+                 */
+                "application/json": components["schemas"]["Quota"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant": "island",
+                     *       "quota": {
+                     *         "max_bytes": 1000000000,
+                     *         "max_sessions": 1000,
+                     *         "max_records": 0,
+                     *         "max_nodes": 0,
+                     *         "max_requests_per_day": 0
+                     *       },
+                     *       "stored": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TenantQuota"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request timeout: the body did not arrive in time */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Content too large: the body has too many bytes or values */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unsupported media type: send uncompressed JSON with `Content-Type: application/json` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_remove_quota: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the tenant.
+                 * @example island
+                 */
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "tenant": "island",
+                     *       "quota": {
+                     *         "max_bytes": 0,
+                     *         "max_sessions": 0,
+                     *         "max_records": 0,
+                     *         "max_nodes": 0,
+                     *         "max_requests_per_day": 0
+                     *       },
+                     *       "stored": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TenantQuota"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_list_keys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "keys": [
+                     *         {
+                     *           "id": "aKey00000000",
+                     *           "tenant": "harbour",
+                     *           "scope": "tenant",
+                     *           "name": null,
+                     *           "created_at": "2026-01-31T12:00:00Z",
+                     *           "revoked_at": null
+                     *         },
+                     *         {
+                     *           "id": "aKey00000001",
+                     *           "tenant": "island",
+                     *           "scope": "tenant",
+                     *           "name": null,
+                     *           "created_at": "2026-01-31T12:00:00Z",
+                     *           "revoked_at": null
+                     *         },
+                     *         {
+                     *           "id": "aKey00000002",
+                     *           "tenant": null,
+                     *           "scope": "admin",
+                     *           "name": null,
+                     *           "created_at": "2026-01-31T12:00:00Z",
+                     *           "revoked_at": null
+                     *         },
+                     *         {
+                     *           "id": "7hK2mQx9PzR4",
+                     *           "tenant": "island",
+                     *           "scope": "tenant",
+                     *           "name": "the island's agent",
+                     *           "created_at": "2026-01-31T12:00:00Z",
+                     *           "revoked_at": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["KeyList"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_create_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "tenant": "island",
+                 *       "name": "the island's agent"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewKey"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "key": "ctx_7hK2mQx9PzR4_SECRET",
+                     *       "record": {
+                     *         "id": "7hK2mQx9PzR4",
+                     *         "tenant": "island",
+                     *         "scope": "tenant",
+                     *         "name": "the island's agent",
+                     *         "created_at": "2026-01-31T12:00:00Z",
+                     *         "revoked_at": null
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request timeout: the body did not arrive in time */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Content too large: the body has too many bytes or values */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unsupported media type: send uncompressed JSON with `Content-Type: application/json` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_revoke_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key.
+                 * @example 7hK2mQx9PzR4
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "7hK2mQx9PzR4",
+                     *       "tenant": "island",
+                     *       "scope": "tenant",
+                     *       "name": "the island's agent",
+                     *       "created_at": "2026-01-31T12:00:00Z",
+                     *       "revoked_at": "2026-01-31T12:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_list_audit: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The maximum number of results, from 1 to 1000. Default: 100.
+                 * @example 3
+                 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "entries": [
+                     *         {
+                     *           "at": "2026-01-31T12:00:00Z",
+                     *           "act": "key_revoked",
+                     *           "tenant": "island",
+                     *           "subject": "7hK2mQx9PzR4",
+                     *           "actor": "aKey00000002"
+                     *         },
+                     *         {
+                     *           "at": "2026-01-31T12:00:00Z",
+                     *           "act": "key_created",
+                     *           "tenant": "island",
+                     *           "subject": "7hK2mQx9PzR4",
+                     *           "actor": "aKey00000002"
+                     *         },
+                     *         {
+                     *           "at": "2026-01-31T12:00:00Z",
+                     *           "act": "quota_removed",
+                     *           "tenant": "island",
+                     *           "subject": "island",
+                     *           "actor": "aKey00000002"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditLog"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */

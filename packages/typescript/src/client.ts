@@ -202,7 +202,7 @@ export class Client {
     // A process that was killed closes its connections before it counts as ended.
     const message = this.server && (await this.server.hasEnded(500))
       ? `the local server ended during the call (${reason}): the next call starts it again`
-      : `no answer from ${this.#url ?? "the local server"}: ${reason}`;
+      : `no answer from ${this.#url ?? "the local server"}: ${reason}${this.server ? proxyHint() : ""}`;
     throw new ServerUnavailableError(message, { cause: error });
   }
 
@@ -218,6 +218,16 @@ export class Client {
     if (!this.#seen || series(this.#seen) === series(VERSION)) return undefined;
     return `the server has version ${this.#seen} and contexture-ai has version ${VERSION}: install the same version of both`;
   }
+}
+
+/**
+ * Returns what to do if Node sends the calls of `fetch` to a proxy, which cannot reach this machine.
+ * Node reads the environment when it starts, so that the client cannot change it.
+ */
+function proxyHint(): string {
+  const { NODE_USE_ENV_PROXY, HTTP_PROXY, http_proxy } = process.env;
+  if (!NODE_USE_ENV_PROXY || !(HTTP_PROXY ?? http_proxy)) return "";
+  return " [NODE_USE_ENV_PROXY sends calls to a proxy: set NO_PROXY=127.0.0.1,localhost]";
 }
 
 /** Returns the part of a version that says what is compatible: 0.2 of 0.2.7, 1 of 1.4.0. */

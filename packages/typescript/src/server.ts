@@ -86,7 +86,9 @@ export class LocalServer {
   }
 
   async #start(): Promise<string> {
-    const { root = process.cwd(), db, port = 0, binary = findBinary() } = this.#options;
+    // A relative root, because the name of the current directory may not be UTF-8: the server has
+    // the same directory, and a string could not hold its name.
+    const { root = ".", db, port = 0, binary = findBinary() } = this.#options;
     const args = ["serve", "--stop-with-stdin", "--addr", `127.0.0.1:${port}`, "--root", root];
     if (db !== undefined) args.push("--db", db);
     // The log is only read when the server fails.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -158,6 +158,29 @@ test("proxies of the environment are not used for this machine", async () => {
   }
 });
 
+test("a proxy that Node itself uses", () => {
+  const call = (env: Record<string, string>) => {
+    const script = `const { Client } = require(${JSON.stringify(join(__dirname, "../src/index.ts"))});
+      const client = new Client({ root: ${JSON.stringify(emptyRoot())}, timeoutMs: 20_000 });
+      client.listRecipes().then((found) => console.log(found.recipes.length > 0), (error) => console.log(error.message));`;
+    return spawnSync(process.execPath, ["--import", "tsx", "-e", script], { encoding: "utf8", timeout: 60_000, env: { ...process.env, ...env } }).stdout.trim();
+  };
+  const proxied = { NODE_USE_ENV_PROXY: "1", HTTP_PROXY: "http://127.0.0.1:9", NO_PROXY: "", no_proxy: "" };
+  // Versions of Node that do not know the variable call the server.
+  assert.match(call(proxied), /^true$|set NO_PROXY=127\.0\.0\.1,localhost/);
+  assert.equal(call({ ...proxied, NO_PROXY: "127.0.0.1,localhost" }), "true");
+});
+
+test("a stream that is left early leaves the client usable", async () => {
+  await using client = new Client({ root: emptyRoot() });
+  await client.recordMemory({ records: Array.from({ length: 50 }, (_, at) => ({ kind: "event" as const, id: `e${at}`, content: `event ${at}` })) });
+  for await (const record of client.exportMemory({})) {
+    assert.ok(record.id);
+    break;
+  }
+  assert.ok((await client.listRecipes()).recipes.length);
+});
+
 test("cancelled requests leave the client usable", async () => {
   const client = new Client({ server: shared });
   const request = { model: "gpt-5.6", messages: [{ role: "user", content: "word ".repeat(200_000) }] };
@@ -171,6 +194,21 @@ test("a root with a name that is not ASCII", async () => {
   mkdirSync(root);
   await using client = new Client({ root });
   assert.deepEqual((await client.listSessions()).sessions, []);
+});
+
+test("a current directory with a name that is not UTF-8", { skip: process.platform !== "linux" }, () => {
+  // The package as it is built: the compiler of the tests does not run in such a directory.
+  const script = `const { Client } = require(${JSON.stringify(join(__dirname, "../dist/index.js"))});
+    const client = new Client();
+    client.createSession({ label: "s" }).then((made) => console.log(made.label), (error) => console.log(error.message));`;
+  const root = Buffer.concat([Buffer.from(`${emptyRoot()}/caf`), Buffer.from([0xe9])]);
+  mkdirSync(root);
+  // A shell changes the directory: Node has no other way to give such a name to a process.
+  const go = 'cd "$1"/caf* && exec "$2" -e "$3"';
+  const parent = root.subarray(0, root.lastIndexOf("/")).toString();
+  const ran = spawnSync("sh", ["-c", go, "sh", parent, process.execPath, script], { encoding: "utf8", timeout: 60_000 });
+  assert.equal(ran.stdout.trim(), "s", ran.stderr);
+  assert.ok(existsSync(Buffer.concat([root, Buffer.from("/.contexture")])));
 });
 
 test("settings that exclude each other, and the version", () => {

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use contexture::memory::Lines;
 use contexture::store::{EventRecord, Forget, Memories as _, Record, Sketch};
 use contexture::{Engine, Timestamp};
-use contexture_recall::{Embedder as _, Entry, Index, StaticModel, Vector, Words};
+use contexture_recall::{Embedder as _, Entry, Index, StaticModel, Vector, Words, best};
 use contexture_sqlite::SqliteStore;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -85,6 +85,10 @@ pub(crate) fn recall(records: usize, db: &Path, dir: &Path) -> anyhow::Result<()
 
     let project = project(dir, db.to_owned())?;
     let before_mb = resident("VmRSS")?;
+    let from_file = project
+        .engine(&project.store()?)?
+        .memory()?
+        .has_index_file()?;
     let mut first = Times::default();
     let engine = first.take(|| {
         let engine = project.engine(&project.store()?)?;
@@ -92,6 +96,8 @@ pub(crate) fn recall(records: usize, db: &Path, dir: &Path) -> anyhow::Result<()
         Ok(engine)
     })?;
     let after_mb = resident("VmRSS")?;
+    let (saving, saved) = save(&engine)?;
+    let saved_mb = resident("VmRSS")?;
 
     for number in 1..=20 {
         ask(&engine, &query(number).0, TIMED, now)?;
@@ -110,11 +116,18 @@ pub(crate) fn recall(records: usize, db: &Path, dir: &Path) -> anyhow::Result<()
     }
     let warm_mb = resident("VmRSS")?;
     let new = newly_recorded(&engine, now)?;
+    // Forgetting deletes the file: the next run begins with one.
+    save(&engine)?;
     println!(
         "{}",
         json!({
             "records": records,
             "first": first.figures(),
+            "first_from_file": from_file,
+            "saved": saved,
+            "save": saving.figures(),
+            "index_bytes": index_bytes(&engine)?,
+            "rss_saved_mb": saved_mb,
             "unread": fresh.figures(),
             "read": again.figures(),
             "found": found as f64 / (2 * QUERIES) as f64,
@@ -127,6 +140,19 @@ pub(crate) fn recall(records: usize, db: &Path, dir: &Path) -> anyhow::Result<()
         })
     );
     Ok(())
+}
+
+/// Writes the index file if that is due, and says whether it was.
+fn save(engine: &Engine) -> anyhow::Result<(Times, bool)> {
+    let mut times = Times::default();
+    let saved = times.take(|| Ok(engine.memory()?.save_index()?))?;
+    Ok((times, saved))
+}
+
+fn index_bytes(engine: &Engine) -> anyhow::Result<u64> {
+    let path = engine.memory()?.index_path();
+    let file = path.and_then(|path| std::fs::metadata(path).ok());
+    Ok(file.map_or(0, |file| file.len()))
 }
 
 /// Records something, and recalls it.
@@ -178,13 +204,13 @@ pub(crate) fn compare(records: usize, db: &Path, data: &Path) -> anyhow::Result<
     let mut by_engine = Vec::new();
     let mut engine_times = Times::default();
     for query in &queries {
-        let scores = engine_times.take(|| Ok(index.index.scores(&[], Some(query), &[])))?;
-        let mut best = Best::default();
-        for (slot, score) in (0..).zip(&scores.vectors) {
-            let key = index.index.key(slot).context("a text in every slot")?;
-            best.offer(*score, key);
-        }
-        by_engine.push(best);
+        let hits = engine_times.take(|| {
+            let scores = index.index.scores(&[], Some(query), &[]);
+            Ok(best(&index.index, &scores, BEST, 0.0, |_| 0.0, |_| true))
+        })?;
+        let mut found = Best::default();
+        hits.iter().for_each(|hit| found.offer(hit.vector, hit.key));
+        by_engine.push(found);
     }
     let mut kept: Vec<Best> = queries.iter().map(|_| Best::default()).collect();
     for (key, vector) in &index.vectors {
@@ -289,7 +315,8 @@ fn index(db: &Path, dimensions: usize) -> anyhow::Result<Known> {
                 // engine's own affair.
                 words: &Words::default(),
                 vector: vector.as_ref(),
-                run: text.session.as_deref(),
+                // A run would add the vector of the text before.
+                run: None,
                 position: (text.at, 0),
             });
             known

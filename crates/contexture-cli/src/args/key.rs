@@ -18,20 +18,25 @@ pub(crate) enum KeyCommand {
     #[command(after_help = "\
 Run it in the directory of the server, or with the same --root and --db. Only the key goes to
 standard output. The store saves a hash of it, so the key cannot be shown
-again. It grants access to the data of one tenant, or with --metrics to /metrics and no data.
+again. It grants access to the data of one tenant. With --metrics it grants access to /metrics, with
+--admin to the admin API, and to no data.
 
 Examples:
   contexture key new --name 'my laptop'
   contexture key new --tenant harbour --name 'harbour agent' > harbour.key
   contexture key new --metrics --name 'dashboard'
+  contexture key new --admin --name 'operator' > admin.key
   curl -H \"Authorization: Bearer $(cat harbour.key)\" http://127.0.0.1:4650/v1/sessions")]
     New {
         /// Tenant whose data the key grants access to: a-z, 0-9, _ and - [default: default]
-        #[arg(long, value_name = "NAME", conflicts_with = "metrics")]
+        #[arg(long, value_name = "NAME", conflicts_with_all = ["metrics", "admin"])]
         tenant: Option<String>,
         /// Grant access to /metrics only
         #[arg(long)]
         metrics: bool,
+        /// Grant access to the admin API only: tenants, quotas, keys and the audit log
+        #[arg(long, conflicts_with = "metrics")]
+        admin: bool,
         /// Description of the key
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,

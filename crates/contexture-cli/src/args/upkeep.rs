@@ -99,9 +99,44 @@ Examples:
         #[arg(long)]
         yes: bool,
     },
-    /// List administrative acts: created and revoked keys, deleted tenants
+    /// Show or set the quota of a tenant
     #[command(after_help = "\
-Entries are never removed.
+The quota is saved in the store and replaces the quota in contexture.toml. A limit that is not given
+is 0: no limit. Running servers use it within two seconds. Without options, the command prints the
+quota that applies.
+
+Examples:
+  contexture tenant quota harbour
+  contexture tenant quota harbour --max-bytes 1000000000 --max-sessions 1000
+  contexture tenant quota harbour --remove")]
+    Quota {
+        /// Name of the tenant
+        name: String,
+        /// Size of its database file
+        #[arg(long, value_name = "N")]
+        max_bytes: Option<u64>,
+        /// Number of sessions
+        #[arg(long, value_name = "N")]
+        max_sessions: Option<u64>,
+        /// Number of memory records
+        #[arg(long, value_name = "N")]
+        max_records: Option<u64>,
+        /// Number of nodes of all trees
+        #[arg(long, value_name = "N")]
+        max_nodes: Option<u64>,
+        /// Number of requests in a day, by UTC
+        #[arg(long, value_name = "N")]
+        max_requests_per_day: Option<u64>,
+        /// Remove the saved quota, so that the one in contexture.toml applies
+        #[arg(long, conflicts_with_all = ["max_bytes", "max_sessions", "max_records", "max_nodes",
+              "max_requests_per_day"])]
+        remove: bool,
+    },
+    /// List administrative acts: keys, quotas and deletions
+    #[command(after_help = "\
+Lists created and revoked keys, changed quotas, and deleted tenants, sessions, trees and memory
+records. ACTOR is the id of the API key; acts on the command line have none. Entries are never
+removed.
 
 Examples:
   contexture tenant audit

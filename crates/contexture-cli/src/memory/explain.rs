@@ -81,6 +81,9 @@ pub(super) fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
     out.push('\n');
     budgets(&mut out, context, counted);
     looked_for(&mut out, context, counted);
+    if let Some(vectors) = context.metadata.vectors {
+        let _ = writeln!(out, "vectors: {} % current", vectors.percent());
+    }
     for (id, finding) in &*recalled.findings {
         let _ = writeln!(out, "{}", crate::explain::guard_line(id, finding));
     }
@@ -126,6 +129,8 @@ fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Contex
         "words" | "vector" => !signals.keywords.is_empty(),
         // A number of words, told with what they are worth.
         "matched" => false,
+        // Told with the vector.
+        "vector_weight" => false,
         _ => true,
     };
     let (boosts, parts): (BTreeMap<&str, f64>, BTreeMap<&str, f64>) = (scores.iter())
@@ -133,7 +138,7 @@ fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Contex
         .map(|(name, value)| (&**name, *value))
         .partition(|(name, _)| name.starts_with("boost_"));
     // What says most comes first.
-    let order = ["words", "vector", "bonus", "asks", "relevance"];
+    let order = ["words", "vector", "run", "bonus", "asks", "relevance"];
     let place = |name: &str| order.iter().position(|one| *one == name);
     let mut parts: Vec<(&str, f64)> = parts.into_iter().collect();
     parts.sort_by_key(|(name, _)| place(name).unwrap_or(order.len()));
@@ -145,6 +150,10 @@ fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Contex
                 format!("words {value:.2} ({matched:.0} of {asked})")
             }
             _ if *name == "depth" => format!("depth {value:.0}"),
+            _ if *name == "vector" => match scores.get("vector_weight") {
+                Some(weight) => format!("vector {value:.2} ×{weight:.1}"),
+                None => format!("vector {value:.2}"),
+            },
             _ => format!("{name} {value:.2}"),
         });
     let boosts = boosts.iter().map(|(name, value)| {

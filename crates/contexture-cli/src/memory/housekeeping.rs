@@ -5,7 +5,7 @@ use std::path::Path;
 
 use contexture::core::grouped;
 use contexture::memory::Memory;
-use contexture::store::{Forget, Record, RecordKind, RecordList};
+use contexture::store::{EmbedderInfo, Forget, Record, RecordKind, RecordList};
 use contexture::{Engine, Error};
 use serde_json::{Value, json};
 
@@ -39,13 +39,22 @@ pub(super) fn stats(options: &StoreOptions) -> anyhow::Result<()> {
         output::many(stats.sources, "source"),
         grouped(stats.bytes)
     ));
-    match &stats.embedder {
-        None => out.push_str("no vectors yet\n"),
-        Some(embedder) => out.push_str(&format!(
-            "vectors of {} ({} dimensions)\n",
-            output::visible(&embedder.name),
-            embedder.dimensions
-        )),
+    let described = |embedder: &EmbedderInfo| {
+        let name = output::visible(&embedder.name);
+        format!("vectors of {name} ({} dimensions)", embedder.dimensions)
+    };
+    match (&stats.embedder, &stats.encoder) {
+        (None, _) => out.push_str("no vectors yet\n"),
+        (Some(embedder), None) => out.push_str(&format!("{}\n", described(embedder))),
+        (Some(embedder), Some(encoder)) => {
+            let percent = encoder.progress.percent();
+            let encoder_is = described(&encoder.embedder);
+            out.push_str(&format!("{encoder_is}: {percent} % current\n"));
+            if !encoder.ranks {
+                let first = described(embedder);
+                out.push_str(&format!("until 95 % are current, recall uses {first}\n"));
+            }
+        }
     }
     if stats.unembedded > 0 {
         out.push_str(&format!(
@@ -240,5 +249,5 @@ fn to_embed(engine: &Engine, memory: Memory<'_>) -> Result<u64, Error> {
     Ok(match is_used {
         true => stats.unembedded,
         false => live(RecordKind::Event) + live(RecordKind::Chunk),
-    })
+    } + memory.lacking()?.map_or(0, |(lacking, _)| lacking))
 }

@@ -62,7 +62,8 @@ pub(super) fn run(args: &RecordArgs, options: &StoreOptions) -> anyhow::Result<(
             output::visible(&warning.phrase(&CommandLine))
         ));
     }
-    show(options, &all, &told(&all, args))
+    show(options, &all, &told(&all, args))?;
+    super::fill_in(&engine)
 }
 
 fn open(file: &Path, args: &RecordArgs) -> anyhow::Result<Input> {

@@ -8,7 +8,10 @@ fn stats_by_kind() {
     let told = out(&project, &["memory", "stats"]);
     let (table, vectors) = told.split_once("vectors of ").unwrap();
     assert_eq!(table, STATS);
-    assert!(vectors.ends_with(" dimensions)\n"), "{vectors}");
+    assert!(
+        vectors.ends_with(" dimensions): 100 % current\n"),
+        "{vectors}"
+    );
     let value: Value =
         serde_json::from_str(&out(&project, &["memory", "stats", "--json"])).unwrap();
     assert_eq!(

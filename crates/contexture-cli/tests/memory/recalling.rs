@@ -92,13 +92,13 @@ fn figures(text: &str) -> String {
 }
 
 const EXPLAINED: &str = "\u{20}      item               found as        tokens  score  made of                                           why
- kept  e2                 semantic event      14   #.##  words #.## (2 of 2), vector #.##                  matching words and similar meaning
- kept  e3                 semantic event      16   #.##  words #.## (0 of 2), vector #.##                  matching words in neighbouring records
- kept  e4                 semantic event      16   #.##  words #.## (1 of 2), vector #.##                  matching words and similar meaning
+ kept  e2                 semantic event      14   #.##  words #.## (2 of 2), vector #.## ×0.5, run #.##   matching words and similar meaning
+ kept  e3                 semantic event      16   #.##  words #.## (0 of 2), vector #.## ×0.5, run #.##   matching words in neighbouring records
+ kept  e4                 semantic event      16   #.##  words #.## (1 of 2), vector #.## ×0.5, run #.##   matching words and similar meaning
  kept  heron              entity              13   #.##  relevance #.##, confidence #.##, ×#.## mentioned  named in the query
  kept  mara steers heron  relation            12   #.##  relevance #.##, depth 1, weight #.##              relation of an entity that the query names, or a salient one
  out   crack              pattern             33   #.##  relevance #.##, success #.##, trigger #.##        needs 33 tokens, 2 left; 31 more would have kept it
- out   rules.md#0         semantic            22   #.##  words #.##, vector #.##                           needs 22 tokens, 2 left; 20 more would have kept it
+ out   rules.md#0         semantic            22   #.##  words #.##, vector #.## ×0.5, run #.##            needs 22 tokens, 2 left; 20 more would have kept it
 
 98 of 100 tokens used; o200k_base for gpt-5.6, exact
   semantic      46 tokens of      85 allowed: 4 found, 3 shown

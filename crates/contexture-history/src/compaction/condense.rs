@@ -22,6 +22,11 @@ const USEFUL_SUMMARY: Tokens = 1_200;
 /// The shortest that is worth making.
 const MIN_SUMMARY: Tokens = 48;
 
+/// The tokens that a summary saves at least, or a quarter of what it replaces if
+/// that is less. In a small window it replaces the summary before it and a few
+/// steps, and would shrink each time if it always had to save a quarter.
+const MIN_SAVED: Tokens = 128;
+
 /// The percentage of what is available that the latest turns may fill before
 /// some of their steps are summarised, too.
 const MOST_KEPT: f64 = 70.0;
@@ -75,16 +80,26 @@ pub(crate) struct Older<'t> {
 impl<'t> Older<'t> {
     /// Returns the turns that are summarised, each with its messages.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&'t Turn, &'t [Message])> {
-        let last = self.kept.turn + usize::from(self.kept.message > 0);
-        let turns = self.turns[..last].iter().enumerate();
-        turns.map(|(t, turn)| {
+        let start = Position {
+            turn: 0,
+            message: self.from,
+        };
+        self.parts_from(start)
+    }
+
+    /// The same from the start of a step on.
+    fn parts_from(&self, start: Position) -> impl Iterator<Item = (&'t Turn, &'t [Message])> {
+        let kept = self.kept;
+        let last = kept.turn + usize::from(kept.message > 0);
+        let turns = self.turns[..last].iter().enumerate().skip(start.turn);
+        turns.map(move |(t, turn)| {
             let messages = &turn.turn.messages;
-            let end = match t == self.kept.turn {
-                true => self.kept.message,
+            let end = match t == kept.turn {
+                true => kept.message,
                 false => messages.len(),
             };
-            let start = if t == 0 { self.from.min(end) } else { 0 };
-            (turn, &messages[start..end])
+            let first = if t == start.turn { start.message } else { 0 };
+            (turn, &messages[first.min(end)..end])
         })
     }
 
@@ -127,7 +142,7 @@ impl<'a> Condenser<'a> {
         // latest steps, so its size is found out first.
         let mut reserve = summary + messages;
         let mut is_sized = false;
-        loop {
+        let older_for = |reserve: Tokens| {
             let within = |percent: f64| {
                 let within = share(percent).saturating_sub(space.fixed);
                 within.saturating_sub(reserve)
@@ -138,17 +153,29 @@ impl<'a> Condenser<'a> {
                 turns: self.config.keep_turns,
             };
             let kept =
-                position::first_kept(material.turns, material.tokens, material.from, &limits)
-                    .ok_or("every step is among the latest, which stay")?;
-            let older = Older {
+                position::first_kept(material.turns, material.tokens, material.from, &limits)?;
+            Some(Older {
                 turns: material.turns,
                 from: material.from,
                 kept,
-            };
+            })
+        };
+        // What is summarised whatever the reserve is read once.
+        let mut known = material.facts.clone();
+        let mut read_to = Position {
+            turn: 0,
+            message: material.from,
+        };
+        if let Some(least) = older_for(0) {
+            known.read(&Script::of(least.parts(), self.policy).passages());
+            read_to = least.kept;
+        }
+        loop {
+            let older = older_for(reserve).ok_or("every step is among the latest, which stay")?;
             let before = older_tokens(&older, material.tokens);
             let before = before.saturating_add(material.earlier_tokens);
-            // Shorter than what it replaces.
-            let most = before * 3 / 4;
+            // Shorter than what it replaces, by a quarter or by enough.
+            let most = (before / 4 * 3).max(before.saturating_sub(MIN_SAVED));
             let whole = summary + messages;
             let scaled = |tokens: Tokens| match whole > most {
                 true => (u128::from(tokens) * u128::from(most) / u128::from(whole)) as Tokens,
@@ -163,8 +190,8 @@ impl<'a> Condenser<'a> {
             if room.tokens < MIN_SUMMARY / 2 {
                 return Err("the older steps are too short for a summary");
             }
-            let script = Script::of(older.parts(), self.policy);
-            let mut facts = material.facts.clone();
+            let script = Script::of(older.parts_from(read_to), self.policy);
+            let mut facts = known.clone();
             facts.read(&script.passages());
             let text = facts.write(&room);
             let size = room.counter.count(&text);

@@ -49,8 +49,8 @@ impl Script {
             for message in messages {
                 script.message(turn, message, &mut tools, policy);
             }
-            let is_whole = messages.len() == turn.turn.messages.len();
-            if is_whole && turn.turn.effective_status() == TurnStatus::Failed {
+            let ends = messages.as_ptr_range().end == turn.turn.messages.as_ptr_range().end;
+            if ends && turn.turn.effective_status() == TurnStatus::Failed {
                 let error = turn.turn.error.as_ref();
                 let kind = error.map_or_else(String::new, |error| format!("{:?}", error.kind));
                 let said = error.map_or("", |error| error.message.as_str());

@@ -458,13 +458,9 @@ impl Reader {
         let lane = usize::from(self.graph.nodes[at_row].lane);
         self.title(lane, row, raw);
         self.sent.said(raw.get());
-        let Ok(message) = serde_json::from_str::<ApiMessage<'_>>(raw.get()) else {
+        let Some(messages) = user_messages(raw.get()) else {
             return Ok(());
         };
-        let Some(content) = message.content else {
-            return Ok(());
-        };
-        let messages = messages::user(content.get());
         let answers = messages
             .iter()
             .any(|message| message.role == MessageRole::Tool);
@@ -1025,6 +1021,20 @@ fn read_state(mut bytes: &[u8]) -> Option<(StoredState, Vec<super::graph::Stored
     let (json, mut rest) = bytes.split_at_checked(length)?;
     let stored = serde_json::from_slice(json).ok()?;
     Some((stored, Graph::read(&mut rest)?))
+}
+
+/// Reads a message of the user's side. `None` if it has no content.
+fn user_messages(raw: &str) -> Option<Vec<Message>> {
+    // Nearly all rows have this form. Their content is read without a search for
+    // it, because tool results are long.
+    let usual = raw.strip_prefix(r#"{"role":"user","content":"#);
+    if let Some(content) = usual.and_then(|rest| rest.strip_suffix('}'))
+        && let Some(messages) = messages::user_if_valid(content)
+    {
+        return Some(messages);
+    }
+    let message: ApiMessage<'_> = serde_json::from_str(raw).ok()?;
+    Some(messages::user(message.content?.get()))
 }
 
 /// Returns the parent of the first row of a chain that leads to `last`.

@@ -61,6 +61,8 @@ pub(super) struct Row<'a> {
     pub(super) params: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) cache_control: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) request_digest: Option<Cow<'a, str>>,
 }
 
 /// What a compaction says about itself.

@@ -3,9 +3,12 @@
 //!
 //! A message of a request is a blob, or one of the transcript's own messages. It
 //! is known by the SHA-256 of its JSON with sorted keys, in which a text is one
-//! text block. What a row says is compared with its digest before it is used.
+//! text block. What a row says is compared with its digest before it is used. The
+//! digest of a whole request is compared, too: a request that differs is kept and
+//! counted.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use contexture_core::ContentHash;
 use contexture_engine::snapshot::recorded::{CacheMark, PathPart};
@@ -15,6 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::request_digest::{RequestDigests, RequestParts};
 use super::row::Row;
 use crate::canonical::{Sha, digest, message_digest, sha_from_hex};
 use crate::report::Counts;
@@ -44,15 +48,16 @@ pub(super) struct Sent {
     fields: HashMap<(String, String), ContentHash>,
     fresh_fields: Vec<Blob>,
     // Messages of the transcript since the last request.
-    candidates: Vec<String>,
+    candidates: Vec<Rc<str>>,
     candidate_bytes: usize,
     // What the user's side said since the last answer.
-    since_answer: Vec<String>,
+    since_answer: Vec<Rc<str>>,
     blobs: HashMap<Sha, String>,
     // The parts of an answer that was imported before.
     part_key: String,
     parts: Vec<String>,
     pub(super) open: HashMap<String, OpenRequest>,
+    digests: RequestDigests,
 }
 
 #[derive(Deserialize)]
@@ -64,8 +69,9 @@ struct Message<'a> {
 impl Sent {
     /// Notes a message of the user's side.
     pub(super) fn said(&mut self, message: &str) {
-        self.since_answer.push(message.to_owned());
-        self.candidate(message.to_owned());
+        let message: Rc<str> = message.into();
+        self.since_answer.push(Rc::clone(&message));
+        self.candidate(message);
     }
 
     /// Notes that an answer begins.
@@ -73,14 +79,14 @@ impl Sent {
         if self.since_answer.len() > 1
             && let Some(joined) = self.joined().pop()
         {
-            self.candidate(joined);
+            self.candidate(joined.into());
         }
         self.since_answer.clear();
     }
 
     /// Notes an answer.
     pub(super) fn answered(&mut self, message: String) {
-        self.candidate(message);
+        self.candidate(message.into());
     }
 
     /// Notes a part of an answer that was imported before.
@@ -105,7 +111,7 @@ impl Sent {
         }
     }
 
-    fn candidate(&mut self, message: String) {
+    fn candidate(&mut self, message: Rc<str>) {
         self.candidate_bytes += message.len();
         self.candidates.push(message);
         if self.candidate_bytes > MOST_CANDIDATES {
@@ -122,15 +128,19 @@ impl Sent {
     pub(super) fn pending(&self) -> (Vec<String>, Vec<String>) {
         match self.shapes.is_empty() || self.candidate_bytes > MOST_STORED {
             true => (Vec::new(), Vec::new()),
-            false => (self.candidates.clone(), self.since_answer.clone()),
+            false => {
+                let texts = |all: &[Rc<str>]| all.iter().map(|one| one.to_string()).collect();
+                (texts(&self.candidates), texts(&self.since_answer))
+            }
         }
     }
 
     /// Continues with messages that were stored.
     pub(super) fn resume(&mut self, (candidates, since_answer): (Vec<String>, Vec<String>)) {
         self.candidate_bytes = candidates.iter().map(String::len).sum();
-        self.candidates = candidates;
-        self.since_answer = since_answer;
+        let texts = |all: Vec<String>| all.into_iter().map(Rc::from).collect();
+        self.candidates = texts(candidates);
+        self.since_answer = texts(since_answer);
     }
 
     /// Notes the system prompt and the tools of requests.
@@ -173,11 +183,11 @@ impl Sent {
     ) {
         for message in std::mem::take(&mut self.candidates) {
             if let Some(digest) = message_digest(&message) {
-                self.requests.add(digest, message.into_bytes());
+                self.requests.add(digest, message.as_bytes().to_vec());
             }
         }
         self.candidate_bytes = 0;
-        let rebuilt = self.rebuild(row, at, reread);
+        let rebuilt = self.rebuild(row, at, counts, reread);
         match (rebuilt, &row.id) {
             (Some(request), Some(id)) => {
                 self.open.insert(id.to_string(), request);
@@ -190,6 +200,7 @@ impl Sent {
         &mut self,
         row: &Row<'_>,
         at: Timestamp,
+        counts: &mut Counts,
         reread: impl FnOnce(u64) -> Option<String>,
     ) -> Option<OpenRequest> {
         let id = row.id.as_deref()?;
@@ -217,6 +228,20 @@ impl Sent {
         let params = row.params?.get();
         let fields = self.fields(shape_hash, params, reread)?;
         let model = model_of(params)?;
+        if let Some(shape) = self.shape_texts.get(shape_hash) {
+            let parts = RequestParts {
+                params,
+                shape_hash,
+                shape,
+                messages: &list,
+                marks: &marks,
+            };
+            let expected = row.request_digest.as_deref().and_then(sha_from_hex);
+            let bytes = |number| self.requests.fresh_bytes(number);
+            if self.digests.check(&parts, expected, bytes) == Some(false) {
+                counts.digest_mismatches += 1;
+            }
+        }
         let shape = Shape {
             api: "anthropic",
             model: &model,

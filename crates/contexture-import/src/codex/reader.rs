@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use contexture_core::{ContentHash, Usage};
 use contexture_providers::native::{self, Api};
 use contexture_store::{
-    Compaction, Message, MessageContent, MessageRole, NewSession, NewTurn, Snapshot, StopReason,
-    Trigger, TurnId, TurnStatus,
+    Block, Compaction, Message, MessageContent, MessageRole, NewSession, NewTurn, Snapshot,
+    StopReason, Trigger, TurnId, TurnStatus,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -303,6 +303,10 @@ impl Reader {
             #[serde(borrow)]
             info: Option<&'a RawValue>,
             num_turns: Option<usize>,
+        }
+        // The output of a command is in an item, too.
+        if payload.starts_with(r#"{"type":"exec_command_end""#) {
+            return Ok(());
         }
         let Ok(event) = serde_json::from_str::<Event<'_>>(payload) else {
             return Ok(());
@@ -686,6 +690,9 @@ fn parent_of_source(source: &Value) -> Option<String> {
 
 /// Returns true for an item that the model wrote.
 fn is_output(item: &str) -> bool {
+    if item.starts_with(TOOL_RESULT) {
+        return false;
+    }
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(rename = "type", borrow)]
@@ -732,16 +739,79 @@ fn messages(inputs: &[String], outputs: &[String]) -> Vec<Message> {
 }
 
 fn read_items(items: &[String]) -> Vec<Message> {
-    if items.is_empty() {
-        return Vec::new();
+    let mut messages: Vec<Message> = Vec::new();
+    let mut rest = items;
+    while let Some((first, others)) = rest.split_first() {
+        if let Some(result) = tool_result(first) {
+            add(
+                &mut messages,
+                crate::messages::message(MessageRole::Tool, vec![result]),
+            );
+            rest = others;
+            continue;
+        }
+        let is_result = |item: &String| item.starts_with(TOOL_RESULT);
+        let length = 1 + others.iter().take_while(|item| !is_result(item)).count();
+        let (run, others) = rest.split_at(length);
+        for message in read_run(run) {
+            add(&mut messages, message);
+        }
+        rest = others;
     }
+    messages
+}
+
+/// Adds a message as the reader of the API does: what the model says in a row is
+/// one message, and so are results.
+fn add(messages: &mut Vec<Message>, message: Message) {
+    let joins = matches!(message.role, MessageRole::Assistant | MessageRole::Tool);
+    if let Some(last) = messages.last_mut()
+        && joins
+        && last.role == message.role
+        && let MessageContent::Blocks(before) = &mut last.content
+        && let MessageContent::Blocks(blocks) = message.content
+    {
+        before.extend(blocks);
+        return;
+    }
+    messages.push(message);
+}
+
+/// How the result of a tool begins, which is most of what a rollout holds.
+const TOOL_RESULT: &str = r#"{"type":"function_call_output","call_id":""#;
+
+/// Reads the result of a tool that is a text. `None` for everything else, which
+/// the reader of the API reads.
+fn tool_result(item: &str) -> Option<Block> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Output {
+        #[serde(rename = "type")]
+        _kind: serde::de::IgnoredAny,
+        call_id: String,
+        output: String,
+    }
+    if !item.starts_with(TOOL_RESULT) {
+        return None;
+    }
+    let read: Output = serde_json::from_str(item).ok()?;
+    let is_named = !read.call_id.trim().is_empty();
+    is_named.then_some(Block::ToolResult {
+        tool_call_id: read.call_id,
+        content: read.output,
+        is_error: false,
+        native: None,
+    })
+}
+
+fn read_run(items: &[String]) -> Vec<Message> {
     let body = format!(r#"{{"model":"-","input":[{}]}}"#, items.join(","));
     match native::read_request(body.as_bytes(), &[Api::OpenAiResponses]) {
         Ok(request) => request.messages,
         // One item that cannot be read does not take the others with it.
         Err(_) if items.len() > 1 => items
             .iter()
-            .flat_map(|item| read_items(std::slice::from_ref(item)))
+            .flat_map(|item| read_run(std::slice::from_ref(item)))
             .collect(),
         Err(_) => vec![crate::messages::text(MessageRole::User, items[0].as_str())],
     }
@@ -777,4 +847,31 @@ fn last_text(history: &[String]) -> String {
     texts
         .next()
         .unwrap_or_else(|| "The history was compacted by the provider.".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_what_the_providers_crate_reads() {
+        let items = [
+            r#"{"type":"function_call","call_id":"a","name":"n","arguments":"{}"}"#,
+            r#"{"type":"function_call_output","call_id":"a","output":"caf\u00e9 \/ \"x\"\n"}"#,
+            r#"{"type":"function_call_output","call_id":"b","output":""}"#,
+            r#"{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"t"}]}"#,
+            r#"{"type":"function_call_output","call_id":"d","output":"x","id":"fc_1"}"#,
+            r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"}]}"#,
+            r#"{"type":"reasoning","summary":[],"encrypted_content":"e"}"#,
+            r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}"#,
+        ];
+        let items: Vec<String> = items.map(str::to_owned).to_vec();
+        assert_eq!(read_items(&items), read_run(&items));
+        for item in &items {
+            let one = std::slice::from_ref(item);
+            assert_eq!(read_items(one), read_run(one), "{item}");
+        }
+        let known: Vec<bool> = items.iter().map(|it| tool_result(it).is_some()).collect();
+        assert_eq!(known.iter().filter(|known| **known).count(), 2);
+    }
 }

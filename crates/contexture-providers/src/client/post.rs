@@ -4,7 +4,7 @@
 //! as long as the deadline allows. Other failures are returned at once. Errors
 //! never contain the key.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,6 +48,41 @@ pub(super) fn post(
     body: &Value,
     clock: Clock,
 ) -> Result<Received, CallError> {
+    let (body, attempts) = watched(endpoint, path, body, clock, &mut |call, response| {
+        call.answer(response)
+    })?;
+    Ok(Received { body, attempts })
+}
+
+/// Posts `body` to `path`, and calls `event` with the data of each server-sent
+/// event until it returns false or the stream ends. Returns the number of times
+/// the request was sent.
+///
+/// A stream that breaks is not sent again: its beginning has been used.
+pub(super) fn stream(
+    endpoint: &Endpoint,
+    path: &str,
+    body: &Value,
+    clock: Clock,
+    event: &mut dyn FnMut(&str) -> bool,
+) -> Result<u32, CallError> {
+    let ((), attempts) = watched(endpoint, path, body, clock, &mut |call, response| {
+        call.events(response, event)
+    })?;
+    Ok(attempts)
+}
+
+/// Reads a successful answer.
+type Reader<'r, T> = dyn FnMut(&Call<'_>, Response<Body>) -> Result<T, Failure> + 'r;
+
+/// Sends a request until `read` has an answer, and ends it at the deadline.
+fn watched<T>(
+    endpoint: &Endpoint,
+    path: &str,
+    body: &Value,
+    clock: Clock,
+    read: &mut Reader<'_, T>,
+) -> Result<(T, u32), CallError> {
     let call = Call::new(endpoint, path, body, clock).map_err(|failure| failure.after(0))?;
     // The client's own timeouts are set anew for each write to the socket, so
     // that a server which takes the request in sips can outlast them. The watch
@@ -62,7 +97,7 @@ pub(super) fn post(
         };
         // A machine that has no thread to spare still has those timeouts.
         let _ = thread::Builder::new().spawn_scoped(scope, watch);
-        let result = call.run();
+        let result = call.run(read);
         drop(done);
         result
     })
@@ -150,7 +185,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn run(&self) -> Result<Received, CallError> {
+    fn run<T>(&self, read: &mut Reader<'_, T>) -> Result<(T, u32), CallError> {
         let most = self.endpoint.attempts.max(1);
         let mut back_off = self.endpoint.back_off;
         let mut attempts = 0;
@@ -158,10 +193,10 @@ impl<'a> Call<'a> {
             if self.clock.is_over() {
                 return Err(self.timeout().after(attempts));
             }
-            let result = self.attempt(most - attempts);
+            let result = self.attempt(most - attempts, read);
             attempts += 1;
             let failure = match result {
-                Ok(body) => return Ok(Received { body, attempts }),
+                Ok(answer) => return Ok((answer, attempts)),
                 Err(failure) => failure,
             };
             let pause = failure.wait.unwrap_or_default().max(back_off);
@@ -174,7 +209,7 @@ impl<'a> Call<'a> {
     }
 
     /// Sends the request once; `attempts_left` counts this one.
-    fn attempt(&self, attempts_left: u32) -> Result<Vec<u8>, Failure> {
+    fn attempt<T>(&self, attempts_left: u32, read: &mut Reader<'_, T>) -> Result<T, Failure> {
         let left = self.clock.left();
         // A server that does not take the connection is worth a second try
         // while there is time; one that thinks for long is left to think.
@@ -198,7 +233,7 @@ impl<'a> Call<'a> {
             .send(&self.body)
             .map_err(|error| self.broken(error))?;
         if response.status().is_success() {
-            self.answer(response)
+            read(self, response)
         } else {
             Err(self.refusal(response))
         }
@@ -229,6 +264,37 @@ impl<'a> Call<'a> {
             return Err(too_large());
         }
         Ok(bytes)
+    }
+
+    /// Reads a stream of events.
+    fn events(
+        &self,
+        response: Response<Body>,
+        event: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<(), Failure> {
+        let most = self.endpoint.max_answer_bytes;
+        let mut lines = BufReader::new(response.into_body().into_reader().take(most));
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = lines
+                .read_until(b'\n', &mut line)
+                .map_err(|error| Failure {
+                    can_pass: false,
+                    ..self.broken(error.into())
+                })?;
+            if self.clock.is_over() {
+                return Err(self.timeout());
+            }
+            if read == 0 {
+                return Ok(());
+            }
+            let text = String::from_utf8_lossy(&line);
+            let data = text.strip_prefix("data:").map(str::trim);
+            if data.is_some_and(|data| !data.is_empty() && !event(data)) {
+                return Ok(());
+            }
+        }
     }
 
     /// Reads an error answer.

@@ -1,5 +1,8 @@
 //! A JSON value of a body: its bytes, and its path for errors.
 
+use std::cell::OnceCell;
+use std::rc::Rc;
+
 use contexture_core::RawJson;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,9 +15,28 @@ use crate::json::RawFields;
 pub(super) struct Node<'a> {
     pub(super) raw: &'a str,
     pub(super) path: String,
+    // What it consists of, once that was read. Clones share it, so that no byte
+    // of a long body is read for every question about it.
+    parts: Rc<OnceCell<Parts<'a>>>,
+}
+
+#[derive(Debug)]
+enum Parts<'a> {
+    Object(Vec<(String, Node<'a>)>),
+    List(Vec<Node<'a>>),
+    // It is another value, or not JSON.
+    None,
 }
 
 impl<'a> Node<'a> {
+    fn new(raw: &'a str, path: String) -> Self {
+        Self {
+            raw,
+            path,
+            parts: Rc::default(),
+        }
+    }
+
     /// Reads a body.
     pub(super) fn root(text: &'a str) -> Result<Self, NativeError> {
         if text.trim().is_empty() {
@@ -22,27 +44,37 @@ impl<'a> Node<'a> {
         }
         let raw: &RawValue = serde_json::from_str(text)
             .map_err(|error| NativeError::new("", format!("is not JSON: {error}")))?;
-        Ok(Self {
-            raw: raw.get(),
-            path: String::new(),
+        Ok(Self::new(raw.get(), String::new()))
+    }
+
+    fn parts(&self) -> &Parts<'a> {
+        self.parts.get_or_init(|| {
+            if self.is_object() {
+                let fields: Result<RawFields<'a>, _> = serde_json::from_str(self.raw);
+                let node = |(name, value): (String, &'a RawValue)| {
+                    let node = Node::new(value.get(), self.field_path(&name));
+                    (name, node)
+                };
+                return fields.map_or(Parts::None, |fields| {
+                    Parts::Object(fields.0.into_iter().map(node).collect())
+                });
+            }
+            let items: Result<Vec<&'a RawValue>, _> = serde_json::from_str(self.raw);
+            let node = |(i, item): (usize, &'a RawValue)| {
+                Node::new(item.get(), format!("{}[{i}]", self.path))
+            };
+            items.map_or(Parts::None, |items| {
+                Parts::List(items.into_iter().enumerate().map(node).collect())
+            })
         })
     }
 
     /// Returns the fields of an object, in order.
     pub(super) fn fields(&self) -> Result<Vec<(String, Node<'a>)>, NativeError> {
-        let fields: RawFields<'a> = serde_json::from_str(self.raw)
-            .map_err(|_| self.wrong(format!("must be an object, not {}", self.kind())))?;
-        Ok(fields
-            .0
-            .into_iter()
-            .map(|(name, value)| {
-                let node = Node {
-                    raw: value.get(),
-                    path: self.field_path(&name),
-                };
-                (name, node)
-            })
-            .collect())
+        match self.parts() {
+            Parts::Object(fields) => Ok(fields.clone()),
+            _ => Err(self.wrong(format!("must be an object, not {}", self.kind()))),
+        }
     }
 
     fn field_path(&self, name: &str) -> String {
@@ -54,20 +86,21 @@ impl<'a> Node<'a> {
 
     /// Returns the values of a list, in order.
     pub(super) fn items(&self) -> Result<Vec<Node<'a>>, NativeError> {
-        let items: Vec<&'a RawValue> = serde_json::from_str(self.raw)
-            .map_err(|_| self.wrong(format!("must be a list, not {}", self.kind())))?;
-        let node = |(i, item): (usize, &'a RawValue)| Node {
-            raw: item.get(),
-            path: format!("{}[{i}]", self.path),
-        };
-        Ok(items.into_iter().enumerate().map(node).collect())
+        match self.parts() {
+            Parts::List(items) => Ok(items.clone()),
+            _ => Err(self.wrong(format!("must be a list, not {}", self.kind()))),
+        }
     }
 
     /// Returns the field of that name. There is none in what is no object.
     pub(super) fn find(&self, name: &str) -> Option<Node<'a>> {
-        let fields = self.fields().ok()?;
-        let mut fields = fields.into_iter().rev();
-        fields.find(|field| field.0 == name).map(|field| field.1)
+        let Parts::Object(fields) = self.parts() else {
+            return None;
+        };
+        let mut fields = fields.iter().rev();
+        fields
+            .find(|field| field.0 == name)
+            .map(|field| field.1.clone())
     }
 
     /// Returns the values of the list at `name`; null and a missing field have

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::language::OtherStems;
 use super::scan::Part;
 use super::stop::is_stop_word;
 use super::term_id;
@@ -12,14 +13,16 @@ use super::term_id;
 /// Makes stems.
 pub(super) struct Stems {
     english: Stemmer,
+    other: OtherStems,
     /// The word at hand, in lower case.
     folded: String,
 }
 
 impl Stems {
-    pub(super) fn with<T>(work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn with<T>(text: &str, work: impl FnOnce(&mut Self) -> T) -> T {
         work(&mut Self {
             english: Stemmer::create(Algorithm::English),
+            other: OtherStems::of(text),
             folded: String::with_capacity(super::LONGEST),
         })
     }
@@ -30,6 +33,16 @@ impl Stems {
             return None;
         }
         Some(term_id(&stem(&self.english, &self.folded)))
+    }
+
+    /// Returns the stem of a part in its own language, if that is not English
+    /// and another stem than the one it has anyway.
+    pub(super) fn other(&self, part: Part<'_>) -> Option<String> {
+        let Part::Word(word) = part else {
+            return None;
+        };
+        let other = self.other.stem(word)?;
+        (!other.is_empty() && other != stem(&self.english, &self.folded)).then_some(other)
     }
 
     /// Returns the part that was read last, in lower case.

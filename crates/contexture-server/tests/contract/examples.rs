@@ -65,13 +65,62 @@ fn print_at_length(client: &Client) {
 
 /// Makes the calls and hands each answer to `look`: the id of the operation,
 /// the status and the answer.
-fn call_all(client: &Client, look: &mut dyn FnMut(&str, u16, Value)) {
+///
+/// Ids of keys are random. `mask` replaces them by the id that is shown.
+fn call_all(
+    client: &Client,
+    admin: &Client,
+    mask: &mut Mask,
+    look: &mut dyn FnMut(&str, u16, Value),
+) {
     for (id, method, target, body) in contexture_server::examples() {
+        let client = match target.starts_with("/v1/admin/") {
+            true => admin,
+            false => client,
+        };
+        let target = mask.unmasked(&target);
         let body = body.map(|body| body.to_string());
         let json = [("content-type", "application/json")];
         let headers = if body.is_some() { &json[..] } else { &[] };
         let answer = client.send(&method, &target, headers, body.as_deref());
-        look(&id, answer.status, answer.json());
+        let answer_json = answer.json();
+        if let Some(created) = answer_json["key"].as_str() {
+            mask.add(created);
+        }
+        look(&id, answer.status, mask.masked(&answer_json));
+    }
+}
+
+/// The keys of the test, whose ids and secrets are random. The last one is shown
+/// with a fixed id.
+#[derive(Default)]
+struct Mask(Vec<(String, String)>);
+
+impl Mask {
+    const SHOWN: &str = "7hK2mQx9PzR4";
+
+    fn add(&mut self, key: &str) {
+        let (id, secret) = contexture::key::parse(key).unwrap();
+        self.0.push((id.to_owned(), secret.to_owned()));
+    }
+
+    /// Returns a text with the real id of the last key.
+    fn unmasked(&self, text: &str) -> String {
+        let last = self.0.last().map_or("", |(id, _)| id);
+        text.replace(Self::SHOWN, last)
+    }
+
+    fn masked(&self, answer: &Value) -> Value {
+        let mut text = answer.to_string();
+        for (i, (id, secret)) in self.0.iter().enumerate().rev() {
+            let shown = match i + 1 == self.0.len() {
+                true => Self::SHOWN.to_owned(),
+                false => format!("aKey{i:08}"),
+            };
+            text = text.replace(id, &shown);
+            text = text.replace(secret, "SECRET");
+        }
+        serde_json::from_str(&text).unwrap()
     }
 }
 
@@ -94,8 +143,16 @@ fn operations(document: &Value) -> Vec<(String, Value)> {
 #[test]
 fn every_call_that_is_shown_is_answered_as_shown() {
     let lab = lab();
-    let key = lab.key("harbour");
+    let (key, island, admin) = (lab.key("harbour"), lab.key("island"), lab.admin_key());
+    let mut mask = Mask::default();
+    for key in [&key, &island, &admin] {
+        mask.add(key);
+    }
     let server = lab.serve();
+    let sessions = server.with_key(&island);
+    sessions
+        .post("/v1/sessions", r#"{"label":"ferry"}"#)
+        .ok(201);
     let document = contexture_server::openapi();
     assert_eq!(server.get("/openapi.json").json(), document);
     let described: Map<String, Value> = operations(&document).into_iter().collect();
@@ -103,7 +160,8 @@ fn every_call_that_is_shown_is_answered_as_shown() {
     let client = server.with_key(&key);
     talk_at_length(&client);
     print_at_length(&client);
-    call_all(&client, &mut |id, status, answer| {
+    let admin = server.with_key(&admin);
+    call_all(&client, &admin, &mut mask, &mut |id, status, answer| {
         let response = &described[id]["responses"][status.to_string()];
         let made = answers
             .get("assemble")

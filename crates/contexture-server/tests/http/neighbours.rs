@@ -3,7 +3,8 @@
 
 use std::thread;
 
-use contexture::config::{QuotaConfig, TenantConfig};
+use contexture::config::TenantConfig;
+use contexture::store::Quota;
 use contexture_server::Server;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -329,15 +330,15 @@ fn the_store_and_the_settings_are_hidden() {
 fn a_tenant_cannot_exceed_its_quota() {
     let mut lab = Lab::new();
     let tenants = &mut lab.config.server.tenants;
-    let quota = Some(QuotaConfig {
+    let quota = Some(Quota {
         max_sessions: 2,
         max_records: 3,
-        ..QuotaConfig::default()
+        ..Quota::default()
     });
     tenants.insert("small".to_owned(), TenantConfig { root: None, quota });
-    let quota = Some(QuotaConfig {
+    let quota = Some(Quota {
         max_requests_per_day: 40,
-        ..QuotaConfig::default()
+        ..Quota::default()
     });
     tenants.insert("daily".to_owned(), TenantConfig { root: None, quota });
     let [small, daily, other] = ["small", "daily", "other"].map(|name| lab.key(name));

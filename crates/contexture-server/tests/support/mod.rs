@@ -85,6 +85,11 @@ impl Lab {
         self.new_key("", KeyScope::Metrics)
     }
 
+    /// Makes a key that opens the admin API.
+    pub(crate) fn admin_key(&self) -> String {
+        self.new_key("", KeyScope::Admin)
+    }
+
     fn new_key(&self, tenant: &str, scope: KeyScope) -> String {
         let (key, record) = key::generate(tenant, scope, None, now()).unwrap();
         self.stores.add_key(&record).unwrap();

@@ -4,6 +4,7 @@
 mod aware;
 mod bad_input;
 mod buffer;
+mod continuation;
 mod dialogue;
 mod growth;
 mod laws;

@@ -1,7 +1,7 @@
 //! What must not show: not itself, not by its words, not by what was derived
 //! from it, not from what is kept.
 
-use contexture::memory::{ContextFilters, ContextRequest, Recall};
+use contexture::memory::{Context, ContextFilters, ContextRequest, Recall};
 use contexture::store::Forget;
 
 use crate::fixture::{TestMemory, event, ids, now, query_for, said, talk};
@@ -28,20 +28,32 @@ fn a_text_that_may_not_show_lends_no_words() {
     );
     let open = said("o", "s", "2026-02-02T10:01:00Z", "Ben", "Fine with me.");
     let asked = query_for("swordfish", 500);
+    // Without words of its own or of a neighbour, a text has no word score.
+    let words = |context: &Context| -> Vec<f64> {
+        let parts = context.components.iter();
+        parts.map(|part| part.scores["words"]).collect()
+    };
     // What stands beside it does not match: there is only space for it.
     let lends_nothing = |mind: &TestMemory, request: &ContextRequest| {
         let context = mind.ask(request);
         assert!(!ids(&context).contains(&"h".to_owned()), "{context:?}");
         assert!(context.metadata.unmatched, "{context:?}");
+        let none = words(&context).iter().all(|words| *words == 0.0);
+        assert!(none, "{context:?}");
     };
     let mind = TestMemory::of(&[private(hidden.clone(), "ana"), open.clone()].concat());
     lends_nothing(&mind, &asked);
+    // Nor does it correct a word.
+    let mistyped = mind.ask(&query_for("swordfsh", 500));
+    assert!(mistyped.metadata.signals.corrected.is_empty());
     let ana = mind.ask_as(&asked, &["ana".to_owned()]).unwrap();
     assert_eq!(ids(&ana), ["h", "o"]);
     assert!(!ana.metadata.unmatched);
 
     let mind = TestMemory::of(&[hidden, open].concat());
-    assert_eq!(ids(&mind.ask(&asked)), ["h", "o"]);
+    let lent = mind.ask(&asked);
+    assert_eq!(ids(&lent), ["h", "o"]);
+    assert!(words(&lent).iter().all(|words| *words > 0.0), "{lent:?}");
     let excluded = ContextRequest {
         filters: ContextFilters {
             exclude: vec!["h".to_owned()],

@@ -428,16 +428,19 @@ fn lesser_things_do_not_take_the_room_of_the_best() {
             &text,
         ));
     }
-    let mind = TestMemory::of(&lines);
-    let context = mind.ask(&query_for("What is the alarm code of the boat house?", 200));
-    let best = context
-        .components
-        .iter()
-        .find(|part| part.source == "long")
-        .unwrap();
-    assert_eq!(best.shown, Some(Shown::Snippet));
-    assert!(
-        best.tokens >= 80 && best.content.contains("marigold"),
-        "{best:?}"
-    );
+    for config in ["", "[memory]\nembedder = 'static'\n"] {
+        let mind = TestMemory::with(config);
+        mind.record(&lines);
+        let context = mind.ask(&query_for("What is the alarm code of the boat house?", 200));
+        let best = context
+            .components
+            .iter()
+            .find(|part| part.source == "long")
+            .unwrap();
+        assert_eq!(best.shown, Some(Shown::Snippet));
+        assert!(
+            best.tokens >= 80 && best.content.contains("marigold"),
+            "{best:?}"
+        );
+    }
 }

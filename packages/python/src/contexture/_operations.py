@@ -1296,6 +1296,33 @@ class Operations:
         )
         return answer
 
+    def continue_tree(
+        self,
+        tree: str,
+        *,
+        head: str | Unset | None = UNSET,
+        path: str | Unset | None = UNSET,
+        agent: str | Unset | None = UNSET,
+        samples: int | Unset | None = UNSET,
+        max_tokens: int | Unset | None = UNSET,
+    ) -> Iterator[dict[str, Any]]:
+        """Continue a tree.
+
+        Sends the request for a node to the model of `[loom.model]` and adds each sample as a new
+        node. The response is a stream: one JSON object per line, with the texts while they are
+        written, and the node or the error of each sample.
+
+        Args:
+            head: The node to continue, by id or short name. Default: the end of the saved path,
+                otherwise the agent's position, otherwise the only leaf.
+            path: The name of a saved path to follow. Default: none.
+            agent: The id of the agent that writes. Default: none.
+            samples: The number of samples, from 1 to 16. Each becomes a node. Default: 1.
+            max_tokens: The maximum number of tokens of the request and the response together.
+                Default: the window of the model.
+        """
+        return self._stream("POST", path_of("/v1/trees/{tree}/continuations", {"tree": tree}))
+
     def get_working_set(
         self, *, manifest: str | Unset = UNSET, session: str | Unset = UNSET
     ) -> models.WorkingSetListing:
@@ -1769,6 +1796,174 @@ class Operations:
         records, trees, nodes and tasks.
         """
         answer: models.Usage2 = self._call("GET", "/v1/usage", models.Usage2)
+        return answer
+
+    def admin_list_tenants(
+        self, *, after: str | Unset = UNSET, limit: int | Unset = UNSET
+    ) -> models.TenantList:
+        """List tenants.
+
+        Returns the tenants that have data, with what each has stored. Needs an admin key.
+
+        Args:
+            after: The last name of the previous page: its `next`. Default: the first page.
+            limit: The maximum number of results, from 1 to 1000. Default: 100.
+        """
+        answer: models.TenantList = self._call(
+            "GET",
+            "/v1/admin/tenants",
+            models.TenantList,
+            query=given({"after": after, "limit": limit}),
+        )
+        return answer
+
+    def admin_get_tenant(self, tenant: str) -> models.TenantUsage:
+        """Get the usage of a tenant.
+
+        Returns what a tenant has stored. Needs an admin key.
+        """
+        answer: models.TenantUsage = self._call(
+            "GET", path_of("/v1/admin/tenants/{tenant}", {"tenant": tenant}), models.TenantUsage
+        )
+        return answer
+
+    def admin_delete_tenant(self, tenant: str) -> models.DeletedTenant:
+        """Delete a tenant.
+
+        Deletes the database file of a tenant, revokes its keys and ends its event streams. Files
+        in its root directory are kept. The tenant `default` cannot be deleted. Needs an admin
+        key.
+        """
+        answer: models.DeletedTenant = self._call(
+            "DELETE",
+            path_of("/v1/admin/tenants/{tenant}", {"tenant": tenant}),
+            models.DeletedTenant,
+        )
+        return answer
+
+    def admin_set_quota(
+        self,
+        tenant: str,
+        *,
+        max_bytes: int | Unset = UNSET,
+        max_sessions: int | Unset = UNSET,
+        max_records: int | Unset = UNSET,
+        max_nodes: int | Unset = UNSET,
+        max_requests_per_day: int | Unset = UNSET,
+    ) -> models.TenantQuota:
+        """Set the quota of a tenant.
+
+        Sets the quota of a tenant, in place of the quota in the server's settings. A limit that
+        is omitted is 0: no limit. It applies at once, and to other servers of the same store
+        within two seconds. Needs an admin key.
+
+        Args:
+            max_bytes: The size of its database file. Default: `0`.
+            max_sessions: The number of sessions. Default: `0`.
+            max_records: The number of memory records. Default: `0`.
+            max_nodes: The number of nodes of all trees. Default: `0`.
+            max_requests_per_day: The number of requests in a day, by UTC. A restart begins anew.
+                Default: `0`.
+        """
+        answer: models.TenantQuota = self._call(
+            "PUT",
+            path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
+            models.TenantQuota,
+            body=given(
+                {
+                    "max_bytes": max_bytes,
+                    "max_sessions": max_sessions,
+                    "max_records": max_records,
+                    "max_nodes": max_nodes,
+                    "max_requests_per_day": max_requests_per_day,
+                }
+            ),
+        )
+        return answer
+
+    def admin_get_quota(self, tenant: str) -> models.TenantQuota:
+        """Get the quota of a tenant.
+
+        Returns the quota that applies to a tenant. Needs an admin key.
+        """
+        answer: models.TenantQuota = self._call(
+            "GET",
+            path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
+            models.TenantQuota,
+        )
+        return answer
+
+    def admin_remove_quota(self, tenant: str) -> models.TenantQuota:
+        """Remove the quota of a tenant.
+
+        Removes the quota that was set, so that the quota in the server's settings applies again.
+        Needs an admin key.
+        """
+        answer: models.TenantQuota = self._call(
+            "DELETE",
+            path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
+            models.TenantQuota,
+        )
+        return answer
+
+    def admin_create_key(
+        self,
+        *,
+        tenant: str | Unset | None = UNSET,
+        scope: models.KeyScope | Unset = UNSET,
+        name: str | Unset | None = UNSET,
+    ) -> models.CreatedKey:
+        """Create an API key.
+
+        Creates a key and returns it. The store has only a hash of the secret, so the key cannot
+        be read again. Needs an admin key.
+
+        Args:
+            tenant: The tenant whose data the key gives access to. Default: `default`.
+            scope: The access of the key: `tenant`, `metrics` or `admin`. Default: `tenant`.
+            name: A description of the key.
+        """
+        answer: models.CreatedKey = self._call(
+            "POST",
+            "/v1/admin/keys",
+            models.CreatedKey,
+            body=given({"tenant": tenant, "scope": scope, "name": name}),
+        )
+        return answer
+
+    def admin_list_keys(self) -> models.KeyList:
+        """List API keys.
+
+        Returns all keys without their secrets, in the order of their creation. Revoked keys are
+        included. Needs an admin key.
+        """
+        answer: models.KeyList = self._call("GET", "/v1/admin/keys", models.KeyList)
+        return answer
+
+    def admin_revoke_key(self, id: str) -> models.ApiKey:
+        """Revoke an API key.
+
+        Revokes a key and returns it. This server rejects the key at once, and ends its open
+        streams within five seconds. Revoking a key again changes nothing. Needs an admin key.
+        """
+        answer: models.ApiKey = self._call(
+            "DELETE", path_of("/v1/admin/keys/{id}", {"id": id}), models.ApiKey
+        )
+        return answer
+
+    def admin_list_audit(self, *, limit: int | Unset = UNSET) -> models.AuditLog:
+        """List administrative acts.
+
+        Returns the latest administrative acts: keys that were created or revoked, quotas that
+        were changed, and tenants, sessions, trees and memory records that were deleted. Needs an
+        admin key.
+
+        Args:
+            limit: The maximum number of results, from 1 to 1000. Default: 100.
+        """
+        answer: models.AuditLog = self._call(
+            "GET", "/v1/admin/audit", models.AuditLog, query=given({"limit": limit})
+        )
         return answer
 
 
@@ -3063,6 +3258,33 @@ class AsyncOperations:
         )
         return answer
 
+    def continue_tree(
+        self,
+        tree: str,
+        *,
+        head: str | Unset | None = UNSET,
+        path: str | Unset | None = UNSET,
+        agent: str | Unset | None = UNSET,
+        samples: int | Unset | None = UNSET,
+        max_tokens: int | Unset | None = UNSET,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Continue a tree.
+
+        Sends the request for a node to the model of `[loom.model]` and adds each sample as a new
+        node. The response is a stream: one JSON object per line, with the texts while they are
+        written, and the node or the error of each sample.
+
+        Args:
+            head: The node to continue, by id or short name. Default: the end of the saved path,
+                otherwise the agent's position, otherwise the only leaf.
+            path: The name of a saved path to follow. Default: none.
+            agent: The id of the agent that writes. Default: none.
+            samples: The number of samples, from 1 to 16. Each becomes a node. Default: 1.
+            max_tokens: The maximum number of tokens of the request and the response together.
+                Default: the window of the model.
+        """
+        return self._stream("POST", path_of("/v1/trees/{tree}/continuations", {"tree": tree}))
+
     async def get_working_set(
         self, *, manifest: str | Unset = UNSET, session: str | Unset = UNSET
     ) -> models.WorkingSetListing:
@@ -3536,4 +3758,172 @@ class AsyncOperations:
         records, trees, nodes and tasks.
         """
         answer: models.Usage2 = await self._call("GET", "/v1/usage", models.Usage2)
+        return answer
+
+    async def admin_list_tenants(
+        self, *, after: str | Unset = UNSET, limit: int | Unset = UNSET
+    ) -> models.TenantList:
+        """List tenants.
+
+        Returns the tenants that have data, with what each has stored. Needs an admin key.
+
+        Args:
+            after: The last name of the previous page: its `next`. Default: the first page.
+            limit: The maximum number of results, from 1 to 1000. Default: 100.
+        """
+        answer: models.TenantList = await self._call(
+            "GET",
+            "/v1/admin/tenants",
+            models.TenantList,
+            query=given({"after": after, "limit": limit}),
+        )
+        return answer
+
+    async def admin_get_tenant(self, tenant: str) -> models.TenantUsage:
+        """Get the usage of a tenant.
+
+        Returns what a tenant has stored. Needs an admin key.
+        """
+        answer: models.TenantUsage = await self._call(
+            "GET", path_of("/v1/admin/tenants/{tenant}", {"tenant": tenant}), models.TenantUsage
+        )
+        return answer
+
+    async def admin_delete_tenant(self, tenant: str) -> models.DeletedTenant:
+        """Delete a tenant.
+
+        Deletes the database file of a tenant, revokes its keys and ends its event streams. Files
+        in its root directory are kept. The tenant `default` cannot be deleted. Needs an admin
+        key.
+        """
+        answer: models.DeletedTenant = await self._call(
+            "DELETE",
+            path_of("/v1/admin/tenants/{tenant}", {"tenant": tenant}),
+            models.DeletedTenant,
+        )
+        return answer
+
+    async def admin_set_quota(
+        self,
+        tenant: str,
+        *,
+        max_bytes: int | Unset = UNSET,
+        max_sessions: int | Unset = UNSET,
+        max_records: int | Unset = UNSET,
+        max_nodes: int | Unset = UNSET,
+        max_requests_per_day: int | Unset = UNSET,
+    ) -> models.TenantQuota:
+        """Set the quota of a tenant.
+
+        Sets the quota of a tenant, in place of the quota in the server's settings. A limit that
+        is omitted is 0: no limit. It applies at once, and to other servers of the same store
+        within two seconds. Needs an admin key.
+
+        Args:
+            max_bytes: The size of its database file. Default: `0`.
+            max_sessions: The number of sessions. Default: `0`.
+            max_records: The number of memory records. Default: `0`.
+            max_nodes: The number of nodes of all trees. Default: `0`.
+            max_requests_per_day: The number of requests in a day, by UTC. A restart begins anew.
+                Default: `0`.
+        """
+        answer: models.TenantQuota = await self._call(
+            "PUT",
+            path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
+            models.TenantQuota,
+            body=given(
+                {
+                    "max_bytes": max_bytes,
+                    "max_sessions": max_sessions,
+                    "max_records": max_records,
+                    "max_nodes": max_nodes,
+                    "max_requests_per_day": max_requests_per_day,
+                }
+            ),
+        )
+        return answer
+
+    async def admin_get_quota(self, tenant: str) -> models.TenantQuota:
+        """Get the quota of a tenant.
+
+        Returns the quota that applies to a tenant. Needs an admin key.
+        """
+        answer: models.TenantQuota = await self._call(
+            "GET",
+            path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
+            models.TenantQuota,
+        )
+        return answer
+
+    async def admin_remove_quota(self, tenant: str) -> models.TenantQuota:
+        """Remove the quota of a tenant.
+
+        Removes the quota that was set, so that the quota in the server's settings applies again.
+        Needs an admin key.
+        """
+        answer: models.TenantQuota = await self._call(
+            "DELETE",
+            path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
+            models.TenantQuota,
+        )
+        return answer
+
+    async def admin_create_key(
+        self,
+        *,
+        tenant: str | Unset | None = UNSET,
+        scope: models.KeyScope | Unset = UNSET,
+        name: str | Unset | None = UNSET,
+    ) -> models.CreatedKey:
+        """Create an API key.
+
+        Creates a key and returns it. The store has only a hash of the secret, so the key cannot
+        be read again. Needs an admin key.
+
+        Args:
+            tenant: The tenant whose data the key gives access to. Default: `default`.
+            scope: The access of the key: `tenant`, `metrics` or `admin`. Default: `tenant`.
+            name: A description of the key.
+        """
+        answer: models.CreatedKey = await self._call(
+            "POST",
+            "/v1/admin/keys",
+            models.CreatedKey,
+            body=given({"tenant": tenant, "scope": scope, "name": name}),
+        )
+        return answer
+
+    async def admin_list_keys(self) -> models.KeyList:
+        """List API keys.
+
+        Returns all keys without their secrets, in the order of their creation. Revoked keys are
+        included. Needs an admin key.
+        """
+        answer: models.KeyList = await self._call("GET", "/v1/admin/keys", models.KeyList)
+        return answer
+
+    async def admin_revoke_key(self, id: str) -> models.ApiKey:
+        """Revoke an API key.
+
+        Revokes a key and returns it. This server rejects the key at once, and ends its open
+        streams within five seconds. Revoking a key again changes nothing. Needs an admin key.
+        """
+        answer: models.ApiKey = await self._call(
+            "DELETE", path_of("/v1/admin/keys/{id}", {"id": id}), models.ApiKey
+        )
+        return answer
+
+    async def admin_list_audit(self, *, limit: int | Unset = UNSET) -> models.AuditLog:
+        """List administrative acts.
+
+        Returns the latest administrative acts: keys that were created or revoked, quotas that
+        were changed, and tenants, sessions, trees and memory records that were deleted. Needs an
+        admin key.
+
+        Args:
+            limit: The maximum number of results, from 1 to 1000. Default: 100.
+        """
+        answer: models.AuditLog = await self._call(
+            "GET", "/v1/admin/audit", models.AuditLog, query=given({"limit": limit})
+        )
         return answer

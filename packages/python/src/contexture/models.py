@@ -306,6 +306,44 @@ class AudioHistoryBlock(Model):
     """
 
 
+class AuditEntry(Model):
+    """
+    An administrative act.
+    """
+
+    at: str
+    """
+    The time of the act.
+    """
+    act: str
+    """
+    The act, such as `key_created`.
+    """
+    tenant: str
+    """
+    The tenant.
+    """
+    subject: str
+    """
+    What it was done to, such as the id of a key.
+    """
+    actor: str | None
+    """
+    The id of the API key of the caller. `None` for acts on the command line.
+    """
+
+
+class AuditLog(Model):
+    """
+    The audit log.
+    """
+
+    entries: list[AuditEntry]
+    """
+    The acts, newest first.
+    """
+
+
 Author = TypeAliasType("Author", Literal["human", "model"])
 """
 The kind of author.
@@ -540,6 +578,35 @@ class ContextFilters(Model):
     """
 
 
+class ContinueRequest(Model):
+    """
+    Where and how a tree is continued.
+    """
+
+    head: str | None = None
+    """
+    The node to continue, by id or short name. Default: the end of the saved
+    path, otherwise the agent's position, otherwise the only leaf.
+    """
+    path: str | None = None
+    """
+    The name of a saved path to follow. Default: none.
+    """
+    agent: str | None = None
+    """
+    The id of the agent that writes. Default: none.
+    """
+    samples: int | None = None
+    """
+    The number of samples, from 1 to 16. Each becomes a node. Default: 1.
+    """
+    max_tokens: int | None = None
+    """
+    The maximum number of tokens of the request and the response together.
+    Default: the window of the model.
+    """
+
+
 Cut = TypeAliasType("Cut", Literal["never", "start", "middle", "end"])
 """
 The part of an item that a cut removes.
@@ -559,6 +626,17 @@ class Deleted(Model):
     """
     Whether the store's files can still hold deleted text. The store
     overwrites it as soon as it can, also after a restart.
+    """
+
+
+class DeletedTenant(Model):
+    """
+    A deleted tenant.
+    """
+
+    deleted: str
+    """
+    The name of the tenant.
     """
 
 
@@ -634,6 +712,22 @@ EventOutcome = TypeAliasType("EventOutcome", Literal["success", "failure", "part
 """
 The outcome of an event.
 """
+
+
+class FailedSampleEvent(Model):
+    """
+    A sample has failed. The others continue.
+    """
+
+    event: Literal["failed"]
+    sample: int
+    """
+    The number of the sample, from 0.
+    """
+    message: str
+    """
+    The reason.
+    """
 
 
 class Fetched(Model):
@@ -931,6 +1025,12 @@ The role that an item's content is sent as.
 """
 
 
+KeyScope = TypeAliasType("KeyScope", Literal["tenant", "metrics", "admin"])
+"""
+The data that a key has access to.
+"""
+
+
 class KindOverview(Model):
     """
     The number of records of one kind.
@@ -1157,6 +1257,25 @@ class NativeBlock(Model):
     """
 
 
+class NewKey(Model):
+    """
+    A key to create.
+    """
+
+    tenant: str | None = None
+    """
+    The tenant whose data the key gives access to. Default: `default`.
+    """
+    scope: KeyScope | None = None
+    """
+    The access of the key: `tenant`, `metrics` or `admin`. Default: `tenant`.
+    """
+    name: str | None = None
+    """
+    A description of the key.
+    """
+
+
 class Content1(Model):
     """
     The content: text, or blocks of type `text`, `image`, `audio` or
@@ -1289,6 +1408,22 @@ class NodeHead(Model):
     """
 
 
+class NodeSampleEvent(Model):
+    """
+    A sample is complete and is a node now.
+    """
+
+    event: Literal["node"]
+    sample: int
+    """
+    The number of the sample, from 0.
+    """
+    node: NodeHead
+    """
+    The node.
+    """
+
+
 class PathTarget(Model):
     """
     A path to save.
@@ -1415,6 +1550,60 @@ QueryIntent = TypeAliasType("QueryIntent", Literal["question", "action", "fix", 
 """
 The intent of a query.
 """
+
+
+class Quota(Model):
+    """
+    The limits of what a tenant can store and send. 0 is no limit.
+    """
+
+    max_bytes: int | None = None
+    """
+    The size of its database file. Default: `0`.
+    """
+    max_sessions: int | None = None
+    """
+    The number of sessions. Default: `0`.
+    """
+    max_records: int | None = None
+    """
+    The number of memory records. Default: `0`.
+    """
+    max_nodes: int | None = None
+    """
+    The number of nodes of all trees. Default: `0`.
+    """
+    max_requests_per_day: int | None = None
+    """
+    The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+    """
+
+
+class QuotaOutput(Model):
+    """
+    The limits of what a tenant can store and send. 0 is no limit.
+    """
+
+    max_bytes: int
+    """
+    The size of its database file. Default: `0`.
+    """
+    max_sessions: int
+    """
+    The number of sessions. Default: `0`.
+    """
+    max_records: int
+    """
+    The number of memory records. Default: `0`.
+    """
+    max_nodes: int
+    """
+    The number of nodes of all trees. Default: `0`.
+    """
+    max_requests_per_day: int
+    """
+    The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+    """
 
 
 class RaiseAdvice(Model):
@@ -2756,6 +2945,26 @@ The status of a task.
 """
 
 
+class TenantQuota(Model):
+    """
+    The quota of a tenant.
+    """
+
+    tenant: str
+    """
+    The name of the tenant.
+    """
+    quota: QuotaOutput
+    """
+    The limits. 0 is no limit.
+    """
+    stored: bool
+    """
+    Whether the quota was set by this API or `contexture tenant quota`. If false, it is the
+    quota of the server's settings.
+    """
+
+
 class TextAdvice(Model):
     """
     Do something that has no field and no operation.
@@ -2797,6 +3006,22 @@ class TextHistoryBlock(Model):
     native: NativeBlock | None = None
     """
     The block in its provider's own form.
+    """
+
+
+class TextSampleEvent(Model):
+    """
+    A part of the text of a sample.
+    """
+
+    event: Literal["text"]
+    sample: int
+    """
+    The number of the sample, from 0.
+    """
+    text: str
+    """
+    The text that comes next.
     """
 
 
@@ -3674,6 +3899,37 @@ class AgentMemoryOutput(Model):
     """
 
 
+class ApiKey(Model):
+    """
+    A key without its secret.
+    """
+
+    id: str
+    """
+    The id of the key.
+    """
+    tenant: str | None
+    """
+    The tenant whose data the key gives access to. Null for other scopes.
+    """
+    scope: KeyScope
+    """
+    The access of the key: `tenant`, `metrics` or `admin`.
+    """
+    name: str | None
+    """
+    The description of the key.
+    """
+    created_at: str
+    """
+    The time when the key was created.
+    """
+    revoked_at: str | None
+    """
+    The time when the key was revoked. Null if it was not.
+    """
+
+
 class AudioBlock(Model):
     """
     An audio recording, given by `data` or `url`.
@@ -3916,6 +4172,21 @@ class ContextComponent(Model):
     shown: ComponentForm | None = None
     """
     The form of the record. Omitted if the record is shown whole.
+    """
+
+
+class CreatedKey(Model):
+    """
+    A created key.
+    """
+
+    key: str
+    """
+    The key with its secret. It cannot be read again.
+    """
+    record: ApiKey
+    """
+    The key without its secret.
     """
 
 
@@ -4350,6 +4621,17 @@ class InlineItem(Model):
     pinned: bool | None = None
     """
     Whether the text is always sent whole. Default: false.
+    """
+
+
+class KeyList(Model):
+    """
+    All keys.
+    """
+
+    keys: list[ApiKey]
+    """
+    The keys in the order of their creation, revoked ones included.
     """
 
 
@@ -4996,6 +5278,18 @@ class ReportedBlock(Model):
     """
 
 
+SampleEvent = TypeAliasType(
+    "SampleEvent",
+    Annotated[
+        TextSampleEvent | NodeSampleEvent | FailedSampleEvent,
+        Field(..., discriminator="event"),
+    ],
+)
+"""
+What happens while a tree is continued.
+"""
+
+
 class Session(Model):
     """
     A session: a named conversation that grows by turns.
@@ -5296,6 +5590,21 @@ class TaskRecord(Model):
     """
     The time when the task was completed or blocked: RFC 3339 or Unix
     milliseconds.
+    """
+
+
+class TenantUsage(Model):
+    """
+    A tenant with its usage.
+    """
+
+    tenant: str
+    """
+    The name of the tenant.
+    """
+    usage: Usage2
+    """
+    What it has stored.
     """
 
 
@@ -6173,6 +6482,21 @@ class TaskChanged(Model):
     current: TaskRecord | None
     """
     The task that is current now. Null if there is none.
+    """
+
+
+class TenantList(Model):
+    """
+    A page of the list of tenants.
+    """
+
+    tenants: list[TenantUsage]
+    """
+    The tenants that have data, by name. `default` is the first.
+    """
+    next: str | None
+    """
+    The value of `after` for the next page. Null on the last page.
     """
 
 

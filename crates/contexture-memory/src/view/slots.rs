@@ -1,0 +1,52 @@
+//! Which slot of the index a record has.
+
+// Looked up only, never walked, so that no order shows.
+#[allow(clippy::disallowed_types)]
+use std::collections::HashMap;
+
+use contexture_recall::Slot;
+use contexture_store::RecordKey;
+
+/// The slots of texts by key.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    // Ascending keys, as a file has them, and the slot of each.
+    keys: Vec<RecordKey>,
+    slots: Vec<Slot>,
+    // What changed since: `None` for a text that was removed.
+    #[allow(clippy::disallowed_types)]
+    changed: HashMap<RecordKey, Option<Slot>>,
+}
+
+impl Slots {
+    /// Returns the slots of texts in the order of their keys, which are given
+    /// with them.
+    pub(super) fn sorted(texts: Vec<(RecordKey, Slot)>) -> Self {
+        let (keys, slots) = texts.into_iter().unzip();
+        Self {
+            keys,
+            slots,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn get(&self, key: RecordKey) -> Option<Slot> {
+        match self.changed.get(&key) {
+            Some(changed) => *changed,
+            None => Some(self.slots[self.keys.binary_search(&key).ok()?]),
+        }
+    }
+
+    pub(super) fn insert(&mut self, key: RecordKey, slot: Slot) {
+        self.changed.insert(key, Some(slot));
+    }
+
+    pub(super) fn remove(&mut self, key: RecordKey) -> Option<Slot> {
+        let found = self.get(key)?;
+        match self.keys.binary_search(&key) {
+            Ok(_) => self.changed.insert(key, None),
+            Err(_) => self.changed.remove(&key),
+        };
+        Some(found)
+    }
+}

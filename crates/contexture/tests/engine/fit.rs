@@ -1,0 +1,421 @@
+//! Requests of providers in, requests that fit out.
+
+use crate::support::*;
+use contexture::core::Code;
+use contexture::{FitOptions, Fitted, Format};
+use serde_json::{Value, json};
+
+/// A run of tool calls in the form of each API.
+fn run(api: &str, steps: usize) -> Value {
+    let words = |i: usize| prose(i, 60);
+    let ids = 0..steps;
+    match api {
+        "anthropic" => {
+            let mut messages =
+                vec![json!({"role": "user", "content": "Fix it. Never touch a.rs."})];
+            for i in ids {
+                messages.push(json!({"role": "assistant", "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": format!("s{i}")},
+                    {"type": "tool_use", "id": format!("toolu_{i}"), "name": "read",
+                     "input": {"path": format!("src/{i}.rs")}},
+                ]}));
+                messages.push(json!({"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": format!("toolu_{i}"),
+                     "content": words(i)},
+                ]}));
+            }
+            json!({"model": "claude-sonnet-5-5", "max_tokens": 500, "system": "Be brief.",
+                "tools": [{"name": "read", "input_schema": {"type": "object"}}],
+                "messages": messages, "metadata": {"user_id": "7"}})
+        }
+        "openai-chat" => {
+            let mut messages = vec![
+                json!({"role": "system", "content": "Be brief."}),
+                json!({"role": "user", "content": "Fix it. Never touch a.rs."}),
+            ];
+            for i in ids {
+                messages.push(json!({"role": "assistant", "content": null, "tool_calls": [
+                    {"id": format!("call_{i}"), "type": "function", "function":
+                        {"name": "read", "arguments": format!("{{\"path\":\"src/{i}.rs\"}}")}},
+                ]}));
+                let id = format!("call_{i}");
+                messages.push(json!({"role": "tool", "tool_call_id": id, "content": words(i)}));
+            }
+            json!({"model": "gpt-4o", "messages": messages, "max_tokens": 500, "seed": 3})
+        }
+        "openai-responses" => {
+            let mut input = vec![json!({"role": "user", "content": "Fix it. Never touch a.rs."})];
+            for i in ids {
+                input.push(
+                    json!({"type": "reasoning", "id": format!("rs_{i}"), "summary": [],
+                    "encrypted_content": format!("seal{i}")}),
+                );
+                input.push(
+                    json!({"type": "function_call", "call_id": format!("call_{i}"),
+                    "name": "read", "arguments": format!("{{\"path\":\"src/{i}.rs\"}}")}),
+                );
+                input.push(
+                    json!({"type": "function_call_output", "call_id": format!("call_{i}"),
+                    "output": words(i)}),
+                );
+            }
+            json!({"model": "gpt-4o", "instructions": "Be brief.", "input": input,
+                "max_output_tokens": 500, "store": false})
+        }
+        _ => {
+            let mut contents =
+                vec![json!({"role": "user", "parts": [{"text": "Fix it. Never touch a.rs."}]})];
+            for i in ids {
+                contents.push(json!({"role": "model", "parts": [
+                    {"functionCall": {"name": "read", "args": {"path": format!("src/{i}.rs")}},
+                     "thoughtSignature": format!("s{i}")},
+                ]}));
+                contents.push(json!({"role": "user", "parts": [
+                    {"functionResponse": {"name": "read", "response": {"result": words(i)}}},
+                ]}));
+            }
+            json!({"contents": contents, "systemInstruction": {"parts": [{"text": "Be brief."}]},
+                "generationConfig": {"maxOutputTokens": 500}})
+        }
+    }
+}
+
+const APIS: [(&str, &str); 4] = [
+    ("anthropic", "messages"),
+    ("openai-chat", "messages"),
+    ("openai-responses", "input"),
+    ("gemini", "contents"),
+];
+
+fn fit(lab: &Lab, body: &str, max_tokens: u64) -> Fitted {
+    let options = FitOptions {
+        max_tokens: Some(max_tokens),
+        ..FitOptions::default()
+    };
+    lab.engine
+        .fit(&lab.root, body.as_bytes(), &options)
+        .unwrap()
+}
+
+/// Blanks, the order of fields and the spelling of numbers included.
+#[test]
+fn a_request_that_fits_is_returned_byte_for_byte() {
+    let lab = Lab::new("");
+    // Files of the project are not part of it.
+    lab.write(
+        "tools.json",
+        r#"[{"name": "other", "description": "Not meant."}]"#,
+    );
+    for (api, _) in APIS {
+        let body = format!(" {:#}\n", run(api, 5));
+        let fitted = fit(&lab, &body, 100_000);
+        assert_eq!((fitted.body, fitted.is_changed), (body, false), "{api}");
+    }
+}
+
+#[test]
+fn older_steps_are_summarised_and_the_rest_is_kept() {
+    let lab = Lab::new("");
+    for (api, field) in APIS {
+        let whole = run(api, 80);
+        let fitted = fit(&lab, &whole.to_string(), 6_000);
+        assert!(fitted.is_changed, "{api}");
+        let made: Value = serde_json::from_str(&fitted.body).unwrap();
+        for (name, value) in whole.as_object().unwrap() {
+            if name != field {
+                assert_eq!(&made[name], value, "{api}: {name}");
+            }
+        }
+        let (old, new) = (
+            whole[field].as_array().unwrap(),
+            made[field].as_array().unwrap(),
+        );
+        let used = fitted.assembled.report.budget.used;
+        assert!((4_000..=5_500).contains(&used), "{api}: {used}");
+        assert!(
+            new.len() < old.len() && new.len() > 6,
+            "{api}: {}",
+            new.len()
+        );
+        // The latest messages are the same; cache marks come on top.
+        let text = made[field].to_string();
+        for known in [
+            "[Previous conversation summary]",
+            "Fix it. Never touch a.rs.",
+            "src/3.rs",
+            "src/79.rs",
+        ] {
+            assert!(text.contains(known), "{api}: {known}");
+        }
+        let latest = |list: &[Value], back: usize| {
+            let text = list[list.len() - back].to_string();
+            text.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "")
+        };
+        for back in 1..=2 {
+            let (old, new) = (latest(old, back), latest(new, back));
+            assert_eq!(sorted(&new), sorted(&old), "{api}");
+        }
+        let rows = &fitted.assembled.report.excluded;
+        assert!(rows.iter().any(|row| row.code == Code::COMPACTED), "{api}");
+        // The result fits, and fits again.
+        let again = fit(&lab, &fitted.body, 6_000);
+        assert!(!again.is_changed, "{api}");
+    }
+}
+
+/// What lies far before the window is neither guarded nor counted, and is one
+/// row of the report. The window is as full as if all had been counted, also
+/// where a token has many bytes.
+#[test]
+fn messages_beyond_the_budget_are_one_row_and_the_window_is_full() {
+    let lab = Lab::new("[compaction]\nenabled = false\n");
+    for kind in ["prose", "blanks"] {
+        let text = |i: usize| match kind {
+            "prose" => prose(i, 60),
+            _ => format!("{i}:{}{i}", " ".repeat(3_000)),
+        };
+        let said = |i: usize| {
+            let role = if i.is_multiple_of(2) {
+                "user"
+            } else {
+                "assistant"
+            };
+            json!({"role": role, "content": text(i)})
+        };
+        let messages: Vec<Value> = (0..801).map(said).collect();
+        let body = json!({"model": "gpt-4o", "messages": messages, "max_tokens": 100});
+        let fitted = fit(&lab, &body.to_string(), 3_000);
+        let report = &fitted.assembled.report;
+        assert!(
+            (1_500..=2_900).contains(&report.budget.used),
+            "{kind}: {}",
+            report.budget.used
+        );
+        let rows = report.excluded.iter();
+        let unread: Vec<_> = rows
+            .filter(|row| row.reason.to_string().contains("not read"))
+            .collect();
+        let made: Value = serde_json::from_str(&fitted.body).unwrap();
+        assert_eq!(
+            made["messages"].as_array().unwrap().last(),
+            messages.last(),
+            "{kind}"
+        );
+        let [unread] = &unread[..] else {
+            panic!("{kind}: {unread:?}");
+        };
+        assert_eq!(unread.code, Code::BEFORE_WINDOW, "{kind}");
+        assert!(
+            unread.id.starts_with("messages/0-"),
+            "{kind}: {}",
+            unread.id
+        );
+        assert!(
+            unread.items.is_some_and(|items| items > 100),
+            "{kind}: {unread:?}"
+        );
+        assert!(fitted.body.contains("left out"), "{kind}");
+    }
+}
+
+fn sorted(json: &str) -> Value {
+    serde_json::from_str(json).unwrap()
+}
+
+/// The client sends the whole conversation each time. The session keeps the
+/// summary, so that a result begins as the one before did.
+#[test]
+fn a_session_keeps_the_summary_from_call_to_call() {
+    let lab = Lab::new("");
+    for (api, field) in APIS {
+        let label = format!("run-{api}");
+        let fit = |steps: usize| {
+            let options = FitOptions {
+                session: Some(label.clone()),
+                max_tokens: Some(6_000),
+                now: Some(lab.tick()),
+                ..FitOptions::default()
+            };
+            let body = run(api, steps).to_string();
+            let fitted = lab
+                .engine
+                .fit(&lab.root, body.as_bytes(), &options)
+                .unwrap();
+            let made: Value = serde_json::from_str(&fitted.body).unwrap();
+            let list = made[field].as_array().unwrap().clone();
+            list.iter().map(Value::to_string).collect::<Vec<_>>()
+        };
+        let (mut previous, mut breaks) = (fit(1), 0);
+        for steps in 2..90 {
+            let now = fit(steps);
+            let shared = previous.iter().zip(&now).take_while(|(a, b)| {
+                let bare =
+                    |text: &str| text.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "");
+                bare(a) == bare(b)
+            });
+            breaks += usize::from(shared.count() < previous.len());
+            previous = now;
+        }
+        assert!((1..10).contains(&breaks), "{api}: {breaks} breaks");
+        assert!(previous.concat().contains("Never touch a.rs."), "{api}");
+        // A retry records nothing.
+        let turns = lab.store.session(&label).unwrap().turns;
+        assert_eq!(fit(89), previous, "{api}");
+        assert_eq!(lab.store.session(&label).unwrap().turns, turns, "{api}");
+    }
+    // Another conversation is not mixed into it.
+    let other = json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi."}]});
+    let options = FitOptions {
+        session: Some("run-openai-chat".to_owned()),
+        ..FitOptions::default()
+    };
+    let error = lab
+        .engine
+        .fit(&lab.root, other.to_string().as_bytes(), &options);
+    let error = error.map(|fitted| fitted.body).unwrap_err().to_string();
+    assert!(error.contains("do not continue session"), "{error}");
+}
+
+#[test]
+fn a_request_is_translated() {
+    let lab = Lab::new("");
+    let options = FitOptions {
+        to: Some(Format::Anthropic),
+        model: Some("claude-sonnet-5-5".to_owned()),
+        ..FitOptions::default()
+    };
+    let mut body = run("openai-chat", 3);
+    body["tools"] = json!([{"type": "function", "function":
+        {"name": "read", "description": "Reads.", "parameters": {"type": "object"}}}]);
+    let fitted = lab
+        .engine
+        .fit(&lab.root, body.to_string().as_bytes(), &options);
+    let made: Value = serde_json::from_str(&fitted.unwrap().body).unwrap();
+    assert_eq!(made["system"][0]["text"], "Be brief.");
+    assert_eq!(made["tools"][0]["name"], "read");
+    assert_eq!(made["messages"][1]["content"][0]["type"], "tool_use");
+    assert_eq!(made["model"], "claude-sonnet-5-5");
+}
+
+#[test]
+fn bad_requests_are_errors_that_name_what_is_wrong() {
+    let lab = Lab::new("");
+    let anthropic = run("anthropic", 2).to_string();
+    let no_result = json!({"model": "gpt-4o", "messages": [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {"role": "user", "content": "And?"},
+    ]});
+    for (body, from, said) in [
+        ("", None, "is empty"),
+        ("{\"a\": 1}", None, "request"),
+        (anthropic.as_str(), Some("gemini"), "gemini"),
+        (
+            anthropic.as_str(),
+            Some("other"),
+            "expected one of anthropic",
+        ),
+        (&no_result.to_string(), None, "has no result"),
+    ] {
+        let options = FitOptions {
+            from: from.map(str::to_owned),
+            ..FitOptions::default()
+        };
+        let error = lab.engine.fit(&lab.root, body.as_bytes(), &options);
+        let error = error.map(|fitted| fitted.body).unwrap_err().to_string();
+        assert!(error.contains(said), "{said}: {error}");
+    }
+    // What cannot be left out does not fit.
+    let options = FitOptions {
+        max_tokens: Some(600),
+        reserve_response: Some(0),
+        ..FitOptions::default()
+    };
+    let mut large = run("anthropic", 2);
+    large["system"] = prose(1, 2_000).into();
+    let error = lab
+        .engine
+        .fit(&lab.root, large.to_string().as_bytes(), &options);
+    assert!(error.is_err());
+}
+
+/// Content that the request itself holds is fitted and reported like any other.
+#[test]
+fn inline_items_are_candidates() {
+    let lab = Lab::new("");
+    let request: contexture::Request = serde_json::from_value(json!({
+        "system": "Be brief.",
+        "tools": [{"name": "read", "description": "Reads.", "parameters": {"type": "object"}}],
+        "items": [
+            {"id": "notes", "content": "Short notes.", "priority": 0.9},
+            {"id": "log", "content": prose(3, 900), "priority": 0.2, "cut": "never"},
+            {"id": "rule", "content": "Always test.", "pinned": true},
+        ],
+        "messages": [{"role": "user", "content": "Hello."}],
+        "model": "gpt-4o", "max_tokens": 700, "reserve_response": 0,
+    }))
+    .unwrap();
+    let assembled = lab.engine.assemble(&lab.root, &request).unwrap();
+    let sent = assembled.render(Format::OpenAiChat).unwrap();
+    assert!(
+        sent.contains("Always test.") && sent.contains("Hello."),
+        "{sent}"
+    );
+    let kept = assembled.report.included.iter();
+    let kept: Vec<&str> = kept.map(|row| &*row.id).collect();
+    for id in ["tool:read", "system", "notes", "rule"] {
+        assert!(kept.contains(&id), "{id}: {kept:?}");
+    }
+    let out = &assembled.report.excluded[0];
+    assert_eq!((&*out.id, out.code), ("log", Code::TOO_LARGE));
+    for (wrong, said) in [
+        (
+            json!({"id": "a", "content": "b", "layer": "other"}),
+            "items[0].layer",
+        ),
+        (
+            json!({"id": "a", "content": "b", "priority": 2}),
+            "items[0].priority",
+        ),
+    ] {
+        let mut request = request.clone();
+        request.items = vec![serde_json::from_value(wrong).unwrap()];
+        let error = lab
+            .engine
+            .assemble(&lab.root, &request)
+            .map(|_| ())
+            .unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_conversation_that_is_recorded_at_once_is_cut_too() {
+    let lab = Lab::new("");
+    let said: Vec<Value> = (0..401)
+        .map(|number: usize| {
+            let role = ["user", "assistant"][number % 2];
+            json!({"role": role, "content": prose(number, 60)})
+        })
+        .collect();
+    let options = FitOptions {
+        session: Some("s".to_owned()),
+        max_tokens: Some(8_000),
+        reserve_response: Some(0),
+        ..FitOptions::default()
+    };
+    // The whole conversation is one turn for the session, and then has two more.
+    for end in [399, 401] {
+        let body = json!({"model": "gpt-4o", "messages": said[..end]}).to_string();
+        let fitted = lab
+            .engine
+            .fit(&lab.root, body.as_bytes(), &options)
+            .unwrap();
+        assert!(fitted.is_changed);
+        let sent: Value = serde_json::from_str(&fitted.body).unwrap();
+        let sent = sent["messages"].as_array().unwrap();
+        assert!(sent.len() < 200, "{}", sent.len());
+        assert_eq!(sent.last(), said[..end].last());
+    }
+}

@@ -1,0 +1,130 @@
+//! Recipes are data, and are checked as data.
+
+use contexture::core::{Cut, Fit, Place};
+use contexture::{Engine, LayerOrder, Recipe, Root, recipes};
+
+#[track_caller]
+fn refused(layers: &str, expected: &str) {
+    let text = format!("recipe: mine\nlayers:\n{layers}");
+    let error = Recipe::parse("mine.yml", &text).unwrap_err();
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn the_built_in_recipes_are_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::open(directory.path()).unwrap();
+    let engine = Engine::for_root(&root).unwrap();
+    for name in recipes::names() {
+        let recipe = engine.find_recipe(&root, name).unwrap();
+        engine.check_recipe(&recipe).unwrap();
+        assert_eq!(recipe.name, name);
+        assert!(!recipe.description.is_empty());
+    }
+    let recipe = engine.find_recipe(&root, "working-set").unwrap();
+    let files = &recipe.layers[1];
+    assert_eq!(files.source.as_deref(), Some("working-set"));
+    assert_eq!(files.cut, None);
+    assert_eq!(files.fit, Fit::FirstFit);
+    assert_eq!(files.place, Place::ByRole);
+    assert_eq!(files.order, LayerOrder::Auto);
+}
+
+#[test]
+fn every_field_is_read() {
+    let recipe = Recipe::parse(
+        "mine.yml",
+        "recipe: mine\ndescription: for tests\nlayers:\n\
+         - {layer: files, source: working-set, share: 60, min: 100, max: 9000, cut: middle,\n    \
+           fit: first-fit, place: system, order: stable, mask_secrets: false}\n\
+         - {layer: session, source: event, share: 40, fit: window, place: history,\n    \
+           min_recent: 4, shrink_to: 50}\n\
+         - {layer: task, source: task, fit: path, min_recent: 2, head: 10}\n",
+    )
+    .unwrap();
+    assert_eq!(recipe.description, "for tests");
+    let files = &recipe.layers[0];
+    assert_eq!((files.share.min, files.share.max), (100, Some(9000)));
+    assert_eq!(files.cut, Some(Cut::Middle));
+    assert!(!files.mask_secrets);
+    let Fit::Path(window) = &recipe.layers[1].fit else {
+        panic!("{:?}", recipe.layers[1].fit)
+    };
+    assert_eq!(window.min_recent, 4);
+    assert_eq!(window.anchor.as_ref().unwrap().shrink_to, 0.5);
+    let Fit::Path(path) = &recipe.layers[2].fit else {
+        panic!("{:?}", recipe.layers[2].fit)
+    };
+    assert_eq!((path.min_recent, path.head), (2, 0.1));
+}
+
+#[test]
+fn errors_name_the_line() {
+    refused(
+        "- {layer: files, source: working-set, share: 100, fit: window, head: 10}",
+        "mine.yml:3:64: layers[0].head: unknown field `head` (one of layer, source, with, layers, \
+         share, min, max, cut, fit, place, order, mask_secrets, pinned, compact, volatile, \
+         min_recent, shrink_to)",
+    );
+    refused(
+        "- {layer: files, source: working-set, share: 60}\n- {layer: event, source: event, share: 60}",
+        "mine.yml:4:3: layers: the shares add up to 120, more than 100 (files 60, event 60)",
+    );
+    refused(
+        "- {layer: files, source: working-set, share: 100, min: 9, max: 3}",
+        "mine.yml:3:3: layers[0].min: is 9, more than max 3",
+    );
+    refused(
+        "- {layer: files, source: working-set, share: 100}\n- {layer: files, source: boot}",
+        "mine.yml:4:3: layers[1].layer: the layer name `files` is already in use; give each \
+         layer its own name",
+    );
+    refused(
+        "- layer: group\n  layers:\n  - {layer: a, source: event}\n- {layer: a, source: event}",
+        "mine.yml:6:3: layers[1].layer: the layer name `a` is already in use; give each layer \
+         its own name",
+    );
+    refused(
+        "- {layer: a, source: event, layers: [{layer: b, source: event}]}",
+        "mine.yml:3:22: layers[0].source: a layer needs either `source` or `layers`, not both",
+    );
+    refused(
+        "- {layer: files, source: working-set, share: 100, colour: red}",
+        "mine.yml:3:51: layers[0].colour: unknown field `colour` (one of layer, source, with, \
+         layers, share, min, max, cut, fit, place, order, mask_secrets, pinned, compact, volatile)",
+    );
+    refused(
+        "",
+        "mine.yml:1:1: layers: a recipe needs at least one layer",
+    );
+}
+
+#[test]
+fn a_source_of_grammar_1_shows_its_new_form() {
+    for (former, now) in [
+        ("workspace", "{source: files}"),
+        ("loom-path", "{source: loom, with: {part: path}}"),
+        ("task-root", "{source: tasks, with: {part: root}}"),
+    ] {
+        refused(
+            &format!("- {{layer: a, source: {former}}}"),
+            &format!(
+                "mine.yml:3:22: layers[0].source: `{former}` was removed in recipe grammar 2; \
+                 write {now}"
+            ),
+        );
+    }
+}
+
+#[test]
+fn an_unknown_recipe_suggests_the_nearest() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::open(directory.path()).unwrap();
+    let engine = Engine::for_root(&root).unwrap();
+    let error = engine.find_recipe(&root, "workingset").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "unknown recipe `workingset`; did you mean `working-set`? (one of broker, fit, inline, loom-buffer, \
+         loom-dialogue, memory, task-stack, working-set)"
+    );
+}
