@@ -98,7 +98,8 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
         ),
         (
             counts.digest_mismatches,
-            "message(s) do not match the digest in their file and were left out of requests",
+            "digest(s) of the file do not match: such messages are left out of requests, and such \
+             requests may differ from those that were sent",
         ),
         (counts.skipped, "turn(s) or tree(s) could not be stored"),
     ] {

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use contexture::config::ServerConfig;
-use contexture::store::Tenants;
 use contexture::trust::{Settings, TrustFile};
 use contexture::{Error, Root};
 use contexture_server::{Metrics, Server, Service, ToolList};
@@ -14,8 +13,8 @@ use contexture_server::{Metrics, Server, Service, ToolList};
 use crate::args::{ListedTools, McpArgs, ServeArgs, StoreOptions};
 use crate::{output, store};
 
-/// Threads beside those for requests and for streams, of which there are as many
-/// as are allowed at once: a few for what these wait for.
+/// Threads beside those for requests, model calls and streams, of which there are
+/// as many as are allowed at once: a few for what these wait for.
 const MORE_THREADS: usize = 16;
 
 pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
@@ -61,21 +60,22 @@ pub(crate) fn service(options: &StoreOptions, make: bool) -> anyhow::Result<Serv
         Some((name.into_string().ok()?, value.into_string().ok()?))
     });
     config.server = config.server.with_environment(variables)?;
-    let stores: Box<dyn Tenants> = store::tenants(options, make, "contexture session new LABEL")?;
+    let (stores, back_up) = store::for_server(options, make)?;
     Ok(Service {
         root: options.root.clone(),
         config,
-        stores: Arc::from(stores),
+        stores,
         metrics: Arc::new(Metrics::default()),
         now: options.now,
         mark_key: store::mark_key(),
         private: store::private_files(options)?,
+        back_up,
     })
 }
 
 /// Returns a runtime with as many threads as a server of these settings needs.
 pub(crate) fn runtime_for(limits: &ServerConfig) -> Result<tokio::runtime::Runtime, Error> {
-    runtime(limits.max_concurrent + limits.max_streams() + MORE_THREADS)
+    runtime(limits.max_concurrent + limits.max_model_calls + limits.max_streams() + MORE_THREADS)
 }
 
 fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {

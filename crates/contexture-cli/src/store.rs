@@ -12,6 +12,7 @@ use contexture::core::guard::MarkKey;
 use contexture::store::{Store, StoreError, Tenants, TreeInfo};
 use contexture::{Engine, Error, Root, Timestamp};
 use contexture_postgres::PostgresStore;
+use contexture_server::BackUp;
 use contexture_sqlite::{Backup, Options, SqliteStore};
 
 use crate::args::StoreOptions;
@@ -212,6 +213,30 @@ pub(crate) fn tenants(
 ) -> anyhow::Result<Box<dyn Tenants>> {
     let (_, place) = found(options, make, maker)?;
     Ok(place.open_tenants()?)
+}
+
+/// Returns the store that the options name for a server, and how its backups are
+/// made: those of a database are its own tools'.
+pub(crate) fn for_server(
+    options: &StoreOptions,
+    make: bool,
+) -> anyhow::Result<(Arc<dyn Tenants>, Option<BackUp>)> {
+    let (_, place) = found(options, make, "contexture session new LABEL")?;
+    match place {
+        StoreLocation::File {
+            path,
+            usual,
+            options,
+        } => {
+            let store = open_file(&path, usual, options)?;
+            let of_backups = store.clone();
+            let back_up: BackUp = Arc::new(move |target, now| {
+                of_backups.backend().back_up(target, None, now).map(drop)
+            });
+            Ok((Arc::new(store), Some(back_up)))
+        }
+        StoreLocation::Postgres { .. } => Ok((place.open_tenants()?.into(), None)),
+    }
 }
 
 /// Returns where the store is that the options name.

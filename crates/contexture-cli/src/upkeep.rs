@@ -1,12 +1,10 @@
 //! `contexture backup`, `restore`, `verify`, `gc` and `tenant`: the upkeep of a
 //! store.
 
-use std::time::Duration;
-
 use anyhow::bail;
 use contexture::config::Config;
 use contexture::key::{check_tenant, tenant_name, tenant_of};
-use contexture::store::{Deleted, Quota, Retention, Tenants, Usage, Verification};
+use contexture::store::{Deleted, TenantQuota, Tenants, Usage, Verification};
 use contexture::{Error, Root, Timestamp};
 use serde_json::json;
 
@@ -118,18 +116,20 @@ fn told(tenant: &str, verified: &Verification) -> String {
 pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
     let options = &args.options;
     let config = Config::read(&Root::open(&options.root)?)?;
-    let days = args.snapshot_days.unwrap_or(config.retention.snapshot_days);
-    let most = args
-        .snapshots_per_session
-        .unwrap_or(config.retention.snapshots_per_session);
+    let mut limits = config.retention;
+    for (limit, given) in [
+        (&mut limits.snapshot_days, args.snapshot_days),
+        (
+            &mut limits.snapshots_per_session,
+            args.snapshots_per_session,
+        ),
+        (&mut limits.memory_days, args.memory_days),
+        (&mut limits.task_days, args.task_days),
+    ] {
+        *limit = given.unwrap_or(*limit);
+    }
     let now = options.now.unwrap_or_else(Timestamp::now);
-    let retention = Retention {
-        before: (days > 0).then(|| {
-            let age = Duration::from_secs(days.saturating_mul(86_400));
-            now.saturating_sub(age).unwrap_or(Timestamp::MIN)
-        }),
-        per_session: (most > 0).then_some(most),
-    };
+    let retention = limits.at(now);
     let stores = store::tenants(options, false, MAKER)?;
     let mut all = Vec::new();
     for name in stores.tenant_names().map_err(Error::from)? {
@@ -226,13 +226,16 @@ pub(crate) fn tenant(args: &TenantArgs) -> anyhow::Result<()> {
             ];
             let [bytes, sessions, records, nodes, requests] =
                 limits.map(|limit| limit.unwrap_or(0));
-            let set = limits.iter().any(|limit| limit.is_some()).then_some(Quota {
-                max_bytes: bytes,
-                max_sessions: sessions,
-                max_records: records,
-                max_nodes: nodes,
-                max_requests_per_day: requests,
-            });
+            let set = limits
+                .iter()
+                .any(|limit| limit.is_some())
+                .then_some(TenantQuota {
+                    max_bytes: bytes,
+                    max_sessions: sessions,
+                    max_records: records,
+                    max_nodes: nodes,
+                    max_requests_per_day: requests,
+                });
             let now = options.now.unwrap_or_else(Timestamp::now);
             if set.is_some() || *remove {
                 let done = stores.set_quota(tenant, set.as_ref(), now);

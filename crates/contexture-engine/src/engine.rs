@@ -60,9 +60,13 @@ pub struct EngineBuilder {
     summariser: Option<Arc<dyn Summariser>>,
     confined: bool,
     background_snapshots: bool,
+    snapshot_failed: Option<SnapshotFailed>,
     mark_key: Option<MarkKey>,
     warnings: Vec<Warning>,
 }
+
+/// Receives the errors of snapshots that could not be saved.
+type SnapshotFailed = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
 impl EngineBuilder {
     /// Sets the settings. Default: those of an empty `contexture.toml`.
@@ -186,6 +190,15 @@ impl EngineBuilder {
         self
     }
 
+    /// Calls `failed` for every request that could not be saved.
+    pub fn on_snapshot_error(
+        mut self,
+        failed: impl Fn(&StoreError) + Send + Sync + 'static,
+    ) -> Self {
+        self.snapshot_failed = Some(Arc::new(failed));
+        self
+    }
+
     /// Returns the engine.
     ///
     /// Fails when the settings name a model that cannot be.
@@ -207,6 +220,7 @@ impl EngineBuilder {
             summariser,
             confined: self.confined,
             background_snapshots: self.background_snapshots,
+            snapshot_failed: self.snapshot_failed,
             mark_key: self.mark_key,
             warnings: self.warnings,
             store_key: OnceLock::new(),
@@ -237,6 +251,7 @@ pub struct Engine {
     confined: bool,
     // Whether a request is kept while it is already being used.
     background_snapshots: bool,
+    snapshot_failed: Option<SnapshotFailed>,
     mark_key: Option<MarkKey>,
     // What every report warns about.
     warnings: Vec<Warning>,
@@ -295,6 +310,7 @@ impl Engine {
             summariser: None,
             confined: false,
             background_snapshots: false,
+            snapshot_failed: None,
             mark_key: None,
             warnings: Vec::new(),
         }
@@ -746,6 +762,7 @@ impl Engine {
                 let kept = Arc::clone(&saved);
                 kept.set_durability(Durability::Pending);
                 let last_error = Arc::clone(&self.last_snapshot_error);
+                let failed = self.snapshot_failed.clone();
                 warning = lock(&last_error).take();
                 store.put_snapshot_later(PendingSnapshot {
                     snapshot,
@@ -755,6 +772,9 @@ impl Engine {
                         Ok(()) => kept.set_durability(Durability::Saved),
                         Err(error) => {
                             kept.set_durability(Durability::Failed);
+                            if let Some(failed) = failed {
+                                failed(&error);
+                            }
                             let why = format!("an earlier request was not saved: {}", why(&error));
                             *lock(&last_error) = Some(why);
                         }
@@ -767,8 +787,20 @@ impl Engine {
                 // Before it is kept: another thread may ask for what comes next
                 // as soon as it is.
                 self.remember(label, &saved);
-                if let Err(error) = store.put_snapshot(&snapshot, &blobs) {
+                let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+                store.put_snapshot_later(PendingSnapshot {
+                    snapshot,
+                    blobs,
+                    // Content of the request before it may have been collected
+                    // since it was read.
+                    builds_on: previous.map(|previous| previous.hash),
+                    done: Box::new(move |done| drop(sender.send(done))),
+                });
+                if let Ok(Err(error)) = receiver.recv() {
                     saved.set_durability(Durability::Failed);
+                    if let Some(failed) = &self.snapshot_failed {
+                        failed(&error);
+                    }
                     let message = format!("the request was not saved: {error}");
                     return Ok(Some(Warning::new("not_kept", message)));
                 }

@@ -375,9 +375,11 @@ impl<'a> Call<'a> {
         let slow: Vec<usize> = (0..self.sources.len()).filter(waiting).collect();
         let mut offers: Vec<Option<Result<Offer, Error>>> = Vec::new();
         offers.resize_with(self.sources.len(), || None);
+        let call = contexture_store::Call::current();
+        let gather = |at| contexture_store::Call::run_in(call.as_ref(), || self.gather(at));
         std::thread::scope(|scope| {
             let threads: Vec<_> = (slow.iter())
-                .map(|&at| (at, scope.spawn(move || self.gather(at))))
+                .map(|&at| (at, scope.spawn(move || gather(at))))
                 .collect();
             for at in (0..self.sources.len()).filter(|at| !slow.contains(at)) {
                 offers[at] = Some(self.gather(at));

@@ -82,6 +82,7 @@ impl Summariser for Api {
     #[cfg(feature = "http")]
     fn complete(&self, ask: &SummaryAsk<'_>) -> Result<SummaryText, String> {
         use contexture_providers::client::{Endpoint, Protocol};
+        use contexture_store::ModelCall;
 
         let settings = &self.settings;
         let (protocol, usual) = match settings.kind {
@@ -109,8 +110,8 @@ impl Summariser for Api {
             back_off: Duration::from_millis(settings.back_off_ms),
             max_answer_bytes: 4 << 20,
         };
-        let answer = endpoint
-            .complete(ask.instructions, ask.text, ask.max_output)
+        let complete = || endpoint.complete(ask.instructions, ask.text, ask.max_output);
+        let answer = contexture_store::Call::wait_for_model(ModelCall::Summary, complete)
             .map_err(|error| format!("failed: {error}"))?;
         Ok(SummaryText {
             text: answer.text,

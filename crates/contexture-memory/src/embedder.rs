@@ -114,6 +114,7 @@ mod http {
     use contexture_providers::client::{CallError, CallErrorKind, EmbeddingsApi};
     use contexture_recall::embed::check;
     use contexture_recall::{EmbedError, Embedder};
+    use contexture_store::{Call, ModelCall};
 
     /// An embedder behind a URL.
     pub(crate) struct Endpoint {
@@ -134,7 +135,8 @@ mod http {
         }
 
         fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-            let vectors = self.api.embed(texts).map_err(|error| self.told(error))?;
+            let vectors = Call::wait_for_model(ModelCall::Embedding, || self.api.embed(texts));
+            let vectors = vectors.map_err(|error| self.told(error))?;
             check(&vectors, texts.len(), self.dimensions)?;
             Ok(vectors.into_iter().map(super::unit).collect())
         }

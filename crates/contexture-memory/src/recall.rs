@@ -610,5 +610,7 @@ fn embed_within(
         let _ = sender.send(embedder.embed(&[&text]).map_err(|error| error.to_string()));
     });
     let late = |_| "the embedder did not answer within memory.deadline_ms".to_owned();
-    receiver.recv_timeout(deadline).map_err(late)?
+    let wait = || receiver.recv_timeout(deadline);
+    contexture_store::Call::wait_for_model(contexture_store::ModelCall::Embedding, wait)
+        .map_err(late)?
 }

@@ -467,8 +467,10 @@ fn vectors(
             false => embedder.embed(&texts),
         }
     };
+    let call = contexture_store::Call::current();
     let (first_made, second_made) = std::thread::scope(|threads| {
-        let other = (!second.is_empty()).then(|| threads.spawn(|| embed(second)));
+        let embed_second = || contexture_store::Call::run_in(call.as_ref(), || embed(second));
+        let other = (!second.is_empty()).then(|| threads.spawn(embed_second));
         let made = embed(first);
         let other = other.map(std::thread::ScopedJoinHandle::join);
         let other =

@@ -183,8 +183,8 @@ impl Default for LoomConfig {
     }
 }
 
-/// How long saved requests are kept. `contexture gc` deletes the others; the
-/// latest of each session is always kept.
+/// How long data is kept. `contexture gc` and the server's collector delete the
+/// rest; the latest snapshot of each session is always kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -193,6 +193,28 @@ pub struct RetentionConfig {
     pub snapshot_days: u64,
     /// The number of latest snapshots that each session keeps. 0: all.
     pub snapshots_per_session: u64,
+    /// The age in days after which events and chunks of the memory are deleted. 0:
+    /// never.
+    pub memory_days: u64,
+    /// The days after which finished tasks are deleted. 0: never.
+    pub task_days: u64,
+}
+
+impl RetentionConfig {
+    /// Returns what a collection at that time keeps.
+    pub fn at(&self, now: jiff::Timestamp) -> contexture_store::Retention {
+        let before = |days: u64| {
+            let age = std::time::Duration::from_secs(days.saturating_mul(86_400));
+            let time = now.saturating_sub(age).unwrap_or(jiff::Timestamp::MIN);
+            (days > 0).then_some(time)
+        };
+        contexture_store::Retention {
+            before: before(self.snapshot_days),
+            per_session: (self.snapshots_per_session > 0).then_some(self.snapshots_per_session),
+            memories_before: before(self.memory_days),
+            tasks_before: before(self.task_days),
+        }
+    }
 }
 
 /// The limits of files, manifests, actions and messages.

@@ -19,6 +19,7 @@ use contexture::store::Call;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Caller, Keys};
+use crate::held_place::{EndOfWork, HeldPlace};
 use crate::metrics::Metrics;
 use crate::operation::Api;
 use crate::places::{Place, Places};
@@ -26,6 +27,7 @@ use crate::problem::Problem;
 use crate::quota::{self, RequestsOfDay, StoredQuotas};
 use crate::schema::Schemas;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
+use crate::traces::{self, Traces};
 
 /// How often the key of an open stream is checked. A stream of a revoked key
 /// ends after this time.
@@ -69,6 +71,8 @@ pub(crate) struct Shared {
     schemas: Schemas,
     // One place per call in progress.
     work: Arc<Places>,
+    // One place per call of a model in progress.
+    model_calls: Arc<Places>,
     // One permit per check of a key or of the store.
     apart: Arc<Semaphore>,
     // One permit per record stream. A stream waits for its client and must not
@@ -82,6 +86,7 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     requests_of_day: RequestsOfDay,
     quotas: StoredQuotas,
+    traces: Traces,
 }
 
 impl App {
@@ -94,10 +99,14 @@ impl App {
         read_only: bool,
     ) -> Self {
         let work = Places::new(config.max_concurrent);
+        let model_calls = Places::new(config.max_model_calls);
         let streams = Arc::new(Semaphore::new(config.max_streams()));
         let schemas = api.schemas();
         let body_memory = config.body_memory_bytes / KIB;
+        let dropped_spans = metrics.dropped_spans.clone();
+        let traces = Traces::start(&config.otlp_endpoint, dropped_spans);
         Self(Arc::new(Shared {
+            traces,
             config,
             tenants,
             keys,
@@ -109,6 +118,7 @@ impl App {
             openapi: crate::openapi::document(api, &schemas).to_string().into(),
             schemas,
             work,
+            model_calls,
             apart: Arc::new(Semaphore::new(MOST_APART)),
             streams,
             body_memory: Arc::new(Semaphore::new(body_memory)),
@@ -199,6 +209,10 @@ impl App {
         &self.0.requests_of_day
     }
 
+    pub(crate) fn traces(&self) -> &Traces {
+        &self.0.traces
+    }
+
     /// Returns the quotas that are in the store.
     pub(crate) fn stored_quotas(&self) -> &StoredQuotas {
         &self.0.quotas
@@ -244,7 +258,11 @@ impl App {
         let of_call = call.clone();
         let work = async {
             let place = self.place(tenant).await;
-            self.thread(place, move || of_call.run(work)).await
+            let span = traces::current();
+            let place = HeldPlace::new(self.clone(), tenant, place, span.clone());
+            let call = of_call.with_place(place.clone());
+            let work = move || traces::in_thread(span, || call.run(work));
+            self.thread(EndOfWork(place), work).await
         };
         let done = tokio::time::timeout(Duration::from_millis(limit), work).await;
         unfinished.0 = None;
@@ -343,7 +361,7 @@ impl App {
     }
 
     /// Waits for a place to work for a tenant.
-    async fn place(&self, tenant: &str) -> Place {
+    pub(crate) async fn place(&self, tenant: &str) -> Place {
         let came = Instant::now();
         let most = match self.keys().required() {
             true => self.config().max_concurrent_of_tenant(),
@@ -353,6 +371,20 @@ impl App {
         let place = self.0.work.acquire(tenant, most).await;
         self.metrics().queued(came.elapsed());
         place
+    }
+
+    /// Waits until a tenant can call a model.
+    pub(crate) async fn model_call(&self, tenant: &str) -> Place {
+        let most = match self.keys().required() {
+            true => self.config().max_model_calls_of_tenant(),
+            false => self.config().max_model_calls,
+        };
+        self.0.model_calls.acquire(tenant, most).await
+    }
+
+    /// Returns the number of calls that wait until they can call a model.
+    pub(crate) fn waiting_for_models(&self) -> usize {
+        self.0.model_calls.waiting()
     }
 
     /// Returns the number of calls that wait for a place.
@@ -419,12 +451,12 @@ impl App {
         self.0.stopping.load(Ordering::Relaxed)
     }
 
-    /// Waits until all work is finished.
+    /// Waits until all work is finished. A call that waits for a model has no
+    /// place, so the threads are counted.
     pub(crate) async fn finished(&self) {
-        self.0.work.idle().await;
-        let streams = u32::try_from(self.config().max_streams()).unwrap_or(u32::MAX);
-        // Fails only if the semaphore is closed, which never happens.
-        let _ = self.0.streams.acquire_many(streams).await;
+        while self.metrics().working.get() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 

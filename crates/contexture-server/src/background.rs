@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use contexture::compaction::Attempt;
+use contexture::store::{Call, CallPlace, ModelCall};
 
 use crate::api::sessions;
+use crate::metrics::Metrics;
 use crate::tenant::Tenant;
 
 /// A tenant and the label of one of its sessions.
@@ -21,6 +24,9 @@ static RUNNING: Mutex<BTreeMap<Key, bool>> = Mutex::new(BTreeMap::new());
 
 /// The maximum number of threads.
 const MOST_RUNNING: usize = 4;
+
+/// The maximum number of threads of one tenant, whose summariser may be slow.
+const MOST_OF_TENANT: usize = 2;
 
 fn running() -> MutexGuard<'static, BTreeMap<Key, bool>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,7 +45,8 @@ pub(crate) fn compact(tenant: &Arc<Tenant>, label: &str) {
             *again = true;
             return;
         }
-        if running.len() >= MOST_RUNNING {
+        let of_tenant = running.keys().filter(|other| other.0 == key.0).count();
+        if of_tenant >= MOST_OF_TENANT || running.len() >= MOST_RUNNING {
             return;
         }
         running.insert(key.clone(), false);
@@ -47,8 +54,10 @@ pub(crate) fn compact(tenant: &Arc<Tenant>, label: &str) {
     let mut run = Run(Some(key));
     let (tenant, label) = (Arc::clone(tenant), label.to_owned());
     let work = move || {
+        let call = Call::default().with_place(Arc::new(NoPlace(Arc::clone(&tenant.metrics))));
         loop {
-            match tenant.engine.compact_ahead(&label, tenant.fixed_now()) {
+            let compact = || tenant.engine.compact_ahead(&label, tenant.fixed_now());
+            match call.run(compact) {
                 Ok(Attempt::Compacted(compacted)) => {
                     // Nobody waits for an answer: the next request has the summary.
                     let _ = sessions::publish_compacted(&tenant, &label, &compacted);
@@ -67,6 +76,20 @@ pub(crate) fn compact(tenant: &Arc<Tenant>, label: &str) {
     let _ = std::thread::Builder::new()
         .name("compaction".to_owned())
         .spawn(work);
+}
+
+/// Work in the background has no place to give up. Its model calls are measured.
+struct NoPlace(Arc<Metrics>);
+
+impl CallPlace for NoPlace {
+    fn leave(&self, _: ModelCall) {
+        self.0.models.in_progress.inc();
+    }
+
+    fn come_back(&self, model: ModelCall, time: Duration) {
+        self.0.models.in_progress.dec();
+        self.0.models.answered(model, time);
+    }
 }
 
 /// A session that is looked at, until it is taken out of the list. It is taken

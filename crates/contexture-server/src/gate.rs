@@ -20,6 +20,7 @@ use tracing::{error, info, warn};
 use crate::app::{self, App};
 use crate::auth::{Caller, Scope};
 use crate::problem::{ErrorText, Problem};
+use crate::traces;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -48,7 +49,11 @@ pub(crate) async fn log_request(
     if let Some(given) = given {
         request.extensions_mut().insert(GivenRequestId(given));
     }
-    let mut response = next.run(request).await;
+    // Health checks and scrapes would be most of the traces.
+    let is_traced = !matches!(&*route, "/healthz" | "/readyz" | "/metrics");
+    let span = app.traces().begin(request.headers());
+    let span = span.filter(|_| is_traced);
+    let mut response = traces::REQUEST.scope(span.clone(), next.run(request)).await;
     let time = came.elapsed();
     let status = response.status().as_u16();
     app.metrics().answered(method, &route, status, time);
@@ -58,6 +63,9 @@ pub(crate) async fn log_request(
     let tenant = caller.as_ref().map(|caller| tenant_name(&caller.tenant));
     let code = error_text.as_ref().map(|text| text.code);
     let detail = error_text.as_ref().and_then(|text| text.detail.as_deref());
+    if let Some(span) = span {
+        span.end(method, &route, status, tenant, code);
+    }
     // Rounded to microseconds: more digits are noise.
     let ms = (time.as_secs_f64() * 1e6).round() / 1e3;
     match status {

@@ -22,6 +22,7 @@ mod drain;
 mod events;
 mod face;
 mod gate;
+mod held_place;
 mod json;
 mod linger;
 mod mcp;
@@ -32,13 +33,16 @@ mod places;
 mod problem;
 mod quota;
 mod router;
+mod schedule;
 mod schema;
 mod serve;
 mod tenant;
+mod traces;
 mod ui;
 
 pub use mcp::{ToolList, mcp_stdio};
 pub use metrics::Metrics;
+pub use schedule::BackUp;
 pub use serve::{Server, Service};
 
 /// Starts the log on standard error, with one line of JSON per request. Messages
@@ -72,4 +76,13 @@ pub fn openapi() -> serde_json::Value {
 #[doc(hidden)]
 pub fn examples() -> Vec<(String, String, String, Option<serde_json::Value>)> {
     openapi::examples(&router::api())
+}
+
+/// Reads a body as the operation of that id does, up to its schema. For fuzzing.
+#[doc(hidden)]
+pub fn read_body(operation: &str, body: &[u8]) -> Result<serde_json::Value, String> {
+    use std::sync::OnceLock;
+    static SCHEMAS: OnceLock<schema::Schemas> = OnceLock::new();
+    let schemas = SCHEMAS.get_or_init(|| router::api().schemas());
+    json::read(schemas, operation, body, json::MOST_VALUES).map_err(|problem| problem.message)
 }

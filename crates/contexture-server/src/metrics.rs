@@ -2,6 +2,9 @@
 //!
 //! Labels never contain tenants, sessions or other data of callers.
 
+mod models;
+mod store;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,6 +19,10 @@ use prometheus_client::registry::{Registry, Unit};
 use contexture::Assembled;
 use contexture::core::cache;
 use contexture::store::Waited;
+
+use crate::traces;
+use models::ModelMetrics;
+use store::StoreMetrics;
 
 /// The metrics of a server, in the format of Prometheus.
 pub struct Metrics {
@@ -33,11 +40,14 @@ pub struct Metrics {
     records: Counter,
     pub(crate) refused_connections: Counter,
     pub(crate) refused_by_quota: Counter,
+    pub(crate) dropped_spans: Counter,
     pub(crate) connections: Gauge,
     pub(crate) working: Gauge,
     pub(crate) waiting: Gauge,
     resident: Gauge<u64, AtomicU64>,
     cache: CacheMetrics,
+    pub(crate) models: ModelMetrics,
+    pub(crate) upkeep: StoreMetrics,
 }
 
 /// The metrics of the process-wide caches.
@@ -133,6 +143,10 @@ impl Default for Metrics {
             "refused_by_quota",
             "Requests refused because their tenant had reached a quota",
         );
+        let dropped_spans = counter(
+            "dropped_spans",
+            "Spans of traces that were not sent because the collector was slow or failed",
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, Gauge::clone(&gauge));
@@ -150,6 +164,8 @@ impl Default for Metrics {
             Gauge::clone(&resident),
         );
         let cache = CacheMetrics::new(&mut registry);
+        let models = ModelMetrics::new(&mut registry);
+        let upkeep = StoreMetrics::new(&mut registry);
         Self {
             registry,
             requests,
@@ -165,11 +181,14 @@ impl Default for Metrics {
             records,
             refused_connections,
             refused_by_quota,
+            dropped_spans,
             connections,
             working,
             waiting,
             resident,
             cache,
+            models,
+            upkeep,
         }
     }
 }
@@ -204,6 +223,7 @@ impl Metrics {
     }
 
     pub(crate) fn assembled(&self, assembled: &Assembled) {
+        traces::note_assembled(assembled);
         let report = &assembled.report;
         for (stage, ms) in &report.timings_ms {
             let stage = Stage {
@@ -220,6 +240,7 @@ impl Metrics {
     pub(crate) fn recorded(&self, usage: Option<&contexture::turn::Usage>) {
         self.turns.inc();
         if let Some(usage) = usage {
+            traces::note_usage(usage.input_tokens, usage.output_tokens);
             self.provider_input
                 .inc_by(usage.input_tokens.min(MOST_TOKENS));
             self.provider_cached

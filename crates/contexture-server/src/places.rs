@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 /// The number of waiting calls of a tenant from which those are removed whose
 /// callers gave up.
@@ -16,9 +16,6 @@ const MANY: usize = 256;
 /// The places of a server.
 pub(crate) struct Places {
     state: Mutex<State>,
-    // Wakes those who wait until no place is in use.
-    freed: Notify,
-    most: usize,
 }
 
 struct State {
@@ -52,8 +49,6 @@ impl Places {
         };
         Arc::new(Self {
             state: Mutex::new(state),
-            freed: Notify::new(),
-            most,
         })
     }
 
@@ -144,31 +139,12 @@ impl Places {
             }
         }
         self.serve(&mut state);
-        let idle = state.free == self.most;
-        drop(state);
-        if idle {
-            self.freed.notify_waiters();
-        }
     }
 
     /// Returns the number of waiting calls.
     pub(crate) fn waiting(&self) -> usize {
         let state = self.lock();
         (state.tenants.values()).map(|of| of.waiting.len()).sum()
-    }
-
-    /// Waits until no place is in use.
-    pub(crate) async fn idle(&self) {
-        loop {
-            let freed = self.freed.notified();
-            let mut freed = std::pin::pin!(freed);
-            // Registered before the check, so that nothing is missed.
-            freed.as_mut().enable();
-            if self.lock().free == self.most {
-                return;
-            }
-            freed.await;
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

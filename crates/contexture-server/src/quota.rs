@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use axum::http::{Method, StatusCode};
 use contexture::Timestamp;
 use contexture::key::tenant_name;
-use contexture::store::{Quota, Usage};
+use contexture::store::{TenantQuota, Usage};
 
 use crate::app::App;
 use crate::problem::Problem;
@@ -27,7 +27,7 @@ const QUOTAS_FRESH: Duration = Duration::from_secs(2);
 /// those of the settings.
 #[derive(Default)]
 pub(crate) struct StoredQuotas {
-    known: Mutex<HashMap<String, Quota>>,
+    known: Mutex<HashMap<String, TenantQuota>>,
     read_at: Mutex<Option<Instant>>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct RequestsOfDay {
 
 impl RequestsOfDay {
     /// Counts a request. Fails if the tenant has sent too many today.
-    pub(crate) fn count(&self, tenant: &str, quota: &Quota) -> Result<(), Problem> {
+    pub(crate) fn count(&self, tenant: &str, quota: &TenantQuota) -> Result<(), Problem> {
         let most = quota.max_requests_per_day;
         if most == 0 {
             return Ok(());
@@ -112,7 +112,7 @@ pub(crate) fn stores(method: &Method, route: &str) -> bool {
 
 impl App {
     /// Returns the quota of a tenant: the stored one, or that of the settings.
-    pub(crate) fn quota_of(&self, tenant: &str) -> Quota {
+    pub(crate) fn quota_of(&self, tenant: &str) -> TenantQuota {
         let stored = lock(&self.stored_quotas().known).get(tenant).copied();
         stored.unwrap_or_else(|| self.config().quota_of(tenant))
     }

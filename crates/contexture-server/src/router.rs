@@ -146,6 +146,14 @@ async fn readyz(State(app): State<App>) -> Response {
 async fn metrics(State(app): State<App>) -> Response {
     let waiting = i64::try_from(app.waiting()).unwrap_or(i64::MAX);
     app.metrics().waiting.set(waiting);
+    let waiting = i64::try_from(app.waiting_for_models()).unwrap_or(i64::MAX);
+    app.metrics().models.waiting.set(waiting);
+    let stores = app.clone();
+    let stats = app.run_apart(move || Ok(stores.tenants().stores().stats()?));
+    // A store that does not answer has no newer figures; the others are still shown.
+    if let Ok(stats) = stats.await {
+        app.metrics().upkeep.set(&stats);
+    }
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, media)], app.metrics().render()).into_response()
 }

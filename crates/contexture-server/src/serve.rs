@@ -33,6 +33,7 @@ use crate::gate::{self, Peer};
 use crate::linger::Linger;
 use crate::metrics::Metrics;
 use crate::router;
+use crate::schedule::{BackUp, Schedule};
 use crate::tenant::Tenants;
 
 /// The parts that a server is made from.
@@ -52,15 +53,22 @@ pub struct Service {
     pub mark_key: Option<MarkKey>,
     /// Files and directories that no tenant can read, such as the store's.
     pub private: Vec<PathBuf>,
+    /// How scheduled backups are made. `None` if the store has none.
+    pub back_up: Option<BackUp>,
 }
 
 impl Service {
+    fn backup_directory(&self) -> PathBuf {
+        self.root.join(&self.config.server.backup_directory)
+    }
+
     pub(crate) fn app(self) -> Result<App, Error> {
         self.app_for(None)
     }
 
     /// Returns the app. With a key, it is read-only and accepts only that key.
-    fn app_for(self, key: Option<String>) -> Result<App, Error> {
+    fn app_for(mut self, key: Option<String>) -> Result<App, Error> {
+        self.private.push(self.backup_directory());
         cache::set_limit(self.config.server.cache_bytes);
         let read_only = key.is_some();
         let mut keys = Keys::new(Arc::clone(&self.stores), &self.config.server)?;
@@ -104,6 +112,8 @@ pub struct Server {
     router: Router,
     listener: TcpListener,
     address: SocketAddr,
+    // `None` for a server that only reads.
+    schedule: Option<Schedule>,
 }
 
 impl Server {
@@ -122,7 +132,16 @@ impl Server {
 
     async fn bind_for(service: Service, key: Option<String>) -> Result<Self, Error> {
         let wanted = service.config.server.addr.clone();
+        let is_read_only = key.is_some();
+        let (retention, back_up) = (service.config.retention, service.back_up.clone());
+        let backup_directory = service.backup_directory();
         let app = service.app_for(key)?;
+        let schedule = (!is_read_only).then(|| Schedule {
+            app: app.clone(),
+            retention,
+            back_up,
+            backup_directory,
+        });
         let failed = |error: std::io::Error| {
             Error::input(format!("cannot listen on {wanted}: {error}")).advise(Advice::set_to(
                 "addr",
@@ -149,6 +168,7 @@ impl Server {
             app,
             listener,
             address,
+            schedule,
         })
     }
 
@@ -163,7 +183,9 @@ impl Server {
     }
 
     /// Answers requests until `stop` completes, then finishes the accepted ones.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(mut self, stop: impl Future<Output = ()>) {
+        let schedule = self.schedule.take();
+        let schedule = schedule.map(|schedule| tokio::spawn(schedule.run()));
         let config = self.app.config().clone();
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
@@ -218,6 +240,10 @@ impl Server {
             });
         }
         info!("stopping");
+        if let Some(schedule) = schedule {
+            // A run that has begun is in a thread, and is finished.
+            schedule.abort();
+        }
         drop(self.listener);
         self.app.stop();
         let patience = Duration::from_millis(config.shutdown_timeout_ms);
@@ -229,6 +255,7 @@ impl Server {
             Ok(()) => info!("stopped"),
             Err(_) => warn!("stopped after the timeout with unfinished requests"),
         }
+        self.app.traces().flush().await;
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use contexture::config::{self, ActiveSetting, Config};
 use contexture::core::guard::MarkKey;
-use contexture::key::check_tenant;
+use contexture::key::{check_tenant, tenant_name};
 use contexture::memory::FillIn;
 use contexture::store::{Store, Tenants as Stores};
 use contexture::trust::Settings;
@@ -194,10 +194,17 @@ impl Tenants {
             };
             builder = builder.mark_key(key);
         }
+        let metrics = Arc::clone(&self.metrics);
+        let tenant_of_engine = name.to_owned();
         let engine = builder
             .store(self.stores.tenant(name))
             .confined()
             .background_snapshots()
+            .on_snapshot_error(move |error| {
+                metrics.upkeep.failed_snapshots.inc();
+                let tenant = tenant_name(&tenant_of_engine);
+                tracing::warn!(tenant, %error, "a snapshot was not saved");
+            })
             .build()?;
         let tenant = Arc::new(Tenant {
             root,

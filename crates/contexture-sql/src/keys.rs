@@ -6,7 +6,8 @@ use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;
 use crate::{Backend, SqlStore};
 use contexture_store::{
-    AuditEntry, Call, KeyRecord, KeyScope, Quota, Store, StoreError, Tenants, Watch,
+    AuditEntry, Call, KeyRecord, KeyScope, Store, StoreError, StoreStats, TenantQuota, Tenants,
+    Watch,
 };
 use jiff::Timestamp;
 
@@ -71,14 +72,14 @@ impl<B: Backend> Tenants for SqlStore<B> {
         self.backend.shared("").read(|db, _| audit(db, most))
     }
 
-    fn quotas(&self) -> Result<Vec<(String, Quota)>, StoreError> {
+    fn quotas(&self) -> Result<Vec<(String, TenantQuota)>, StoreError> {
         self.backend.shared("").read(|db, _| quotas(db))
     }
 
     fn set_quota(
         &self,
         tenant: &str,
-        quota: Option<&Quota>,
+        quota: Option<&TenantQuota>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let (tenant, quota) = (tenant.to_owned(), quota.copied());
@@ -92,6 +93,10 @@ impl<B: Backend> Tenants for SqlStore<B> {
 
     fn ping(&self) -> Result<(), StoreError> {
         self.backend.probe()
+    }
+
+    fn stats(&self) -> Result<StoreStats, StoreError> {
+        self.backend.stats()
     }
 
     fn watch(&self, watch: Watch) {
@@ -195,14 +200,14 @@ impl<B: Backend> SqlStore<B> {
 }
 
 /// Returns the quotas that were set.
-fn quotas(db: &Connection) -> Result<Vec<(String, Quota)>, Fault> {
+fn quotas(db: &Connection) -> Result<Vec<(String, TenantQuota)>, Fault> {
     let mut select = db.prepare_cached(
         "SELECT tenant, bytes, sessions, records, nodes, requests_per_day
          FROM quotas ORDER BY tenant",
     )?;
     let found = select.query_map((), |row| {
         let number = |column| row.get::<i64>(column).map(i64::unsigned_abs);
-        let quota = Quota {
+        let quota = TenantQuota {
             max_bytes: number(1)?,
             max_sessions: number(2)?,
             max_records: number(3)?,
@@ -215,7 +220,12 @@ fn quotas(db: &Connection) -> Result<Vec<(String, Quota)>, Fault> {
 }
 
 /// Sets the quota of a tenant, or removes it.
-fn set_quota(db: &Connection, tenant: &str, quota: Option<&Quota>, act: &Act) -> Result<(), Fault> {
+fn set_quota(
+    db: &Connection,
+    tenant: &str,
+    quota: Option<&TenantQuota>,
+    act: &Act,
+) -> Result<(), Fault> {
     let mut delete = db.prepare_cached("DELETE FROM quotas WHERE tenant = ?1")?;
     let existed = delete.change([tenant])? > 0;
     if let Some(quota) = quota {

@@ -22,7 +22,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use contexture_store::{Store, StoreError, Usage, Watch};
+use contexture_store::{Store, StoreError, StoreStats, Usage, Watch};
 
 #[cfg(feature = "alternating")]
 mod alternating;
@@ -134,6 +134,11 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
 
     /// Has `watch` told how long callers wait, unless somebody is told already.
     fn watch(&self, watch: Watch);
+
+    /// Returns the state of the store, for metrics.
+    fn stats(&self) -> Result<StoreStats, StoreError> {
+        Ok(StoreStats::default())
+    }
 
     /// Returns a number that changes when the data was replaced.
     fn incarnation(&self) -> u64;

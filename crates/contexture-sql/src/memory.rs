@@ -9,7 +9,7 @@ mod batch;
 mod changes;
 mod embed;
 mod entities;
-mod forget;
+pub(crate) mod forget;
 mod later;
 pub(crate) mod load;
 mod prepare;

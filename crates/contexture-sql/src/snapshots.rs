@@ -37,9 +37,28 @@ impl<B: Backend> Snapshots for SqlStore<B> {
                 Ok(new)
             })?,
         };
-        let snapshot = snapshot.clone();
-        self.write(move |db, tenant| {
+        let known: Vec<ContentHash> = match new.len() == blobs.len() {
+            true => Vec::new(),
+            false => blobs.iter().map(|blob| blob.hash).collect(),
+        };
+        let new_snapshot = snapshot.clone();
+        let complete = self.write(move |db, tenant| {
             put_blobs(db, tenant, &new)?;
+            // Content that was there may have been collected since.
+            for hash in known {
+                if !has_blob(db, tenant, hash)? {
+                    return Ok(false);
+                }
+            }
+            put_snapshot(db, tenant, &new_snapshot)?;
+            Ok(true)
+        })?;
+        if complete {
+            return Ok(());
+        }
+        let (snapshot, blobs) = (snapshot.clone(), blobs.to_vec());
+        self.write(move |db, tenant| {
+            put_blobs(db, tenant, &blobs)?;
             put_snapshot(db, tenant, &snapshot)
         })
     }

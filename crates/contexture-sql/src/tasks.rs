@@ -413,6 +413,35 @@ fn list(db: &Connection, tenant: i64, stack: &str) -> Result<Vec<TaskRecord>, Fa
     Ok(tasks)
 }
 
+/// Deletes tasks that were finished before a time, and returns how many. A task
+/// with a subtask that is kept is kept, and so is the current task of a stack.
+pub(crate) fn forget_finished(
+    db: &Connection,
+    tenant: i64,
+    before: Time,
+    dry_run: bool,
+) -> Result<u64, Fault> {
+    // Subtasks first: a task with subtasks cannot be deleted.
+    let mut select = db.prepare_cached(
+        "WITH RECURSIVE kept (key) AS (
+             SELECT key FROM tasks
+                 WHERE tenant = ?1 AND (finished_at IS NULL OR finished_at >= ?2)
+             UNION SELECT current FROM task_stacks WHERE tenant = ?1 AND current IS NOT NULL
+             UNION SELECT t.parent FROM kept k JOIN tasks t ON t.key = k.key
+                 WHERE t.parent IS NOT NULL)
+         SELECT id FROM tasks WHERE tenant = ?1 AND key NOT IN (SELECT key FROM kept)
+         ORDER BY depth DESC, key",
+    )?;
+    let found = select.query_map((tenant, before), |row| row.get(0))?;
+    let found: Vec<String> = found.collect::<Result<_, _>>()?;
+    if !dry_run {
+        for id in &found {
+            forget(db, tenant, id)?;
+        }
+    }
+    Ok(found.len() as u64)
+}
+
 /// Forgets a task. Returns false when there is none of that id.
 pub(crate) fn forget(db: &Connection, tenant: i64, id: &str) -> Result<bool, Fault> {
     let Some(row) = TaskRow::find(db, tenant, id)? else {

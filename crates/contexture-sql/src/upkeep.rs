@@ -10,7 +10,7 @@ use contexture_store::{Deleted, Retention, StoreError, Upkeep, Usage, Verificati
 use crate::error::Fault;
 use crate::row::{Hash, Time};
 use crate::sessions::SessionRow;
-use crate::{Backend, SqlStore, results, sessions, verify};
+use crate::{Backend, SqlStore, memory, results, sessions, tasks, verify};
 
 impl<B: Backend> Upkeep for SqlStore<B> {
     fn usage(&self) -> Result<Usage, StoreError> {
@@ -82,7 +82,8 @@ impl<B: Backend> SqlStore<B> {
     }
 }
 
-/// Deletes the snapshots that are not kept, and content that nothing refers to.
+/// Deletes the snapshots, memory records and tasks that are not kept, and content
+/// that nothing refers to.
 /// In a dry run it only counts them.
 pub(crate) fn collect(
     db: &Connection,
@@ -95,7 +96,16 @@ pub(crate) fn collect(
     if !dry_run {
         doomed.delete(db)?;
     }
-    Ok(doomed.counts())
+    let mut counts = doomed.counts();
+    if let Some(before) = retention.memories_before {
+        let records = memory::forget::forget_older(db, tenant, Time(before), dry_run)?;
+        counts.extend((records > 0).then(|| ("records".to_owned(), records)));
+    }
+    if let Some(before) = retention.tasks_before {
+        let tasks = tasks::forget_finished(db, tenant, Time(before), dry_run)?;
+        counts.extend((tasks > 0).then(|| ("tasks".to_owned(), tasks)));
+    }
+    Ok(counts)
 }
 
 /// Counts what a tenant has. How many bytes that is, the store knows.

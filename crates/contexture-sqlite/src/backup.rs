@@ -71,8 +71,10 @@ impl SqliteBackend {
             ));
         }
         let made = self.write_backup(target, tenant, now);
-        if made.is_err() {
-            let _ = fs::remove_dir_all(target);
+        match &made {
+            Err(_) => drop(fs::remove_dir_all(target)),
+            Ok(_) if tenant.is_none() => self.note_backup(target.display().to_string(), now),
+            Ok(_) => {}
         }
         made
     }

@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use contexture_sql::{Backend, Connection, NOBODY, SqlStore};
-use contexture_store::{StoreError, Usage, Waited, Watch};
+use contexture_store::{StoreError, StoreStats, Usage, Waited, Watch};
 use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
 
@@ -66,6 +66,7 @@ mod schema;
 mod scrub;
 mod seal;
 mod split;
+mod stats;
 mod tenants;
 mod writer;
 
@@ -425,6 +426,10 @@ impl Backend for SqliteBackend {
 
     fn probe(&self) -> Result<(), StoreError> {
         self.in_main("").probe_file()
+    }
+
+    fn stats(&self) -> Result<StoreStats, StoreError> {
+        self.stats_now()
     }
 
     fn watch(&self, watch: Watch) {

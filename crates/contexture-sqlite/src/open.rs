@@ -14,7 +14,7 @@ use crate::driver::Database;
 use crate::error::{self, Fault};
 use crate::presence::Files;
 use crate::readers::Readers;
-use crate::writer::{After, Left, Writer};
+use crate::writer::{After, Left, Seen, Writer};
 
 /// How long to wait for those who still read files that are gone.
 const LEAVING: Duration = Duration::from_millis(100);
@@ -149,6 +149,12 @@ impl Open {
         if current.as_ref().is_some_and(|it| Arc::ptr_eq(it, writer)) {
             *current = None;
         }
+    }
+
+    /// Returns what is seen of the thread that writes, if there is one.
+    pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
+        let writer = self.writer.try_lock().ok()?;
+        Some(Arc::clone(&writer.as_ref()?.seen))
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, Option<Arc<Writer>>> {

@@ -195,6 +195,15 @@ impl TenantFiles {
         Ok(())
     }
 
+    /// Returns the files that are open.
+    pub(crate) fn open_files(&self) -> Vec<Arc<Shared>> {
+        let open = self.lock();
+        let others = open.values().filter_map(Weak::upgrade);
+        std::iter::once(Arc::clone(&self.main))
+            .chain(others)
+            .collect()
+    }
+
     /// Returns a number that changes when one of the files was replaced.
     pub(crate) fn incarnation(&self) -> u64 {
         let open = self.lock();

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -70,6 +70,17 @@ pub(crate) struct Writer {
     messages: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
     failed: Arc<AtomicBool>,
+    /// What is seen of the thread from outside.
+    pub(crate) seen: Arc<Seen>,
+}
+
+/// The state of a writer thread, for metrics.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// The number of requests that wait.
+    pub(crate) queued: AtomicUsize,
+    /// Whether the files may still hold something of what was deleted.
+    pub(crate) unclean: AtomicBool,
 }
 
 enum Message {
@@ -101,6 +112,8 @@ impl Writer {
         let (messages, waiting) = mpsc::channel();
         let failed = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&failed);
+        let seen = Arc::new(Seen::default());
+        let seen_by_thread = Arc::clone(&seen);
         let thread = std::thread::Builder::new()
             .name("contexture-sqlite".to_owned())
             .spawn(move || {
@@ -117,6 +130,7 @@ impl Writer {
                     busy_timeout,
                     unclean,
                     failed: told,
+                    seen: seen_by_thread,
                 };
                 match thread.run(&waiting) {
                     None => thread.clean(CLEANING),
@@ -132,6 +146,7 @@ impl Writer {
             messages: Some(messages),
             thread: Some(thread),
             failed,
+            seen,
         })
     }
 
@@ -152,6 +167,7 @@ impl Writer {
             call: Call::current(),
         };
         let message = Message::Request(Box::new(task));
+        self.seen.queued.fetch_add(1, Ordering::Relaxed);
         self.messages.as_ref()?.send(message).ok()?;
         answer.recv().ok()
     }
@@ -170,6 +186,7 @@ impl Writer {
         };
         // If the thread is gone, dropping it tells.
         let message = Message::Request(Box::new(later));
+        self.seen.queued.fetch_add(1, Ordering::Relaxed);
         (self.messages.as_ref()).is_some_and(|messages| messages.send(message).is_ok())
     }
 
@@ -337,6 +354,7 @@ struct Thread {
     // Whether the file or the log may still hold something of what was deleted.
     unclean: bool,
     failed: Arc<AtomicBool>,
+    seen: Arc<Seen>,
 }
 
 impl Thread {
@@ -346,6 +364,7 @@ impl Thread {
         let mut paused = Instant::now();
         loop {
             let idle = Instant::now();
+            self.seen.unclean.store(self.unclean, Ordering::Relaxed);
             let first = match self.unclean {
                 false => waiting.recv().ok()?,
                 true => match waiting.recv_timeout(CLEANING_INTERVAL) {
@@ -375,6 +394,7 @@ impl Thread {
                     }
                 }
             }
+            self.seen.queued.fetch_sub(batch.len(), Ordering::Relaxed);
             while !batch.is_empty() {
                 self.commit(&mut batch);
             }

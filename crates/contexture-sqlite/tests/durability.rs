@@ -185,8 +185,9 @@ fn lost(name: &str, kills: u64) -> (usize, usize) {
 
 #[test]
 fn no_acknowledged_write_is_lost() {
-    let (all, lost) = lost("writes_until_killed", 200);
-    println!("{all} turns were acknowledged over 200 kills");
+    let kills = support::rounds(200);
+    let (all, lost) = lost("writes_until_killed", kills);
+    println!("{all} turns were acknowledged over {kills} kills");
     assert!(all > 200, "only {all} turns were acknowledged");
     assert_eq!(lost, 0, "of {all}");
 }

@@ -418,3 +418,62 @@ fn tenants_of_an_older_store_get_files_of_their_own() {
     let turns: i64 = (db.query_row("SELECT count(*) FROM turns", [], |row| row.get(0))).unwrap();
     assert_eq!(turns, 40);
 }
+
+/// Opens a store of an older version, and is stopped in the middle.
+#[cfg(unix)]
+#[test]
+fn migrates_below_a_limit() {
+    let Some(path) = support::child_path() else {
+        return;
+    };
+    support::faults::limit_files();
+    match SqliteStore::open(&path) {
+        Ok(_) => support::say("opened"),
+        Err(error) => support::say(&format!("failed {error}")),
+    }
+}
+
+/// A migration that is killed, or that runs out of room, at any of its writes
+/// leaves the older store or the newer one. The next one is complete.
+#[cfg(unix)]
+#[test]
+fn a_migration_can_be_killed_at_any_write() {
+    use support::faults::{copy, limited};
+    use support::rounds;
+    let directory = tempfile::tempdir().unwrap();
+    older(&directory.path().join("store.db"), &[V1]);
+    // The log of a migration is about as long as the store.
+    let longest = 2 << 20;
+    let mut random = support::Random(0x5EED);
+    let (mut killed, mut failed, mut opened) = (0, 0, 0);
+    for round in 0..rounds(40) {
+        let copied = tempfile::tempdir().unwrap();
+        copy(directory.path(), copied.path());
+        let path = copied.path().join("store.db");
+        // Most of them early: there are the first writes.
+        let limit = match random.below(2) {
+            0 => random.below(longest / 16),
+            _ => random.below(longest),
+        };
+        let ignore = round % 2 == 1;
+        let mut command = limited("migrates_below_a_limit", &path, limit, ignore);
+        let output = command.output().unwrap();
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        match (output.status.success(), out.contains("opened")) {
+            (false, _) => killed += 1,
+            (true, true) => opened += 1,
+            (true, false) => failed += 1,
+        }
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(store.session("s").unwrap().turns, 3, "at {limit}: {out}");
+        assert_eq!(
+            contexture_store::Upkeep::verify(&store).unwrap().damaged,
+            []
+        );
+    }
+    println!("{killed} kills and {failed} errors inside a migration, {opened} complete");
+    assert!(
+        killed > 5 && failed > 5 && opened > 2,
+        "{killed} {failed} {opened}"
+    );
+}

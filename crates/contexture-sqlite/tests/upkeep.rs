@@ -10,7 +10,8 @@ use contexture_core::ContentHash;
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
     Analysis, Blob, Derived, Forget, Handle, HandlePrefix, Ledger, Memories, NewRecord, NewSession,
-    Record, Retention, Snapshot, Snapshots, StoreError, Tenants, Trees, Upkeep,
+    NewTask, Record, Retention, Snapshot, Snapshots, StoreError, TaskStatus, Tasks, Tenants, Trees,
+    Upkeep,
 };
 use rusqlite::Connection;
 use support::{
@@ -217,15 +218,15 @@ fn only_what_nothing_refers_to_is_collected() {
     assert_eq!(nothing.deleted.len(), 0);
     let retention = Retention {
         before: Some(at(5 * 86_400)),
-        per_session: None,
+        ..Retention::default()
     };
     let would = store.collect(&retention, true).unwrap();
     assert_eq!((would.deleted["snapshots"], count()), (5, 11));
     let did = store.collect(&retention, false).unwrap();
     assert_eq!((did.deleted, count()), (would.deleted, 6));
     let few = Retention {
-        before: None,
         per_session: Some(2),
+        ..Retention::default()
     };
     assert_eq!(store.collect(&few, false).unwrap().deleted["snapshots"], 3);
     assert!(!has(&path, "canary 7") && has(&path, "canary 9"));
@@ -240,6 +241,71 @@ fn only_what_nothing_refers_to_is_collected() {
             assert!(store.blobs(&[hash]).unwrap()[0].is_some());
         }
     }
+    assert_eq!(store.verify().unwrap().damaged, []);
+}
+
+#[test]
+fn old_memories_and_finished_tasks_are_collected() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    remember(&store, "canary", 5);
+    let push = |id: &str, second: i64| {
+        let new = serde_json::json!({"id": id, "goal": format!("The goal of {id}")});
+        let new: NewTask = serde_json::from_value(new).unwrap();
+        store.push_task("main", &new, at(second)).unwrap();
+    };
+    let finish = |id: &str, second: i64| {
+        let done = TaskStatus::Complete;
+        let finished = store.finish_task("main", Some(id), done, None, at(second));
+        finished.unwrap();
+    };
+    // One that was finished long ago with its part; one of which a part is late.
+    for (id, second) in [("old", 0), ("old-part", 1)] {
+        push(id, second);
+    }
+    finish("old-part", 2);
+    finish("old", 3);
+    push("late", 4);
+    push("early-part", 5);
+    finish("early-part", 6);
+    push("late-part", 7);
+    finish("late-part", 100);
+    finish("late", 101);
+    push("open", 102);
+    let tasks = || {
+        let mut ids: Vec<String> = store
+            .tasks("main")
+            .unwrap()
+            .into_iter()
+            .map(|it| it.id)
+            .collect();
+        ids.sort();
+        ids
+    };
+    let retention = Retention {
+        memories_before: Some(at(0)),
+        tasks_before: Some(at(50)),
+        ..Retention::default()
+    };
+    let would = store.collect(&retention, true).unwrap();
+    assert_eq!(would.deleted.get("tasks"), Some(&3));
+    assert_eq!(tasks().len(), 6);
+    let did = store.collect(&retention, false).unwrap();
+    assert_eq!(did.deleted, would.deleted);
+    assert_eq!(tasks(), ["late", "late-part", "open"]);
+    assert!(!has(&path, "early-part"));
+    // Records are of the second 0.
+    assert_eq!(store.usage().unwrap().records, 5);
+    let retention = Retention {
+        memories_before: Some(at(1)),
+        ..Retention::default()
+    };
+    let would = store.collect(&retention, true).unwrap();
+    assert_eq!(would.deleted.get("records"), Some(&5));
+    let did = store.collect(&retention, false).unwrap();
+    assert_eq!(did.deleted, would.deleted);
+    assert_eq!(store.usage().unwrap().records, 0);
+    assert!(!has(&path, "canary remembers"));
     assert_eq!(store.verify().unwrap().damaged, []);
 }
 
@@ -283,7 +349,7 @@ fn damaged_content_is_never_returned() {
     let mut random = Random(0x5eed);
     let (mut told, mut unharmed) = (0, 0);
     let damaged = directory.path().join("damaged.db");
-    for _ in 0..250 {
+    for _ in 0..support::rounds(250) {
         let mut bytes = whole.clone();
         let at = random.below(bytes.len() as u64) as usize;
         bytes[at] ^= 1 << random.below(8);
@@ -306,6 +372,7 @@ fn damaged_content_is_never_returned() {
             }
         }
     }
+    println!("{told} flips were noticed, {unharmed} changed nothing, 0 were silent");
     assert!(told > 20 && unharmed > 20, "{told} {unharmed}");
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::at;
 use contexture_store::{
     Call, Counted, KeyRecord, KeyScope, Message, MessageContent, MessageRole, NewSession, NewTurn,
-    Quota, Sample, StoreError, Tenants, TurnSample, Waited,
+    Sample, StoreError, TenantQuota, Tenants, TurnSample, Waited,
 };
 
 /// Makes a test of every function of the suite for stores with keys. Takes a
@@ -289,7 +289,7 @@ pub fn concurrently_added_keys_are_all_stored(store: &dyn Tenants) {
 
 pub fn quotas_are_set_and_removed(store: &dyn Tenants) {
     assert_eq!(store.quotas().unwrap(), []);
-    let quota = Quota {
+    let quota = TenantQuota {
         max_bytes: 1 << 40,
         max_sessions: 2,
         max_records: 3,
@@ -297,17 +297,22 @@ pub fn quotas_are_set_and_removed(store: &dyn Tenants) {
         max_requests_per_day: u64::MAX,
     };
     store.set_quota("b", Some(&quota), at(0)).unwrap();
-    store.set_quota("", Some(&Quota::default()), at(1)).unwrap();
-    let largest = Quota {
+    store
+        .set_quota("", Some(&TenantQuota::default()), at(1))
+        .unwrap();
+    let largest = TenantQuota {
         max_requests_per_day: i64::MAX.unsigned_abs(),
         ..quota
     };
-    let expected = [(String::new(), Quota::default()), ("b".to_owned(), largest)];
+    let expected = [
+        (String::new(), TenantQuota::default()),
+        ("b".to_owned(), largest),
+    ];
     assert_eq!(store.quotas().unwrap(), expected);
     // Another one replaces it; none removes it, once.
-    let second = Quota {
+    let second = TenantQuota {
         max_nodes: 9,
-        ..Quota::default()
+        ..TenantQuota::default()
     };
     store.set_quota("b", Some(&second), at(2)).unwrap();
     store.set_quota("", None, at(3)).unwrap();

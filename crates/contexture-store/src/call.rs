@@ -5,11 +5,14 @@
 //! retry. A write that has begun cannot be withdrawn, and the caller must be told
 //! that its outcome is unknown.
 //!
-//! A call also knows its caller, whom the audit log names.
+//! A call also knows its caller, whom the audit log names, and its place: while
+//! it waits for a language model, others can work.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::StoreError;
 
@@ -17,11 +20,51 @@ const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// The writes of one call.
-#[derive(Debug, Clone, Default)]
+/// One call: its writes, its caller and its place.
+#[derive(Clone, Default)]
 pub struct Call {
     state: Arc<AtomicU8>,
     caller: Option<Arc<str>>,
+    place: Option<Arc<dyn CallPlace>>,
+}
+
+/// What a call asks a model for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ModelCall {
+    /// A summary.
+    Summary,
+    /// Vectors of texts.
+    Embedding,
+}
+
+impl ModelCall {
+    /// Returns the name for metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelCall::Summary => "summary",
+            ModelCall::Embedding => "embedding",
+        }
+    }
+}
+
+/// The right of a call to work. The call gives it up while it waits for a model.
+pub trait CallPlace: Send + Sync {
+    /// Called before a thread of the call waits for a model. It can block until
+    /// the call may ask one.
+    fn leave(&self, model: ModelCall);
+
+    /// Called in the same thread when the model has answered after `time`. It can
+    /// block until the call may work again.
+    fn come_back(&self, model: ModelCall, time: Duration);
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("state", &self.state)
+            .field("caller", &self.caller)
+            .finish_non_exhaustive()
+    }
 }
 
 thread_local! {
@@ -34,6 +77,38 @@ impl Call {
         Self {
             caller,
             ..Self::default()
+        }
+    }
+
+    /// Returns the same call with a place to work.
+    pub fn with_place(mut self, place: Arc<dyn CallPlace>) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Waits for a model, which can take long. The current call gives up its place
+    /// meanwhile.
+    pub fn wait_for_model<T>(model: ModelCall, wait: impl FnOnce() -> T) -> T {
+        struct ComeBack(Arc<dyn CallPlace>, ModelCall, Instant);
+        impl Drop for ComeBack {
+            fn drop(&mut self) {
+                self.0.come_back(self.1, self.2.elapsed());
+            }
+        }
+        let place = CURRENT.with_borrow(|call| call.as_ref()?.place.clone());
+        let _come_back = place.map(|place| {
+            place.leave(model);
+            ComeBack(place, model, Instant::now())
+        });
+        wait()
+    }
+
+    /// Runs `work` as a part of `call`, if there is one: for threads that a call
+    /// starts.
+    pub fn run_in<T>(call: Option<&Call>, work: impl FnOnce() -> T) -> T {
+        match call {
+            Some(call) => call.run(work),
+            None => work(),
         }
     }
 

@@ -124,7 +124,7 @@ pub struct AuditEntry {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
-pub struct Quota {
+pub struct TenantQuota {
     /// The size of its database file.
     pub max_bytes: u64,
     /// The number of sessions.
@@ -137,11 +137,28 @@ pub struct Quota {
     pub max_requests_per_day: u64,
 }
 
-impl Quota {
+impl TenantQuota {
     /// Returns true when something that is stored is limited.
     pub fn limits_storage(&self) -> bool {
         self.max_bytes > 0 || self.max_sessions > 0 || self.max_records > 0 || self.max_nodes > 0
     }
+}
+
+/// The state of a store, for metrics. `None` where a store does not know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// The size of all database files, in bytes.
+    pub bytes: Option<u64>,
+    /// The size of all write-ahead logs, in bytes.
+    pub log_bytes: Option<u64>,
+    /// The free space on the disk of the store, in bytes.
+    pub free_bytes: Option<u64>,
+    /// The number of writes that wait.
+    pub queued_writes: Option<u64>,
+    /// The number of open files that can still hold deleted text.
+    pub pending_forgetting: Option<u64>,
+    /// The time of the last backup of all tenants.
+    pub last_backup: Option<Timestamp>,
 }
 
 /// The kind of work that waited for a store.
@@ -198,14 +215,14 @@ pub trait Tenants: Send + Sync {
 
     /// Returns the quotas that were set with [`set_quota`](Self::set_quota), by
     /// tenant.
-    fn quotas(&self) -> Result<Vec<(String, Quota)>, StoreError>;
+    fn quotas(&self) -> Result<Vec<(String, TenantQuota)>, StoreError>;
 
     /// Sets the quota of a tenant, which need not have data yet. `None` removes
     /// it, so that the quota in the settings applies again.
     fn set_quota(
         &self,
         tenant: &str,
-        quota: Option<&Quota>,
+        quota: Option<&TenantQuota>,
         now: Timestamp,
     ) -> Result<(), StoreError>;
 
@@ -213,6 +230,12 @@ pub trait Tenants: Send + Sync {
     ///
     /// It costs about as much as a short read, and changes no tenant's data.
     fn ping(&self) -> Result<(), StoreError>;
+
+    /// Returns the state of the store. It costs about as much as a short read and
+    /// a look at each file.
+    fn stats(&self) -> Result<StoreStats, StoreError> {
+        Ok(StoreStats::default())
+    }
 
     /// Calls `watch` from now on with the time that any tenant waited for the
     /// store. There is one watch: a second call changes nothing.

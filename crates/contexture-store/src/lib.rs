@@ -46,7 +46,7 @@ mod tree;
 mod turn;
 mod upkeep;
 
-pub use call::Call;
+pub use call::{Call, CallPlace, ModelCall};
 pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};
@@ -54,7 +54,10 @@ pub use error::StoreError;
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, fetchable};
 pub use id::{NotAnId, TurnId};
 pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
-pub use key::{AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, Quota, Tenants, Waited, Watch};
+pub use key::{
+    AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, StoreStats, TenantQuota, Tenants, Waited,
+    Watch,
+};
 pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,

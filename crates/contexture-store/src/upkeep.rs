@@ -43,13 +43,19 @@ pub struct Deleted {
     pub pending: bool,
 }
 
-/// Which snapshots are kept. The latest of each session always is.
+/// What a collection keeps. The latest snapshot of each session is always kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Snapshots from before this time are deleted.
     pub before: Option<Timestamp>,
     /// The number of snapshots that a session keeps.
     pub per_session: Option<u64>,
+    /// Events and chunks of the memory from before this time are deleted, with
+    /// what is known only from them.
+    pub memories_before: Option<Timestamp>,
+    /// Tasks that were finished before this time are deleted. A task with a
+    /// subtask that is kept is kept, too, and so is the current task of a stack.
+    pub tasks_before: Option<Timestamp>,
 }
 
 /// Something that is not what was stored.
@@ -94,8 +100,8 @@ pub trait Upkeep: Send + Sync {
     /// Deletes a tree with its nodes, edges, agents and paths.
     fn delete_tree(&self, id: &str) -> Result<Deleted, StoreError>;
 
-    /// Deletes snapshots that the retention does not keep, and content that no
-    /// snapshot refers to. With `dry_run`, nothing is deleted, and the result is
+    /// Deletes snapshots, memory records and tasks that the retention does not
+    /// keep, and content that no snapshot refers to. With `dry_run`, nothing is deleted, and the result is
     /// what would be.
     fn collect(&self, retention: &Retention, dry_run: bool) -> Result<Deleted, StoreError>;
 }

@@ -83,6 +83,8 @@ impl EngineBuilder {
         confined();
         /// Makes the engine return a request before its snapshot is on disk.
         background_snapshots();
+        /// Calls `failed` for every request that could not be saved.
+        on_snapshot_error(failed: impl Fn(&StoreError) + Send + Sync + 'static);
         /// Sets the secret that boundary marks are derived from. Default: the
         /// store's own, else a random one that lasts as long as the engine.
         mark_key(key: MarkKey);

@@ -7,22 +7,24 @@ model call of a run, the messages so far are given to the middleware, and what i
 checked with OpenAI's types and with the rule that every tool call has one result, right after it.
 `--every N` checks every Nth call. Printed: requests, invalid requests, tokens sent, the share of
 tokens that a provider's prefix cache could serve, and CPU seconds of this process and its server.
+A request is over the window if it has more tokens than the window, counted as four bytes each.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import openai.types.chat
-from langchain.agents.middleware import SummarizationMiddleware
+from langchain.agents.middleware import ClearToolUsesEdit, SummarizationMiddleware
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -32,10 +34,12 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from langchain_core.messages.utils import count_tokens_approximately
 from langchain_openai.chat_models.base import _convert_message_to_dict
 from pydantic import TypeAdapter, ValidationError
 
 import contexture
+from contexture._transport import UNSET
 from contexture.langchain import fit_messages
 
 SENT = TypeAdapter(list[openai.types.chat.ChatCompletionMessageParam])
@@ -50,8 +54,8 @@ def main() -> None:
     parser.add_argument("--budgets", default="8000,32000,128000")
     arguments = parser.parse_args()
     print(
-        f"{'run':<18} {'window':>7} {'middleware':<14} {'requests':>8} {'invalid':>8} "
-        f"{'refused':>8} {'tokens':>10} {'cached':>7} {'seconds':>8}"
+        f"{'run':<18} {'window':>7} {'middleware':<16} {'requests':>8} {'invalid':>8} "
+        f"{'refused':>8} {'over':>6} {'tokens':>10} {'cached':>7} {'seconds':>8}"
     )
     with tempfile.TemporaryDirectory() as root, contexture.Client(root=root) as client:
         for path in sorted(arguments.traces.glob("*.json")):
@@ -59,15 +63,19 @@ def main() -> None:
             for budget in (int(part) for part in arguments.budgets.split(",")):
                 for name, fit in (
                     ("contexture", ours(client, budget)),
+                    ("with a session", ours(client, budget, f"{path.stem}-{budget}")),
                     ("summarization", theirs(budget)),
+                    ("context editing", editing(budget)),
                 ):
-                    row = replay(trace, fit, client, arguments.every)
-                    print(f"{path.stem:<18} {budget:>7} {name:<14} {row}", flush=True)
+                    row = replay(trace, fit, client, budget, arguments.every)
+                    print(f"{path.stem:<18} {budget:>7} {name:<16} {row}", flush=True)
 
 
-def ours(client: contexture.Client, budget: int) -> Fit:
+def ours(client: contexture.Client, budget: int, session: str | None = None) -> Fit:
     def fit(messages: list[BaseMessage]) -> list[BaseMessage]:
-        return fit_messages(messages, max_tokens=budget, model=MODEL, client=client)
+        return fit_messages(
+            messages, max_tokens=budget, model=MODEL, session=session or UNSET, client=client
+        )
 
     return fit
 
@@ -98,8 +106,26 @@ def theirs(budget: int) -> Fit:
     return fit
 
 
-def replay(trace: dict[str, Any], fit: Fit, client: contexture.Client, every: int) -> str:
-    requests = invalid = refused = total = cached = 0
+def editing(budget: int) -> Fit:
+    """LangChain's middleware that clears older tool results."""
+    edit = ClearToolUsesEdit(trigger=int(budget * 0.75), keep=3)
+
+    def count(messages: Sequence[BaseMessage]) -> int:
+        return count_tokens_approximately(messages)
+
+    def fit(messages: list[BaseMessage]) -> list[BaseMessage]:
+        # The edit changes the list and its messages, which the middleware copies before.
+        edited: list[Any] = copy.deepcopy(messages)
+        edit.apply(edited, count_tokens=count)
+        return edited
+
+    return fit
+
+
+def replay(
+    trace: dict[str, Any], fit: Fit, client: contexture.Client, budget: int, every: int
+) -> str:
+    requests = invalid = refused = over = total = cached = 0
     before: list[str] = []
     start = cpu(client)
     for number, messages in enumerate(prompts(trace)):
@@ -121,11 +147,12 @@ def replay(trace: dict[str, Any], fit: Fit, client: contexture.Client, every: in
         while same < min(len(texts), len(before)) and texts[same] == before[same]:
             same += 1
         total += sum(sizes)
+        over += sum(sizes) > budget
         cached += sum(sizes[:same])
         before = texts
     share = 100 * cached / total if total else 0.0
     return (
-        f"{requests:>8} {invalid:>8} {refused:>8} {total:>10} {share:>6.1f}% "
+        f"{requests:>8} {invalid:>8} {refused:>8} {over:>6} {total:>10} {share:>6.1f}% "
         f"{cpu(client) - start:>8.2f}"
     )
 

@@ -138,7 +138,8 @@ def operations_of(document: Schema) -> str:
             "query: Mapping[str, Any] | None = None, body: Any = None, "
             "headers: Mapping[str, str] | None = None) -> Any:",
             "        raise NotImplementedError\n",
-            f"    def _stream(self, method: str, path: str) -> {iterator}[dict[str, Any]]:",
+            "    def _stream(self, method: str, path: str, *, body: Any = None) "
+            f"-> {iterator}[dict[str, Any]]:",
             "        raise NotImplementedError\n",
         ]
         lines += [operation.method_text(is_async) for operation in found]
@@ -216,7 +217,7 @@ class Operation:
             iterator = "AsyncIterator" if is_async else "Iterator"
             return (
                 f"    def {name}({arguments}) -> {iterator}[dict[str, Any]]:\n{doc}"
-                f'        return self._stream("{self.method}", {path})\n'
+                f'        return self._stream("{self.method}", {path}{body})\n'
             )
         define, wait = ("async def", "await ") if is_async else ("def", "")
         if json_answer is None:

@@ -237,6 +237,19 @@ def test_a_framework_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
         require("no-such-framework", (1, 0), "x")
 
 
+def test_a_tree_without_a_model_to_continue_it(own_client: contexture.Client) -> None:
+    tree = {"id": "t", "mode": "dialogue"}
+    node = {"id": "n", "author": "human", "content": "Go on."}
+    own_client.import_tree(tree=tree, nodes=[node], edges=[])
+    with pytest.raises(contexture.ApiError, match="no model is configured") as caught:
+        next(own_client.continue_tree("t", head="n", samples=2))
+    assert caught.value.status == 422
+    # The body of a call with a streamed answer is sent.
+    with pytest.raises(contexture.ApiError) as caught:
+        next(own_client.continue_tree("t", samples=99))
+    assert caught.value.field == "samples"
+
+
 def test_settings_that_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="url cannot be combined"):
         contexture.Client("http://127.0.0.1:1", root=".")

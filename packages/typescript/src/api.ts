@@ -2381,6 +2381,11 @@ export interface components {
              */
             unmatched: boolean;
             /**
+             * @description How many texts have a vector of the configured encoder. Omitted if all
+             *     have one.
+             */
+            vectors?: components["schemas"]["VectorProgress"] | null;
+            /**
              * Format: uint
              * @description The number of excluded records that are not listed.
              */
@@ -2560,6 +2565,31 @@ export interface components {
              * @description The number of dimensions of a vector.
              */
             dimensions: number;
+        };
+        /** @description The state of the vectors of an encoder. */
+        EncoderOverview: {
+            /** @description The exact name of the model. */
+            name: string;
+            /**
+             * Format: uint32
+             * @description The number of dimensions of a vector.
+             */
+            dimensions: number;
+            /**
+             * Format: uint64
+             * @description The number of events and chunks that have a vector.
+             */
+            current: number;
+            /**
+             * Format: uint64
+             * @description The number of all events and chunks.
+             */
+            texts: number;
+            /**
+             * @description Whether recall ranks by these vectors. It does when at least 95 % of the
+             *     texts have one.
+             */
+            ranks: boolean;
         };
         /**
          * @description The role that a file's content is sent as.
@@ -3267,8 +3297,16 @@ export interface components {
              * @description The size of all records in bytes.
              */
             bytes: number;
-            /** @description The embedder that created the vectors. Null if there are none. */
+            /**
+             * @description The embedder that created the vectors while recording. Null if there are
+             *     none.
+             */
             embedder: components["schemas"]["EmbedderInfo"] | null;
+            /**
+             * @description The configured encoder, which creates vectors after recording. Null
+             *     without an encoder.
+             */
+            encoder: components["schemas"]["EncoderOverview"] | null;
         };
         /** @description The result of recording. */
         MemoryRecorded: {
@@ -3908,6 +3946,13 @@ export interface components {
             relevant_event_types: string[];
             /** @description Whether the query asks for recent records. */
             recent: boolean;
+            /**
+             * @description Words of the query that no record has, with the similar words that were
+             *     searched as well.
+             */
+            corrected?: {
+                [key: string]: string;
+            };
             /** @description The times that the query names, such as `yesterday`. */
             intervals?: components["schemas"]["TimeInterval"][];
         };
@@ -6548,6 +6593,19 @@ export interface components {
              * @description The tokens of the whole request, including separators.
              */
             total: number;
+        };
+        /** @description How far an encoder has computed the vectors of a memory. */
+        VectorProgress: {
+            /**
+             * Format: uint64
+             * @description The number of events and chunks that have a vector.
+             */
+            current: number;
+            /**
+             * Format: uint64
+             * @description The number of all events and chunks.
+             */
+            texts: number;
         };
         /** @description A warning. The request was still assembled. */
         Warning: {
@@ -18806,7 +18864,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "bytes": 792264,
+                     *       "bytes": 796360,
                      *       "sessions": 4,
                      *       "turns": 15,
                      *       "snapshots": 2,
@@ -18923,7 +18981,7 @@ export interface operations {
                      *         {
                      *           "tenant": "default",
                      *           "usage": {
-                     *             "bytes": 578192,
+                     *             "bytes": 582288,
                      *             "sessions": 0,
                      *             "turns": 0,
                      *             "snapshots": 0,
@@ -19040,7 +19098,7 @@ export interface operations {
                      * @example {
                      *       "tenant": "island",
                      *       "usage": {
-                     *         "bytes": 495792,
+                     *         "bytes": 499888,
                      *         "sessions": 1,
                      *         "turns": 0,
                      *         "snapshots": 0,

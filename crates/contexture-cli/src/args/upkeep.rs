@@ -56,6 +56,14 @@ pub(crate) struct GcArgs {
     /// contexture.toml]
     #[arg(long, value_name = "N")]
     pub(crate) snapshots_per_session: Option<u64>,
+    /// Delete events and chunks of the memory older than this number of days [default:
+    /// retention.memory_days in contexture.toml]
+    #[arg(long, value_name = "N")]
+    pub(crate) memory_days: Option<u64>,
+    /// Delete tasks that were finished this number of days ago [default: retention.task_days in
+    /// contexture.toml]
+    #[arg(long, value_name = "N")]
+    pub(crate) task_days: Option<u64>,
     #[command(flatten)]
     pub(crate) options: StoreOptions,
 }

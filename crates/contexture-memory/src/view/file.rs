@@ -517,8 +517,10 @@ impl Texts {
         for slot in file.array::<Slot>(section::RARE_SLOTS)? {
             let text = texts.get_mut(slot as usize).and_then(Option::as_mut);
             let text = text.ok_or_else(apart)?;
-            let mut read = Rare::default();
-            read.task = symbol(u32::try_from(next()?).map_err(|_| apart())?)?;
+            let mut read = Rare {
+                task: symbol(u32::try_from(next()?).map_err(|_| apart())?)?,
+                ..Rare::default()
+            };
             (read.valid.from, read.valid.to) = (next()?, next()?);
             for name in &mut read.owner {
                 *name = next()? as u64;

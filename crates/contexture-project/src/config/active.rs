@@ -315,6 +315,16 @@ impl Taken<'_> {
                 names.clear();
             }
         }
+        if self.path("server.backup_directory", &server.backup_directory) {
+            server.backup_directory = ServerConfig::default().backup_directory;
+        }
+        let endpoint = Some(server.otlp_endpoint.clone()).filter(|url| !url.is_empty());
+        if self.take(
+            "server.otlp_endpoint",
+            endpoint.map(Effect::Endpoint).into_iter().collect(),
+        ) {
+            server.otlp_endpoint.clear();
+        }
         for (name, tenant) in &mut server.tenants {
             let outside = tenant.root.as_ref();
             let setting = format!("server.tenants.{name}.root");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contexture_core::cache;
-use contexture_store::Quota;
+use contexture_store::TenantQuota;
 use serde::{Deserialize, Serialize};
 
 use crate::advice::{Advice, Operation};
@@ -39,6 +39,10 @@ pub struct ServerConfig {
     /// The most requests of one tenant that run at the same time. 0: a quarter of
     /// `max_concurrent`. A server without keys has one tenant and no such limit.
     pub max_concurrent_per_tenant: usize,
+    /// The most calls of summarisers and embedders over HTTP that run at the same
+    /// time. They do not count as requests in progress. One tenant can have a
+    /// quarter.
+    pub max_model_calls: usize,
     /// The memory for the bodies of all requests, in bytes. A body counts eight
     /// times its size. One tenant can use half.
     pub body_memory_bytes: usize,
@@ -70,10 +74,22 @@ pub struct ServerConfig {
     /// The most memory of all caches together, in bytes.
     #[cfg_attr(feature = "schema", schemars(range(min = 16777216)))]
     pub cache_bytes: u64,
+    /// The minutes between two runs of the garbage collector with the limits of
+    /// `[retention]`. 0: never.
+    pub gc_interval_minutes: u64,
+    /// The minutes between two backups of all tenants. 0: never.
+    pub backup_interval_minutes: u64,
+    /// The directory of these backups, relative to the root.
+    pub backup_directory: String,
+    /// The number of latest backups to keep there. 0: all.
+    pub backups_kept: usize,
+    /// The URL to send OpenTelemetry traces to, such as
+    /// `http://127.0.0.1:4318/v1/traces`. Empty: no traces.
+    pub otlp_endpoint: String,
     /// The requests that are logged: `off`, `error`, `warn`, `info` or `debug`.
     pub log: String,
     /// What each tenant can store and send, unless it has its own quota.
-    pub quota: Quota,
+    pub quota: TenantQuota,
     /// Tenants whose files are not below `.contexture/tenants/`, or that have
     /// their own quota, by name.
     pub tenants: BTreeMap<String, TenantConfig>,
@@ -87,7 +103,7 @@ pub struct TenantConfig {
     /// The root of the tenant, relative to the root of the server.
     pub root: Option<String>,
     /// What it may store and send, in place of the server's `quota`.
-    pub quota: Option<Quota>,
+    pub quota: Option<TenantQuota>,
 }
 
 impl Default for ServerConfig {
@@ -102,6 +118,7 @@ impl Default for ServerConfig {
             max_connections: 4096,
             max_concurrent: 64,
             max_concurrent_per_tenant: 0,
+            max_model_calls: 64,
             body_memory_bytes: 1 << 30,
             max_connections_per_address: 0,
             wrong_keys_per_minute: 60,
@@ -113,8 +130,13 @@ impl Default for ServerConfig {
             rate_burst: 2000,
             shutdown_timeout_ms: 30_000,
             cache_bytes: cache::DEFAULT_LIMIT,
+            gc_interval_minutes: 0,
+            backup_interval_minutes: 0,
+            backup_directory: ".contexture/backups".to_owned(),
+            backups_kept: 7,
+            otlp_endpoint: String::new(),
             log: "info".to_owned(),
-            quota: Quota::default(),
+            quota: TenantQuota::default(),
             tenants: BTreeMap::new(),
         }
     }
@@ -147,8 +169,13 @@ impl ServerConfig {
         }
     }
 
+    /// Returns how many model calls of one tenant may run at once.
+    pub fn max_model_calls_of_tenant(&self) -> usize {
+        (self.max_model_calls / 4).max(1)
+    }
+
     /// Returns the quota of a tenant.
-    pub fn quota_of(&self, tenant: &str) -> Quota {
+    pub fn quota_of(&self, tenant: &str) -> TenantQuota {
         let own = self.tenants.get(tenant).and_then(|tenant| tenant.quota);
         own.unwrap_or(self.quota)
     }
@@ -215,6 +242,7 @@ impl ServerConfig {
             ("max_header_bytes", self.max_header_bytes as u64),
             ("max_connections", self.max_connections as u64),
             ("max_concurrent", self.max_concurrent as u64),
+            ("max_model_calls", self.max_model_calls as u64),
             ("header_timeout_ms", self.header_timeout_ms),
             ("body_timeout_ms", self.body_timeout_ms),
             ("request_timeout_ms", self.request_timeout_ms),
@@ -228,6 +256,7 @@ impl ServerConfig {
             ("max_tree_bytes", self.max_tree_bytes, 1 << 30),
             ("max_connections", self.max_connections, 1_000_000),
             ("max_concurrent", self.max_concurrent, 4096),
+            ("max_model_calls", self.max_model_calls, 4096),
         ];
         if let Some((name, _, most)) = most.iter().find(|(_, value, most)| value > most) {
             return Err(Error::input(format!("server.{name}: must be {most} or less")).at(*name));
@@ -245,6 +274,18 @@ impl ServerConfig {
         if self.cache_bytes < LEAST_CACHE {
             let message = format!("server.cache_bytes: must be {LEAST_CACHE} or more");
             return Err(Error::input(message).at("cache_bytes"));
+        }
+        if self.backup_directory.is_empty() && self.backup_interval_minutes > 0 {
+            let message = "server.backup_directory: backups need a directory";
+            return Err(Error::input(message).at("backup_directory"));
+        }
+        let endpoint = &self.otlp_endpoint;
+        let is_url = ["http://", "https://"]
+            .iter()
+            .any(|scheme| endpoint.starts_with(scheme));
+        if !endpoint.is_empty() && !is_url {
+            let message = "server.otlp_endpoint: must begin with http:// or https://";
+            return Err(Error::input(message).at("otlp_endpoint"));
         }
         const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
         if !LEVELS.contains(&self.log.as_str()) {

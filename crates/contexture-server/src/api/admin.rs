@@ -7,7 +7,7 @@
 use axum::http::Method;
 use contexture::Timestamp;
 use contexture::key::{self, check_tenant, tenant_name, tenant_of};
-use contexture::store::{AuditEntry, KeyRecord, KeyScope, Quota, Usage};
+use contexture::store::{AuditEntry, KeyRecord, KeyScope, TenantQuota, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -61,12 +61,12 @@ struct TenantList {
 
 /// The quota of a tenant.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "TenantQuota")]
-struct TenantQuota {
+#[schemars(rename = "QuotaState")]
+struct QuotaState {
     /// The name of the tenant.
     tenant: String,
     /// The limits. 0 is no limit.
-    quota: Quota,
+    quota: TenantQuota,
     /// Whether the quota was set by this API or `contexture tenant quota`. If false, it is the
     /// quota of the server's settings.
     stored: bool,
@@ -278,7 +278,7 @@ fn add_quotas(api: &mut Api) {
                 "/v1/admin/tenants/island/quota",
                 json!({"max_bytes": 1_000_000_000, "max_sessions": 1000}),
             ),
-        |app: &App, of: OfTenant, _: Nothing, quota: Quota| set_quota(app, of, Some(&quota)),
+        |app: &App, of: OfTenant, _: Nothing, quota: TenantQuota| set_quota(app, of, Some(&quota)),
     );
     api.add_admin(
         Operation::get(PATH, "admin_get_quota")
@@ -303,18 +303,18 @@ fn add_quotas(api: &mut Api) {
     );
 }
 
-fn set_quota(app: &App, of: OfTenant, quota: Option<&Quota>) -> Result<TenantQuota, Problem> {
+fn set_quota(app: &App, of: OfTenant, quota: Option<&TenantQuota>) -> Result<QuotaState, Problem> {
     let stores = app.tenants().stores();
     stores.set_quota(of.name()?, quota, app.tenants().now())?;
     app.stored_quotas().expire();
     self::quota(app, of)
 }
 
-fn quota(app: &App, of: OfTenant) -> Result<TenantQuota, Problem> {
+fn quota(app: &App, of: OfTenant) -> Result<QuotaState, Problem> {
     let name = of.name()?;
     let stored = app.tenants().stores().quotas()?;
     let stored = stored.into_iter().find(|(tenant, _)| tenant == name);
-    Ok(TenantQuota {
+    Ok(QuotaState {
         stored: stored.is_some(),
         quota: stored.map_or_else(|| app.config().quota_of(name), |(_, quota)| quota),
         tenant: of.tenant,

@@ -425,6 +425,7 @@ async fn record_lines(
 ) -> Result<MemoryRecorded, Problem> {
     let (sender, receiver) = mpsc::channel(WAITING);
     let patience = Duration::from_millis(app.config().body_timeout_ms);
+    let limited = std::sync::Arc::clone(&tenant);
     let keep = app.run_stream(tenant, move |tenant| {
         let mut reader = BufReader::new(Parts {
             receiver,
@@ -450,24 +451,35 @@ async fn record_lines(
             let part = tokio::select! {
                 part = next => part,
                 // The reader stopped because of an error, which is answered at once.
-                () = sender.closed() => return,
+                () = sender.closed() => return None,
             };
+            // A stream has no end that is known, so a quota ends it.
+            let exceeded = app.check_storage(&limited).await.err();
             let part = match part {
                 Ok(Some(Ok(_))) if !watch.is_authorized().await => Err("the key was revoked"),
+                Ok(Some(Ok(_))) if exceeded.is_some() => Err("the tenant has reached a quota"),
                 Ok(Some(Ok(part))) => Ok(Some(part)),
                 Ok(None) => Ok(None),
                 Ok(Some(Err(_))) => Err("the connection was closed before the end of the body"),
                 Err(_) => Err("timeout: no data arrived within `body_timeout_ms`"),
             };
             let has_more = matches!(part, Ok(Some(_)));
+            let exceeded = exceeded.filter(|_| part.is_err());
             // Fails if the reader stopped because of an error.
             if sender.send(part).await.is_err() || !has_more {
-                return;
+                return exceeded;
             }
         }
     };
-    let (done, ()) = tokio::join!(keep, read);
-    done
+    let (done, exceeded) = tokio::join!(keep, read);
+    match (done, exceeded) {
+        // Says which lines were recorded before.
+        (Err(stopped), Some(exceeded)) => Err(Problem {
+            message: format!("{}; {}", exceeded.message, stopped.message),
+            ..exceeded
+        }),
+        (done, _) => done,
+    }
 }
 
 /// The parts of a body, as a blocking reader.

@@ -6,6 +6,7 @@
 mod support;
 
 mod admin;
+mod bad_times;
 mod blobs;
 mod bodies;
 mod cache;
@@ -19,8 +20,10 @@ mod origins;
 mod patches;
 mod paths;
 mod pins;
+mod schedule;
 mod slow;
 mod stopping;
 mod store;
 mod tenants;
+mod traces;
 mod trust;

@@ -4,7 +4,7 @@
 use std::thread;
 
 use contexture::config::TenantConfig;
-use contexture::store::Quota;
+use contexture::store::TenantQuota;
 use contexture_server::Server;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -330,15 +330,15 @@ fn the_store_and_the_settings_are_hidden() {
 fn a_tenant_cannot_exceed_its_quota() {
     let mut lab = Lab::new();
     let tenants = &mut lab.config.server.tenants;
-    let quota = Some(Quota {
+    let quota = Some(TenantQuota {
         max_sessions: 2,
         max_records: 3,
-        ..Quota::default()
+        ..TenantQuota::default()
     });
     tenants.insert("small".to_owned(), TenantConfig { root: None, quota });
-    let quota = Some(Quota {
+    let quota = Some(TenantQuota {
         max_requests_per_day: 40,
-        ..Quota::default()
+        ..TenantQuota::default()
     });
     tenants.insert("daily".to_owned(), TenantConfig { root: None, quota });
     let [small, daily, other] = ["small", "daily", "other"].map(|name| lab.key(name));
@@ -425,4 +425,85 @@ fn a_large_tree_can_be_imported_after_it_was_exported() {
     server.post("/v1/trees", &exported).ok(200);
     let again = server.get("/v1/trees/t/document").ok(200).body;
     assert!(again == exported);
+}
+
+/// A summariser that accepts connections and answers when the test ends.
+struct SlowModel {
+    address: std::net::SocketAddr,
+    asked: std::sync::mpsc::Receiver<std::net::TcpStream>,
+}
+
+impl SlowModel {
+    fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, asked) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if sender.send(stream).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { address, asked }
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_a_model_leaves_its_place_to_others() {
+    let model = SlowModel::start();
+    let mut lab = Lab::new().with(|server| {
+        server.max_concurrent = 1;
+        server.max_model_calls = 8;
+    });
+    let summariser = &mut lab.config.summariser;
+    summariser.kind = contexture::config::SummariserKind::OpenAi;
+    summariser.base_url = Some(format!("http://{}/v1", model.address));
+    summariser.model = Some("slow".to_owned());
+    summariser.attempts = 1;
+    summariser.deadline_ms = 2_000;
+    let (victim, attacker) = (lab.key("victim"), lab.key("attacker"));
+    let server = lab.serve();
+    let (victim, attacker) = (server.with_key(&victim), server.with_key(&attacker));
+    talk(&victim, "v", "Hello.");
+    attacker.post("/v1/sessions", r#"{"label":"a"}"#).ok(201);
+    for i in 0..30 {
+        let said = format!("{i} {}", "The tide is high at the pier. ".repeat(40));
+        attacker.post("/v1/sessions/a/turns", &turn(&said)).ok(201);
+    }
+    // Two calls of the attacker wait for the model, which is its share. Without
+    // places of their own they would take the only place there is.
+    let calls: Vec<_> = (0..4)
+        .map(|_| {
+            let attacker = attacker.clone();
+            thread::spawn(move || attacker.post("/v1/sessions/a/compact", "{}").status)
+        })
+        .collect();
+    let _first = model.asked.recv().unwrap();
+    let _second = model.asked.recv().unwrap();
+    // While the model answers nobody, everybody else works.
+    victim.post("/v1/sessions/v/turns", &turn("More.")).ok(201);
+    victim.get("/v1/sessions/v").ok(200);
+    let metrics = server.with_key(&lab.metrics_key()).get("/metrics").ok(200);
+    assert!(
+        metrics
+            .body
+            .contains("contexture_model_calls_in_progress 2"),
+        "{}",
+        metrics.body
+    );
+    // The model stays silent: the summaries are written without it.
+    for call in calls {
+        let status = call.join().unwrap();
+        assert!([200, 409].contains(&status), "{status}");
+    }
+    let metrics = server.with_key(&lab.metrics_key()).get("/metrics").ok(200);
+    assert!(
+        metrics
+            .body
+            .contains("contexture_model_calls_in_progress 0")
+    );
+    let line = r#"contexture_model_call_seconds_count{kind="summary"} "#;
+    let count = metrics.body.lines().find_map(|it| it.strip_prefix(line));
+    assert_ne!(count.unwrap(), "0");
 }

@@ -111,6 +111,10 @@ impl Lab {
             now: self.now,
             mark_key: Some(contexture::core::guard::MarkKey::from_text("test")),
             private: vec![self.path(".contexture/contexture.db")],
+            back_up: Some({
+                let stores = self.stores.clone();
+                Arc::new(move |target, now| stores.backend().back_up(target, None, now).map(drop))
+            }),
         }
     }
 
@@ -127,7 +131,7 @@ impl Lab {
     fn serve_for(&self, key: Option<String>) -> Running {
         let service = self.service();
         let limits = &service.config.server;
-        let threads = limits.max_concurrent + limits.max_streams() + 16;
+        let threads = limits.max_concurrent + limits.max_model_calls + limits.max_streams() + 16;
         let (stop, stopped) = oneshot::channel::<()>();
         let (bound, address) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

@@ -9,6 +9,7 @@ use contexture_store::{Forget, Forgotten, RecordKind};
 use super::batch::Batch;
 use super::{kind, kind_of, load, number_of};
 use crate::error::Fault;
+use crate::row::Time;
 use crate::tasks;
 
 pub(super) fn forget(db: &Connection, tenant: i64, what: &Forget) -> Result<Forgotten, Fault> {
@@ -38,6 +39,30 @@ pub(super) fn forget(db: &Connection, tenant: i64, what: &Forget) -> Result<Forg
         forgotten: gone,
         pending: false,
     })
+}
+
+/// Deletes events and chunks from before a time, and returns how many records
+/// are gone. In a dry run it only counts the events and chunks.
+pub(crate) fn forget_older(
+    db: &Connection,
+    tenant: i64,
+    before: Time,
+    dry_run: bool,
+) -> Result<u64, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT kind, key FROM memories WHERE tenant = ?1 AND kind <= 1 AND at < ?2 ORDER BY key",
+    )?;
+    let found = select.query_map((tenant, before), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found: Vec<(i64, i64)> = found.collect::<Result<_, _>>()?;
+    if dry_run || found.is_empty() {
+        return Ok(found.len() as u64);
+    }
+    let mut batch = Batch::open(db, tenant)?;
+    for (kind, key) in found {
+        batch.forget(kind, key)?;
+    }
+    batch.close()?;
+    Ok(batch.gone.values().sum())
 }
 
 /// Returns the records that are named, with their kinds.

@@ -1,6 +1,9 @@
 //! What the tests of this crate share.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+#[cfg(unix)]
+pub mod faults;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -221,4 +224,11 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0 % n
     }
+}
+
+/// Returns how many rounds a test has: as many times `small` as
+/// `CONTEXTURE_FAULTS` says.
+pub fn rounds(small: u64) -> u64 {
+    let times = std::env::var("CONTEXTURE_FAULTS").ok();
+    small * times.and_then(|times| times.parse().ok()).unwrap_or(1)
 }

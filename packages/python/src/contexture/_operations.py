@@ -24,7 +24,7 @@ class Operations:
     ) -> Any:
         raise NotImplementedError
 
-    def _stream(self, method: str, path: str) -> Iterator[dict[str, Any]]:
+    def _stream(self, method: str, path: str, *, body: Any = None) -> Iterator[dict[str, Any]]:
         raise NotImplementedError
 
     def assemble(
@@ -1321,7 +1321,19 @@ class Operations:
             max_tokens: The maximum number of tokens of the request and the response together.
                 Default: the window of the model.
         """
-        return self._stream("POST", path_of("/v1/trees/{tree}/continuations", {"tree": tree}))
+        return self._stream(
+            "POST",
+            path_of("/v1/trees/{tree}/continuations", {"tree": tree}),
+            body=given(
+                {
+                    "head": head,
+                    "path": path,
+                    "agent": agent,
+                    "samples": samples,
+                    "max_tokens": max_tokens,
+                }
+            ),
+        )
 
     def get_working_set(
         self, *, manifest: str | Unset = UNSET, session: str | Unset = UNSET
@@ -1982,7 +1994,7 @@ class AsyncOperations:
     ) -> Any:
         raise NotImplementedError
 
-    def _stream(self, method: str, path: str) -> AsyncIterator[dict[str, Any]]:
+    def _stream(self, method: str, path: str, *, body: Any = None) -> AsyncIterator[dict[str, Any]]:
         raise NotImplementedError
 
     async def assemble(
@@ -3283,7 +3295,19 @@ class AsyncOperations:
             max_tokens: The maximum number of tokens of the request and the response together.
                 Default: the window of the model.
         """
-        return self._stream("POST", path_of("/v1/trees/{tree}/continuations", {"tree": tree}))
+        return self._stream(
+            "POST",
+            path_of("/v1/trees/{tree}/continuations", {"tree": tree}),
+            body=given(
+                {
+                    "head": head,
+                    "path": path,
+                    "agent": agent,
+                    "samples": samples,
+                    "max_tokens": max_tokens,
+                }
+            ),
+        )
 
     async def get_working_set(
         self, *, manifest: str | Unset = UNSET, session: str | Unset = UNSET

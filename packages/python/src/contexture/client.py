@@ -146,12 +146,11 @@ class Client(Operations):
             raise self._connection.failed(error) from error
         return transport.read(response, answer, self._connection.versions)
 
-    def _stream(self, method: str, path: str) -> Iterator[dict[str, Any]]:
+    def _stream(self, method: str, path: str, *, body: Any = None) -> Iterator[dict[str, Any]]:
         client = self._client()
+        timeout = httpx.Timeout(self._timeout, read=None)
         try:
-            with client.stream(
-                method, path, timeout=httpx.Timeout(self._timeout, read=None)
-            ) as got:
+            with client.stream(method, path, json=body, timeout=timeout) as got:
                 if got.is_error:
                     got.read()
                     raise transport.api_error(got, self._connection.versions)
@@ -247,11 +246,13 @@ class AsyncClient(AsyncOperations):
             raise await asyncio.to_thread(self._connection.failed, error) from error
         return transport.read(response, answer, self._connection.versions)
 
-    async def _stream(self, method: str, path: str) -> AsyncIterator[dict[str, Any]]:
+    async def _stream(
+        self, method: str, path: str, *, body: Any = None
+    ) -> AsyncIterator[dict[str, Any]]:
         client = await self._client()
         timeout = httpx.Timeout(self._timeout, read=None)
         try:
-            async with client.stream(method, path, timeout=timeout) as got:
+            async with client.stream(method, path, json=body, timeout=timeout) as got:
                 if got.is_error:
                     await got.aread()
                     raise transport.api_error(got, self._connection.versions)

@@ -135,11 +135,14 @@ def fit_messages(
     max_tokens: int | Unset = UNSET,
     model: str | Unset = UNSET,
     reserve_response: int | Unset = UNSET,
+    session: str | Unset = UNSET,
     client: Client | None = None,
 ) -> list[BaseMessage]:
     """Returns messages within a number of tokens, in place of `trim_messages`.
 
-    System messages at the beginning are kept as they are.
+    System messages at the beginning are kept as they are. With `session`, the conversation is
+    recorded, and its summary is used for many calls, so that the provider's cache is kept. Give
+    the whole conversation each time.
     """
     start = 0
     while start < len(messages) and isinstance(messages[start], SystemMessage):
@@ -148,11 +151,16 @@ def fit_messages(
         max_tokens=max_tokens,
         model=model,
         reserve_response=reserve_response,
+        session=session,
         report=False,
         system="\n\n".join(_text(message) for message in messages[:start]) or None,
     )
     client = client or default_client()
-    fitted = conversation.fit(client, encoded(messages[start:]), _ADAPTER, options)
+    given = encoded(messages[start:])
+    try:
+        fitted = conversation.fit(client, given, _ADAPTER, options)
+    except ApiError as error:
+        fitted = conversation.fit(client, given, _ADAPTER, _without_session(options, error))
     return [*messages[:start], *fitted.messages]
 
 

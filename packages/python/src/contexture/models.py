@@ -685,6 +685,34 @@ class EmbedderInfo(Model):
     """
 
 
+class EncoderOverview(Model):
+    """
+    The state of the vectors of an encoder.
+    """
+
+    name: str
+    """
+    The exact name of the model.
+    """
+    dimensions: int
+    """
+    The number of dimensions of a vector.
+    """
+    current: int
+    """
+    The number of events and chunks that have a vector.
+    """
+    texts: int
+    """
+    The number of all events and chunks.
+    """
+    ranks: bool
+    """
+    Whether recall ranks by these vectors. It does when at least 95 % of the
+    texts have one.
+    """
+
+
 EntryRole = TypeAliasType("EntryRole", Literal["system", "developer", "user", "context"])
 """
 The role that a file's content is sent as.
@@ -1160,7 +1188,13 @@ class MemoryOverview(Model):
     """
     embedder: EmbedderInfo | None
     """
-    The embedder that created the vectors. Null if there are none.
+    The embedder that created the vectors while recording. Null if there are
+    none.
+    """
+    encoder: EncoderOverview | None
+    """
+    The configured encoder, which creates vectors after recording. Null
+    without an encoder.
     """
 
 
@@ -3671,6 +3705,21 @@ class UsedTokens(Model):
     """
 
 
+class VectorProgress(Model):
+    """
+    How far an encoder has computed the vectors of a memory.
+    """
+
+    current: int
+    """
+    The number of events and chunks that have a vector.
+    """
+    texts: int
+    """
+    The number of all events and chunks.
+    """
+
+
 WorkingSetActionOutput = TypeAliasType(
     "WorkingSetActionOutput",
     Annotated[
@@ -4938,6 +4987,11 @@ class QuerySignals(Model):
     """
     Whether the query asks for recent records.
     """
+    corrected: dict[str, str] | None = None
+    """
+    Words of the query that no record has, with the similar words that were
+    searched as well.
+    """
     intervals: list[TimeInterval] | None = None
     """
     The times that the query names, such as `yesterday`.
@@ -5981,6 +6035,11 @@ class ContextMetadata(Model):
     """
     Whether no record matches the query. The text then contains recent and
     salient records.
+    """
+    vectors: VectorProgress | None = None
+    """
+    How many texts have a vector of the configured encoder. Omitted if all
+    have one.
     """
     unlisted: int
     """

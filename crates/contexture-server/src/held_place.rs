@@ -1,0 +1,107 @@
+//! The place of a call in progress, which others get while the call waits for a
+//! language model.
+//!
+//! Calls of models have places of their own. A call first gets such a place, and
+//! only then gives up its place to work: the number of threads stays bounded.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use contexture::store::{CallPlace, ModelCall};
+use tokio::runtime::Handle;
+
+use crate::app::App;
+use crate::places::Place;
+use crate::traces::ActiveSpan;
+
+/// The place of a call.
+pub(crate) struct HeldPlace {
+    app: App,
+    tenant: Arc<str>,
+    runtime: Handle,
+    span: Option<ActiveSpan>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    // `None` while the call waits for a model, and after its work is done.
+    place: Option<Place>,
+    // One for each thread of the call that waits for a model.
+    model_calls: Vec<Place>,
+    done: bool,
+}
+
+impl HeldPlace {
+    pub(crate) fn new(app: App, tenant: &str, place: Place, span: Option<ActiveSpan>) -> Arc<Self> {
+        let state = State {
+            place: Some(place),
+            ..State::default()
+        };
+        Arc::new(Self {
+            app,
+            tenant: tenant.into(),
+            runtime: Handle::current(),
+            span,
+            state: Mutex::new(state),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CallPlace for HeldPlace {
+    fn leave(&self, _: ModelCall) {
+        let model_call = self.runtime.block_on(self.app.model_call(&self.tenant));
+        self.app.metrics().models.in_progress.inc();
+        let mut state = self.lock();
+        state.model_calls.push(model_call);
+        let place = state.place.take();
+        drop(state);
+        // Its return to the others must not happen under the lock.
+        drop(place);
+    }
+
+    fn come_back(&self, model: ModelCall, time: Duration) {
+        self.app.metrics().models.in_progress.dec();
+        self.app.metrics().models.answered(model, time);
+        if let Some(span) = &self.span {
+            span.model_call(model, time);
+        }
+        let mut state = self.lock();
+        let model_call = state.model_calls.pop();
+        let is_last = state.model_calls.is_empty() && !state.done;
+        drop(state);
+        drop(model_call);
+        if !is_last {
+            return;
+        }
+        let place = self.runtime.block_on(self.app.place(&self.tenant));
+        let mut state = self.lock();
+        let unused = match state.done || state.place.is_some() {
+            true => Some(place),
+            false => {
+                state.place = Some(place);
+                None
+            }
+        };
+        drop(state);
+        drop(unused);
+    }
+}
+
+/// Gives a place back when the work of its call is done. The call itself can be
+/// known for longer.
+pub(crate) struct EndOfWork(pub(crate) Arc<HeldPlace>);
+
+impl Drop for EndOfWork {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.done = true;
+        let place = state.place.take();
+        drop(state);
+        drop(place);
+    }
+}

@@ -1,0 +1,88 @@
+//! The state of a store, for metrics.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use contexture_store::{StoreError, StoreStats};
+use jiff::Timestamp;
+use rusqlite::OptionalExtension as _;
+
+use crate::SqliteBackend;
+use crate::tenants::directory;
+use crate::writer::After;
+
+impl SqliteBackend {
+    pub(crate) fn stats_now(&self) -> Result<StoreStats, StoreError> {
+        let main = &self.files.main.place.path;
+        let (mut bytes, mut log_bytes) = (0, 0);
+        let mut add = |path: &Path| {
+            // A file that is removed meanwhile has no size.
+            let Ok(size) = fs::metadata(path).map(|meta| meta.len()) else {
+                return;
+            };
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            match name.ends_with("-wal") {
+                true => log_bytes += size,
+                false => bytes += size,
+            }
+        };
+        add(main);
+        let mut log = main.clone().into_os_string();
+        log.push("-wal");
+        add(Path::new(&log));
+        for file in fs::read_dir(directory(main))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            add(&file.path());
+        }
+        let (mut queued, mut unclean) = (0, 0);
+        for shared in self.files.open_files() {
+            if let Some(seen) = shared.current().seen() {
+                queued += seen.queued.load(Ordering::Relaxed) as u64;
+                unclean += u64::from(seen.unclean.load(Ordering::Relaxed));
+            }
+        }
+        let last_backup = self.in_main("").read_rows(|db, _| {
+            let latest = "SELECT at FROM audit WHERE act = 'backup_made' ORDER BY key DESC LIMIT 1";
+            let mut select = db.prepare_cached(latest)?;
+            let found = select.query_row([], |row| row.get::<_, i64>(0));
+            Ok(found.optional()?)
+        })?;
+        Ok(StoreStats {
+            bytes: Some(bytes),
+            log_bytes: Some(log_bytes),
+            free_bytes: free_bytes(main),
+            queued_writes: Some(queued),
+            pending_forgetting: Some(unclean),
+            last_backup: last_backup.and_then(|at| Timestamp::from_millisecond(at).ok()),
+        })
+    }
+
+    /// Adds a backup to the audit log. A store that cannot be written can still be
+    /// backed up.
+    pub(crate) fn note_backup(&self, target: String, now: Timestamp) {
+        let write = move |db: &crate::driver::Database, _| {
+            let insert = "INSERT INTO audit (at, act, tenant, subject)
+                VALUES (?1, 'backup_made', '', ?2)";
+            db.prepare_cached(insert)?
+                .execute((now.as_millisecond(), target))?;
+            Ok(())
+        };
+        drop(self.in_main("").write_then(write, After::Nothing));
+    }
+}
+
+/// Returns the free space of the disk that a file is on.
+#[cfg(unix)]
+fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_: &Path) -> Option<u64> {
+    None
+}
