@@ -45,7 +45,7 @@ impl Link {
             .enable_all()
             .build()
             .map_err(|error| PgError::Io(error.to_string()))?;
-        let (client, connection): (Client, Answer) = runtime.block_on(async {
+        let connect = async {
             Ok::<_, Error>(match &place.tls {
                 Some(tls) => {
                     let (client, connection) = place.config.connect(tls.clone()).await?;
@@ -56,7 +56,8 @@ impl Link {
                     (client, Box::pin(connection) as Answer)
                 }
             })
-        })?;
+        };
+        let (client, connection): (Client, Answer) = blocking(|| runtime.block_on(connect))?;
         Ok(Self {
             runtime: Some(runtime),
             client: Arc::new(client),
@@ -72,7 +73,7 @@ impl Link {
         if self.ended.is_none() {
             // Has the operating system asked for news first.
             if let Some(runtime) = &self.runtime {
-                runtime.block_on(tokio::task::yield_now());
+                blocking(|| runtime.block_on(tokio::task::yield_now()));
             }
             self.flush();
         }
@@ -103,7 +104,7 @@ impl Link {
         let Some(runtime) = &self.runtime else {
             return Err(self.end());
         };
-        let answer = runtime.block_on(poll_fn(|cx| {
+        let answer = poll_fn(|cx| {
             // First it sends, then the connection writes and reads.
             if let Poll::Ready(answer) = future.as_mut().poll(cx) {
                 return Poll::Ready(Some(answer));
@@ -119,8 +120,8 @@ impl Link {
                 Poll::Pending if ended.is_some() => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }
-        }));
-        match answer {
+        });
+        match blocking(|| runtime.block_on(answer)) {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) if !error.is_closed() => Err(error.into()),
             // The end of the connection says more than that it is closed.
@@ -228,6 +229,16 @@ impl Drop for Link {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+/// Calls `wait`, which blocks. A thread of a runtime must not block without a
+/// word; a server opens its store in one.
+fn blocking<T>(wait: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+        _ => wait(),
     }
 }
 

@@ -1,4 +1,4 @@
--- Version 1 of the schema in PostgreSQL: version 14 of the one in SQLite.
+-- Version 1 of the schema in PostgreSQL: version 15 of the one in SQLite.
 --
 -- The tables and columns are those of SQLite, whose files of SQL say what they
 -- mean. All tenants are in one database; each row carries its tenant, or hangs on

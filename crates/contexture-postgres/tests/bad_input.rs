@@ -341,3 +341,38 @@ fn a_connection_that_is_cut_before_a_write_is_replaced() {
     proxy.cut.store(false, Ordering::Release);
     store.create_session(&session("again"), NOW).unwrap();
 }
+
+#[test]
+fn a_store_can_be_used_in_a_thread_of_a_runtime() {
+    let schema = Schema::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let store = schema.open();
+        store.create_session(&session("s"), NOW).unwrap();
+        assert!(store.session("s").is_ok());
+        drop(store);
+    });
+    let store = schema.open();
+    let found = runtime.spawn_blocking(move || store.session("s").is_ok());
+    assert!(runtime.block_on(found).unwrap());
+}
+
+#[test]
+fn a_tenant_is_measured_and_removed() {
+    let schema = Schema::new();
+    let store = schema.open();
+    let tenant = store.for_tenant("acme");
+    assert_eq!(store.tenant_names().unwrap(), [""]);
+    tenant.create_session(&session("s"), NOW).unwrap();
+    use contexture_store::Upkeep as _;
+    assert_eq!(tenant.usage().unwrap().sessions, 1);
+    assert_eq!(tenant.verify().unwrap().damaged, []);
+    assert_eq!(store.usage().unwrap().sessions, 0);
+    assert_eq!(store.tenant_names().unwrap(), ["", "acme"]);
+    store.delete_tenant("acme", NOW).unwrap();
+    assert_eq!(store.tenant_names().unwrap(), [""]);
+    assert_eq!(store.for_tenant("acme").usage().unwrap().sessions, 0);
+}

@@ -123,7 +123,9 @@ pub(crate) fn usage(db: &Connection, tenant: i64) -> Result<Usage, Fault> {
         snapshots: count("SELECT count(*) FROM snapshots WHERE tenant = ?1")?,
         records: count("SELECT count(*) FROM memories WHERE tenant = ?1")?,
         trees: count("SELECT count(*) FROM trees WHERE tenant = ?1")?,
-        nodes: count("SELECT coalesce(sum(nodes), 0) FROM trees WHERE tenant = ?1")?,
+        nodes: count(
+            "SELECT CAST(coalesce(sum(nodes), 0) AS BIGINT) FROM trees WHERE tenant = ?1",
+        )?,
         tasks: count("SELECT count(*) FROM tasks WHERE tenant = ?1")?,
         pending: false,
     })

@@ -44,7 +44,8 @@ impl Drop for Served {
 fn serve(project: &Project, url: &str) -> Served {
     let mut child = project
         .command(&["serve", "--addr", "127.0.0.1:0", "--db", url])
-        .env("CONTEXTURE_SERVER_REQUESTS_PER_MINUTE", "1000000")
+        .env("CONTEXTURE_SERVER_RATE_PER_SECOND", "1000000")
+        .env("CONTEXTURE_SERVER_RATE_BURST", "1000000")
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -216,7 +217,7 @@ fn two_servers_lose_no_update() {
         for client in 0..CLIENTS {
             let server = &servers[client % 2];
             scope.spawn(move || {
-                let agent = json!({"type": "model"});
+                let agent = json!({"id": format!("agent{client}"), "type": "model"});
                 let target = format!("/v1/trees/t/agents/agent{client}");
                 let (code, answer) = server.ask("PUT", &target, &agent);
                 assert!(code < 300, "{code} {answer}");
@@ -240,14 +241,15 @@ fn two_servers_lose_no_update() {
     );
     // What one server recorded, the other one finds.
     for server in &servers {
-        let query = json!({"query": "number", "limit": 50});
+        let query = json!({"query": "Is my number 3?", "max_tokens": 2000});
         let (code, found) = server.ask("POST", "/v1/memory/recall", &query);
         assert_eq!(code, 200, "{found}");
+        assert!(found.to_string().contains("My number is 3."), "{found}");
     }
     // What one server forgets, the other one no longer finds.
     let (code, answer) = servers[0].ask("DELETE", "/v1/memory/records/e3", &Value::Null);
     assert!(code < 300, "{code} {answer}");
-    let query = json!({"query": "My number is 3."});
+    let query = json!({"query": "Is my number 3?", "max_tokens": 2000});
     let (_, found) = servers[1].ask("POST", "/v1/memory/recall", &query);
     assert!(!found.to_string().contains("My number is 3."), "{found}");
 }
