@@ -287,7 +287,7 @@ struct Sender {
 
 impl Sender {
     fn run(&self, waiting: &Receiver<Message>) {
-        let mut batch: Vec<Box<Span>> = Vec::new();
+        let mut batch: Vec<Span> = Vec::new();
         loop {
             let message = match batch.is_empty() {
                 true => waiting.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -295,7 +295,7 @@ impl Sender {
             };
             match message {
                 Ok(Message::Span(span)) => {
-                    batch.push(span);
+                    batch.push(*span);
                     if batch.len() >= MOST_IN_BATCH {
                         self.send(&mut batch);
                     }
@@ -310,7 +310,7 @@ impl Sender {
         }
     }
 
-    fn send(&self, batch: &mut Vec<Box<Span>>) {
+    fn send(&self, batch: &mut Vec<Span>) {
         let spans = std::mem::take(batch);
         if spans.is_empty() {
             return;
@@ -329,9 +329,9 @@ impl Sender {
 }
 
 /// Returns the body of a request to a collector.
-fn request(spans: &[Box<Span>]) -> Value {
+fn request(spans: &[Span]) -> Value {
     let version = env!("CARGO_PKG_VERSION");
-    let spans: Vec<Value> = spans.iter().map(|span| span.to_json()).collect();
+    let spans: Vec<Value> = spans.iter().map(Span::to_json).collect();
     json!({"resourceSpans": [{
         "resource": {"attributes": [
             attribute("service.name", &json!("contexture")),
