@@ -1,10 +1,75 @@
-//! Calls that come at a bad time: after the clock was set back; and tenants with
-//! bad names.
+//! Calls that come at a bad time: at a quota, or after the clock was set back; and
+//! tenants with bad names.
+
+use std::thread;
 
 use contexture::store::{Retention, Tenants as _, Upkeep as _};
 use serde_json::json;
 
-use crate::support::{Lab, now, talk, turn};
+use crate::support::{Lab, Wire, now, talk, turn};
+
+/// Sends a part of a chunked body.
+fn chunk(wire: &mut Wire, text: &str) -> bool {
+    wire.send(format!("{:x}\r\n{text}\r\n", text.len()))
+}
+
+fn lines(from: usize, to: usize) -> String {
+    (from..to)
+        .map(|i| {
+            format!(
+                "{}\n",
+                json!({"kind": "event", "id": format!("e{i}"), "content": format!("Number {i}.")})
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_quota_that_is_reached_in_the_middle_of_a_batch_ends_it() {
+    let lab = Lab::new().with(|server| server.quota.max_records = 1000);
+    let key = lab.key("harbour");
+    let server = lab.serve();
+    // One call below the quota is finished.
+    let client = server.with_key(&key);
+    let batch: Vec<_> = (0..600)
+        .map(|i| json!({"kind": "event", "id": format!("b{i}"), "content": format!("Batch {i}.")}))
+        .collect();
+    let body = json!({ "records": batch }).to_string();
+    client.post("/v1/memory/records", &body).ok(200);
+    // A stream is not: it could go on for ever.
+    let mut wire = server.connect();
+    wire.send(format!(
+        "POST /v1/memory/records HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+    ));
+    let stored = || {
+        let usage = lab.stores.tenant("harbour").usage().unwrap();
+        usage.records
+    };
+    // Until the server has answered: it looks at the usage once a second.
+    let is_answered = |wire: &Wire| {
+        wire.0.set_nonblocking(true).unwrap();
+        let answered = wire.0.peek(&mut [0]).is_ok();
+        wire.0.set_nonblocking(false).unwrap();
+        answered
+    };
+    let mut sent = 0;
+    while !is_answered(&wire) && sent < 200_000 && chunk(&mut wire, &lines(sent, sent + 500)) {
+        sent += 500;
+        thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let answer = wire.answer();
+    assert_eq!(answer.status, 507, "{}", answer.body);
+    let text = answer.text();
+    assert!(
+        text.contains("of its quota of 1000 memory records"),
+        "{text}"
+    );
+    assert!(stored() > 1000 && stored() < 200_000, "{}", stored());
+    // Reading and deleting still work.
+    client.get("/v1/usage").ok(200);
+    client.delete("/v1/memory/records/b1").ok(200);
+}
 
 #[test]
 fn a_clock_that_is_set_back_a_year_loses_nothing() {
