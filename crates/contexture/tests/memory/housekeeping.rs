@@ -104,6 +104,24 @@ fn beyond_the_cap_the_least_valuable_are_put_aside() {
     assert!(!found.contains(&"a1".to_owned()), "{found:?}");
 }
 
+/// An index in memory tells the same as the store.
+#[test]
+fn the_same_records_are_put_aside_with_and_without_an_index() {
+    let kept = |load: bool| {
+        let mind = TestMemory::with("[memory.caps]\nevents = 4\nentities = 1\n");
+        for line in talk().lines() {
+            if load {
+                mind.memory().load_index().unwrap();
+            }
+            mind.record(&format!("{line}\n"));
+        }
+        mind.found("summer Lisbon children tarts boat")
+    };
+    let without = kept(false);
+    assert!(!without.is_empty());
+    assert_eq!(kept(true), without);
+}
+
 #[test]
 fn a_missing_index_is_rebuilt_with_a_warning() {
     let mind = TestMemory::of(&talk());
