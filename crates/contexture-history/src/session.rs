@@ -419,7 +419,7 @@ impl<'e> Sessions<'e> {
         // window is said to be.
         let most = refused.map_or(Tokens::MAX, |refused| refused.tokens);
         let latest = match latest {
-            Some(latest) => Some(Saved::load(self.engine.snapshots()?, &latest)?),
+            Some(latest) => self.load_unless_deleted(&session.label, &latest)?,
             None => None,
         };
         let of_latest = latest.as_ref().map(Saved::available);
@@ -438,6 +438,26 @@ impl<'e> Sessions<'e> {
             now: request.now.unwrap_or_else(Timestamp::now),
         };
         self.compactor(store, &counts).compact(&plan)
+    }
+
+    /// Loads a request of a session, or returns `None` if the request was deleted
+    /// since it was listed. Fails as for an unknown session if the session was.
+    pub(crate) fn load_unless_deleted(
+        &self,
+        label: &str,
+        snapshot: &Snapshot,
+    ) -> Result<Option<Saved>, Error> {
+        let store = self.engine.snapshots()?;
+        let damage = match Saved::load(store, snapshot) {
+            Ok(saved) => return Ok(Some(saved)),
+            Err(damage) => damage,
+        };
+        self.engine.ledger()?.session(label)?;
+        let latest = store.latest_snapshot(label)?;
+        match latest.is_some_and(|latest| latest.hash == snapshot.hash) {
+            true => Err(damage),
+            false => Ok(None),
+        }
     }
 
     /// Returns a part of a tool result, by the handle that the marker of a cut

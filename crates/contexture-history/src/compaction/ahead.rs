@@ -2,7 +2,6 @@
 
 use contexture_core::Tokens;
 use contexture_engine::Error;
-use contexture_engine::snapshot::Saved;
 use contexture_store::{Block, MessageRole, Trigger, Turn, TurnKind, Walk};
 use jiff::Timestamp;
 
@@ -35,7 +34,9 @@ impl Sessions<'_> {
         if !turns.first().is_some_and(is_complete) {
             return Ok(Attempt::Nothing("the latest turn is not complete"));
         }
-        let saved = Saved::load(self.engine.snapshots()?, &latest)?;
+        let Some(saved) = self.load_unless_deleted(&session.label, &latest)? else {
+            return Ok(Attempt::Nothing("the session has moved on"));
+        };
         let available = saved.available();
         let walk = Walk {
             counter: &latest.counter,

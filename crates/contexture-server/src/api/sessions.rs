@@ -180,7 +180,8 @@ pub(crate) fn add(api: &mut Api) {
             .says(
                 "Get the latest turns",
                 "Returns the latest turns of the session, oldest first. Compactions appear at the \
-                 position where they were made. With `before`, returns the turns before a turn.",
+                 position where they were made. With `before`, returns the turns before a turn. A \
+                 page with more than 8 MiB has fewer turns than `limit`; `next` continues it.",
             )
             .example("/v1/sessions/support/history?limit=1", None),
         history,
@@ -320,10 +321,30 @@ pub(crate) fn record(tenant: &Tenant, label: &str, turn: &NewTurn) -> Result<Rec
 }
 
 fn history(tenant: &Tenant, path: Named, query: Latest, _: Nothing) -> Result<History, Problem> {
-    let limit = query.limit.get();
-    let turns = tenant
-        .engine
-        .history_before(&path.label, query.before, limit)?;
+    // Turns can be large. A few are read at first, and then more at a time, until
+    // the answer is long enough; the rest is on the next page.
+    let (mut left, mut at_once, mut bytes) = (query.limit.get(), 1, 0);
+    let mut before = query.before;
+    let mut turns = Vec::new();
+    while left > 0 && bytes < LONGEST_PAGE {
+        // As many as fit, if they are as long as those so far.
+        let average = (bytes / turns.len().max(1)).max(1);
+        let fit = (LONGEST_PAGE - bytes) / average + 1;
+        let most = at_once.min(left).min(fit);
+        let mut page = tenant.engine.history_before(&path.label, before, most)?;
+        let is_last = page.len() < most;
+        before = page.first().map(|turn| turn.id);
+        for turn in &page {
+            bytes += length(turn)?;
+        }
+        left -= page.len();
+        at_once *= 4;
+        page.append(&mut turns);
+        turns = page;
+        if is_last || before.is_none() {
+            break;
+        }
+    }
     let total = tenant.store()?.session(&path.label)?.turns;
     let first = turns.first().filter(|turn| turn.parent.is_some());
     Ok(History {
@@ -331,6 +352,28 @@ fn history(tenant: &Tenant, path: Named, query: Latest, _: Nothing) -> Result<Hi
         next: first.map(|turn| turn.id),
         turns,
     })
+}
+
+/// The bytes from which a page of turns gets no more turns.
+const LONGEST_PAGE: usize = 8 << 20;
+
+/// Returns how long a value is as JSON.
+fn length(value: &impl Serialize) -> Result<usize, Problem> {
+    struct Length(usize);
+    impl std::io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, value)
+        .map_err(|error| Problem::failure(error.to_string()))?;
+    Ok(length.0)
 }
 
 /// Compacts a session and publishes an event.

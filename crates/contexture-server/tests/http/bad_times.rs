@@ -1,6 +1,7 @@
-//! Calls that come at a bad time: at a quota, or after the clock was set back; and
-//! tenants with bad names.
+//! Calls that come at a bad time: in the middle of a deletion, at a quota, or after
+//! the clock was set back; large answers, and tenants with bad names.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use contexture::store::{Retention, Tenants as _, Upkeep as _};
@@ -69,6 +70,91 @@ fn a_quota_that_is_reached_in_the_middle_of_a_batch_ends_it() {
     // Reading and deleting still work.
     client.get("/v1/usage").ok(200);
     client.delete("/v1/memory/records/b1").ok(200);
+}
+
+#[test]
+fn a_session_is_deleted_while_it_is_read_assembled_compacted_and_streamed() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let calls: [(&str, &str, Option<String>); 5] = [
+            ("GET", "/v1/sessions/s", None),
+            ("GET", "/v1/sessions/s/history?limit=50", None),
+            ("POST", "/v1/sessions/s/compact", Some("{}".to_owned())),
+            ("POST", "/v1/sessions/s/turns", Some(turn("A sentence. ").replace("A sentence. ", &"A sentence. ".repeat(50)))),
+            (
+                "POST",
+                "/v1/assemble",
+                Some(json!({"session": "s", "recipe": "broker", "model": "gpt-4o", "event": "Go on."}).to_string()),
+            ),
+        ];
+        let mut callers = Vec::new();
+        for (method, target, body) in calls {
+            let (client, stop) = (client.clone(), &stop);
+            callers.push(scope.spawn(move || {
+                let json = [("content-type", "application/json")];
+                let mut statuses = std::collections::BTreeMap::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let headers = if body.is_some() { &json[..] } else { &[] };
+                    let answer = client.send(method, target, headers, body.as_deref());
+                    // It is there, it is not, or somebody was faster.
+                    assert!(
+                        [200, 201, 404, 409].contains(&answer.status),
+                        "{method} {target}: {}",
+                        answer.text()
+                    );
+                    *statuses.entry(answer.status).or_insert(0) += 1;
+                }
+                statuses
+            }));
+        }
+        for round in 0..12 {
+            let created = client.post("/v1/sessions", r#"{"label":"s"}"#);
+            created.ok(201);
+            for i in 0..8 {
+                let text = format!("{round} {i} {}", "The tide is high. ".repeat(30));
+                client.post("/v1/sessions/s/turns", &turn(&text));
+            }
+            let mut events = server.connect();
+            events.send(
+                "GET /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+            );
+            assert!(events.until("\r\n\r\n").contains("200 OK"));
+            client.delete("/v1/sessions/s").ok(200);
+        }
+        stop.store(true, Ordering::Relaxed);
+        for caller in callers {
+            let statuses = caller.join().unwrap();
+            assert!(!statuses.is_empty());
+        }
+    });
+    // Requests may have made the session again; the store is whole.
+    assert_eq!(lab.stores.verify().unwrap().damaged, []);
+    talk(&client, "another", "Hello.");
+}
+
+#[test]
+fn a_page_of_large_turns_ends_when_it_is_long_enough() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    client.post("/v1/sessions", r#"{"label":"a"}"#).ok(201);
+    let text = "x".repeat(900_000);
+    for _ in 0..12 {
+        client.post("/v1/sessions/a/turns", &turn(&text)).ok(201);
+    }
+    let page = client.get("/v1/sessions/a/history?limit=100").ok(200);
+    assert!(page.body.len() > 8 << 20, "{}", page.body.len());
+    let first = page.json();
+    let turns = first["turns"].as_array().unwrap().len();
+    assert!((9..12).contains(&turns), "{turns}");
+    let next = first["next"].as_str().unwrap();
+    let rest = client.get(&format!("/v1/sessions/a/history?limit=100&before={next}"));
+    let rest = rest.ok(200).json();
+    assert_eq!(rest["turns"].as_array().unwrap().len(), 12 - turns);
+    assert!(rest["next"].is_null());
 }
 
 #[test]
