@@ -102,7 +102,7 @@ export interface paths {
         };
         /**
          * Get the latest turns
-         * @description Returns the latest turns of the session, oldest first. Compactions appear at the position where they were made. With `before`, returns the turns before a turn.
+         * @description Returns the latest turns of the session, oldest first. Compactions appear at the position where they were made. With `before`, returns the turns before a turn. A page with more than 8 MiB has fewer turns than `limit`; `next` continues it.
          */
         get: operations["get_history"];
         put?: never;
@@ -3956,61 +3956,17 @@ export interface components {
             /** @description The times that the query names, such as `yesterday`. */
             intervals?: components["schemas"]["TimeInterval"][];
         };
-        /** @description The limits of what a tenant can store and send. 0 is no limit. */
-        Quota: {
+        /** @description The quota of a tenant. */
+        QuotaState: {
+            /** @description The name of the tenant. */
+            tenant: string;
+            /** @description The limits. 0 is no limit. */
+            quota: components["schemas"]["TenantQuotaOutput"];
             /**
-             * Format: uint64
-             * @description The size of its database file. Default: `0`.
+             * @description Whether the quota was set by this API or `contexture tenant quota`. If false, it is the
+             *     quota of the server's settings.
              */
-            max_bytes?: number;
-            /**
-             * Format: uint64
-             * @description The number of sessions. Default: `0`.
-             */
-            max_sessions?: number;
-            /**
-             * Format: uint64
-             * @description The number of memory records. Default: `0`.
-             */
-            max_records?: number;
-            /**
-             * Format: uint64
-             * @description The number of nodes of all trees. Default: `0`.
-             */
-            max_nodes?: number;
-            /**
-             * Format: uint64
-             * @description The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
-             */
-            max_requests_per_day?: number;
-        };
-        /** @description The limits of what a tenant can store and send. 0 is no limit. */
-        QuotaOutput: {
-            /**
-             * Format: uint64
-             * @description The size of its database file. Default: `0`.
-             */
-            max_bytes: number;
-            /**
-             * Format: uint64
-             * @description The number of sessions. Default: `0`.
-             */
-            max_sessions: number;
-            /**
-             * Format: uint64
-             * @description The number of memory records. Default: `0`.
-             */
-            max_records: number;
-            /**
-             * Format: uint64
-             * @description The number of nodes of all trees. Default: `0`.
-             */
-            max_nodes: number;
-            /**
-             * Format: uint64
-             * @description The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
-             */
-            max_requests_per_day: number;
+            stored: boolean;
         };
         /** @description Increase a number in a field of the request. */
         RaiseAdvice: {
@@ -5710,17 +5666,61 @@ export interface components {
             /** @description The value of `after` for the next page. Null on the last page. */
             next: string | null;
         };
-        /** @description The quota of a tenant. */
+        /** @description The limits of what a tenant can store and send. 0 is no limit. */
         TenantQuota: {
-            /** @description The name of the tenant. */
-            tenant: string;
-            /** @description The limits. 0 is no limit. */
-            quota: components["schemas"]["QuotaOutput"];
             /**
-             * @description Whether the quota was set by this API or `contexture tenant quota`. If false, it is the
-             *     quota of the server's settings.
+             * Format: uint64
+             * @description The size of its database file. Default: `0`.
              */
-            stored: boolean;
+            max_bytes?: number;
+            /**
+             * Format: uint64
+             * @description The number of sessions. Default: `0`.
+             */
+            max_sessions?: number;
+            /**
+             * Format: uint64
+             * @description The number of memory records. Default: `0`.
+             */
+            max_records?: number;
+            /**
+             * Format: uint64
+             * @description The number of nodes of all trees. Default: `0`.
+             */
+            max_nodes?: number;
+            /**
+             * Format: uint64
+             * @description The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+             */
+            max_requests_per_day?: number;
+        };
+        /** @description The limits of what a tenant can store and send. 0 is no limit. */
+        TenantQuotaOutput: {
+            /**
+             * Format: uint64
+             * @description The size of its database file. Default: `0`.
+             */
+            max_bytes: number;
+            /**
+             * Format: uint64
+             * @description The number of sessions. Default: `0`.
+             */
+            max_sessions: number;
+            /**
+             * Format: uint64
+             * @description The number of memory records. Default: `0`.
+             */
+            max_records: number;
+            /**
+             * Format: uint64
+             * @description The number of nodes of all trees. Default: `0`.
+             */
+            max_nodes: number;
+            /**
+             * Format: uint64
+             * @description The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+             */
+            max_requests_per_day: number;
         };
         /** @description A tenant with its usage. */
         TenantUsage: {
@@ -10406,13 +10406,15 @@ export interface operations {
                      *           "content": "Ana: The ferry to Skye leaves at nine.",
                      *           "tokens": 11,
                      *           "original_tokens": 11,
-                     *           "relevance_score": 0.46901780366897583,
+                     *           "relevance_score": 0.5302491188049316,
                      *           "scores": {
                      *             "matched": 2,
                      *             "recency": 0.8908987181403393,
-                     *             "relevance": 0.46901780366897583,
+                     *             "relevance": 0.5302491188049316,
+                     *             "run": 0.0674862489104271,
                      *             "salience": 0.5,
-                     *             "vector": 0.5760870575904846,
+                     *             "vector": 0.6610185503959656,
+                     *             "vector_weight": 0.5,
                      *             "words": 0.4261900782585144
                      *           }
                      *         },
@@ -10423,13 +10425,15 @@ export interface operations {
                      *           "content": "Ben: I keep my bicycle in the shed.",
                      *           "tokens": 10,
                      *           "original_tokens": 10,
-                     *           "relevance_score": 0.33174431324005127,
+                     *           "relevance_score": 0.4156613051891327,
                      *           "scores": {
                      *             "matched": 0,
                      *             "recency": 0.8913276574332198,
-                     *             "relevance": 0.33174431324005127,
+                     *             "relevance": 0.4156613051891327,
+                     *             "run": 0.0674862489104271,
                      *             "salience": 0.5,
-                     *             "vector": 0.14290496706962585,
+                     *             "vector": 0.37815582752227783,
+                     *             "vector_weight": 0.5,
                      *             "words": 0.4072800576686859
                      *           }
                      *         },
@@ -10440,13 +10444,15 @@ export interface operations {
                      *           "content": "The tide tables are printed in March.",
                      *           "tokens": 8,
                      *           "original_tokens": 8,
-                     *           "relevance_score": 0.039256174117326736,
+                     *           "relevance_score": 0.12005531787872314,
                      *           "scores": {
                      *             "matched": 0,
                      *             "recency": 1,
-                     *             "relevance": 0.039256174117326736,
+                     *             "relevance": 0.12005531787872314,
+                     *             "run": 0.015279767103493214,
                      *             "salience": 0.5,
-                     *             "vector": 0.13739660382270813,
+                     *             "vector": 0.305595338344574,
+                     *             "vector_weight": 0.5,
                      *             "words": 0
                      *           }
                      *         }
@@ -10693,6 +10699,13 @@ export interface operations {
                      *       "embedder": {
                      *         "name": "static-256@93f1ba7a53d9",
                      *         "dimensions": 256
+                     *       },
+                     *       "encoder": {
+                     *         "name": "encoder-256@686fcb6dbaf0",
+                     *         "dimensions": 256,
+                     *         "current": 3,
+                     *         "texts": 3,
+                     *         "ranks": true
                      *       }
                      *     }
                      */
@@ -11375,7 +11388,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "embedder": "static-256@93f1ba7a53d9",
+                     *       "embedder": "encoder-256@686fcb6dbaf0",
                      *       "dimensions": 256,
                      *       "embedded": 0
                      *     }
@@ -16863,12 +16876,14 @@ export interface operations {
                      *             "truncated": false,
                      *             "original_tokens": 70,
                      *             "priority": 0.8571428571428571,
-                     *             "score": 0.26726961544210176,
+                     *             "score": 0.33910192212516527,
                      *             "scores": {
                      *               "recency": 0.8908987181403393,
-                     *               "relevance": 0,
+                     *               "relevance": 0.07183230668306351,
+                     *               "run": 0.009142293594777584,
                      *               "salience": 0.5,
-                     *               "vector": 0,
+                     *               "vector": 0.06094862148165703,
+                     *               "vector_weight": 1.5,
                      *               "words": 0
                      *             },
                      *             "code": "fits",
@@ -17498,12 +17513,14 @@ export interface operations {
                      *             "truncated": false,
                      *             "original_tokens": 46,
                      *             "priority": 0.8571428571428571,
-                     *             "score": 0.26726961544210176,
+                     *             "score": 0.3568962704246686,
                      *             "scores": {
                      *               "recency": 0.8908987181403393,
-                     *               "relevance": 0,
+                     *               "relevance": 0.08962665498256683,
+                     *               "run": 0.011407027952373028,
                      *               "salience": 0.5,
-                     *               "vector": 0,
+                     *               "vector": 0.07604685425758362,
+                     *               "vector_weight": 1.5,
                      *               "words": 0
                      *             },
                      *             "code": "fits",
@@ -19351,7 +19368,7 @@ export interface operations {
                      *       "stored": true
                      *     }
                      */
-                    "application/json": components["schemas"]["TenantQuota"];
+                    "application/json": components["schemas"]["QuotaState"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -19467,7 +19484,7 @@ export interface operations {
                  *       "max_sessions": 1000
                  *     }
                  */
-                "application/json": components["schemas"]["Quota"];
+                "application/json": components["schemas"]["TenantQuota"];
             };
         };
         responses: {
@@ -19490,7 +19507,7 @@ export interface operations {
                      *       "stored": true
                      *     }
                      */
-                    "application/json": components["schemas"]["TenantQuota"];
+                    "application/json": components["schemas"]["QuotaState"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -19646,7 +19663,7 @@ export interface operations {
                      *       "stored": false
                      *     }
                      */
-                    "application/json": components["schemas"]["TenantQuota"];
+                    "application/json": components["schemas"]["QuotaState"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */

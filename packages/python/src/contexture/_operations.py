@@ -307,7 +307,8 @@ class Operations:
         """Get the latest turns.
 
         Returns the latest turns of the session, oldest first. Compactions appear at the position
-        where they were made. With `before`, returns the turns before a turn.
+        where they were made. With `before`, returns the turns before a turn. A page with more
+        than 8 MiB has fewer turns than `limit`; `next` continues it.
 
         Args:
             before: The id of a turn: `next` of the page before. Turns before it are returned.
@@ -1862,7 +1863,7 @@ class Operations:
         max_records: int | Unset = UNSET,
         max_nodes: int | Unset = UNSET,
         max_requests_per_day: int | Unset = UNSET,
-    ) -> models.TenantQuota:
+    ) -> models.QuotaState:
         """Set the quota of a tenant.
 
         Sets the quota of a tenant, in place of the quota in the server's settings. A limit that
@@ -1877,10 +1878,10 @@ class Operations:
             max_requests_per_day: The number of requests in a day, by UTC. A restart begins anew.
                 Default: `0`.
         """
-        answer: models.TenantQuota = self._call(
+        answer: models.QuotaState = self._call(
             "PUT",
             path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
-            models.TenantQuota,
+            models.QuotaState,
             body=given(
                 {
                     "max_bytes": max_bytes,
@@ -1893,28 +1894,28 @@ class Operations:
         )
         return answer
 
-    def admin_get_quota(self, tenant: str) -> models.TenantQuota:
+    def admin_get_quota(self, tenant: str) -> models.QuotaState:
         """Get the quota of a tenant.
 
         Returns the quota that applies to a tenant. Needs an admin key.
         """
-        answer: models.TenantQuota = self._call(
+        answer: models.QuotaState = self._call(
             "GET",
             path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
-            models.TenantQuota,
+            models.QuotaState,
         )
         return answer
 
-    def admin_remove_quota(self, tenant: str) -> models.TenantQuota:
+    def admin_remove_quota(self, tenant: str) -> models.QuotaState:
         """Remove the quota of a tenant.
 
         Removes the quota that was set, so that the quota in the server's settings applies again.
         Needs an admin key.
         """
-        answer: models.TenantQuota = self._call(
+        answer: models.QuotaState = self._call(
             "DELETE",
             path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
-            models.TenantQuota,
+            models.QuotaState,
         )
         return answer
 
@@ -2277,7 +2278,8 @@ class AsyncOperations:
         """Get the latest turns.
 
         Returns the latest turns of the session, oldest first. Compactions appear at the position
-        where they were made. With `before`, returns the turns before a turn.
+        where they were made. With `before`, returns the turns before a turn. A page with more
+        than 8 MiB has fewer turns than `limit`; `next` continues it.
 
         Args:
             before: The id of a turn: `next` of the page before. Turns before it are returned.
@@ -3836,7 +3838,7 @@ class AsyncOperations:
         max_records: int | Unset = UNSET,
         max_nodes: int | Unset = UNSET,
         max_requests_per_day: int | Unset = UNSET,
-    ) -> models.TenantQuota:
+    ) -> models.QuotaState:
         """Set the quota of a tenant.
 
         Sets the quota of a tenant, in place of the quota in the server's settings. A limit that
@@ -3851,10 +3853,10 @@ class AsyncOperations:
             max_requests_per_day: The number of requests in a day, by UTC. A restart begins anew.
                 Default: `0`.
         """
-        answer: models.TenantQuota = await self._call(
+        answer: models.QuotaState = await self._call(
             "PUT",
             path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
-            models.TenantQuota,
+            models.QuotaState,
             body=given(
                 {
                     "max_bytes": max_bytes,
@@ -3867,28 +3869,28 @@ class AsyncOperations:
         )
         return answer
 
-    async def admin_get_quota(self, tenant: str) -> models.TenantQuota:
+    async def admin_get_quota(self, tenant: str) -> models.QuotaState:
         """Get the quota of a tenant.
 
         Returns the quota that applies to a tenant. Needs an admin key.
         """
-        answer: models.TenantQuota = await self._call(
+        answer: models.QuotaState = await self._call(
             "GET",
             path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
-            models.TenantQuota,
+            models.QuotaState,
         )
         return answer
 
-    async def admin_remove_quota(self, tenant: str) -> models.TenantQuota:
+    async def admin_remove_quota(self, tenant: str) -> models.QuotaState:
         """Remove the quota of a tenant.
 
         Removes the quota that was set, so that the quota in the server's settings applies again.
         Needs an admin key.
         """
-        answer: models.TenantQuota = await self._call(
+        answer: models.QuotaState = await self._call(
             "DELETE",
             path_of("/v1/admin/tenants/{tenant}/quota", {"tenant": tenant}),
-            models.TenantQuota,
+            models.QuotaState,
         )
         return answer
 

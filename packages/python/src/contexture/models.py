@@ -1586,60 +1586,6 @@ The intent of a query.
 """
 
 
-class Quota(Model):
-    """
-    The limits of what a tenant can store and send. 0 is no limit.
-    """
-
-    max_bytes: int | None = None
-    """
-    The size of its database file. Default: `0`.
-    """
-    max_sessions: int | None = None
-    """
-    The number of sessions. Default: `0`.
-    """
-    max_records: int | None = None
-    """
-    The number of memory records. Default: `0`.
-    """
-    max_nodes: int | None = None
-    """
-    The number of nodes of all trees. Default: `0`.
-    """
-    max_requests_per_day: int | None = None
-    """
-    The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
-    """
-
-
-class QuotaOutput(Model):
-    """
-    The limits of what a tenant can store and send. 0 is no limit.
-    """
-
-    max_bytes: int
-    """
-    The size of its database file. Default: `0`.
-    """
-    max_sessions: int
-    """
-    The number of sessions. Default: `0`.
-    """
-    max_records: int
-    """
-    The number of memory records. Default: `0`.
-    """
-    max_nodes: int
-    """
-    The number of nodes of all trees. Default: `0`.
-    """
-    max_requests_per_day: int
-    """
-    The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
-    """
-
-
 class RaiseAdvice(Model):
     """
     Increase a number in a field of the request.
@@ -2981,21 +2927,55 @@ The status of a task.
 
 class TenantQuota(Model):
     """
-    The quota of a tenant.
+    The limits of what a tenant can store and send. 0 is no limit.
     """
 
-    tenant: str
+    max_bytes: int | None = None
     """
-    The name of the tenant.
+    The size of its database file. Default: `0`.
     """
-    quota: QuotaOutput
+    max_sessions: int | None = None
     """
-    The limits. 0 is no limit.
+    The number of sessions. Default: `0`.
     """
-    stored: bool
+    max_records: int | None = None
     """
-    Whether the quota was set by this API or `contexture tenant quota`. If false, it is the
-    quota of the server's settings.
+    The number of memory records. Default: `0`.
+    """
+    max_nodes: int | None = None
+    """
+    The number of nodes of all trees. Default: `0`.
+    """
+    max_requests_per_day: int | None = None
+    """
+    The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+    """
+
+
+class TenantQuotaOutput(Model):
+    """
+    The limits of what a tenant can store and send. 0 is no limit.
+    """
+
+    max_bytes: int
+    """
+    The size of its database file. Default: `0`.
+    """
+    max_sessions: int
+    """
+    The number of sessions. Default: `0`.
+    """
+    max_records: int
+    """
+    The number of memory records. Default: `0`.
+    """
+    max_nodes: int
+    """
+    The number of nodes of all trees. Default: `0`.
+    """
+    max_requests_per_day: int
+    """
+    The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
     """
 
 
@@ -4995,6 +4975,26 @@ class QuerySignals(Model):
     intervals: list[TimeInterval] | None = None
     """
     The times that the query names, such as `yesterday`.
+    """
+
+
+class QuotaState(Model):
+    """
+    The quota of a tenant.
+    """
+
+    tenant: str
+    """
+    The name of the tenant.
+    """
+    quota: TenantQuotaOutput
+    """
+    The limits. 0 is no limit.
+    """
+    stored: bool
+    """
+    Whether the quota was set by this API or `contexture tenant quota`. If false, it is the
+    quota of the server's settings.
     """
 
 
