@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use contexture::compaction::{Attempt, Compacted, Undone};
 use contexture::store::{
-    NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn, TurnId,
+    NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn, TurnId, TurnKind,
 };
 use contexture::{CompactRequest, SessionCost};
 use futures_util::Stream;
@@ -332,12 +332,15 @@ fn history(tenant: &Tenant, path: Named, query: Latest, _: Nothing) -> Result<Hi
         let fit = (LONGEST_PAGE - bytes) / average + 1;
         let most = at_once.min(left).min(fit);
         let mut page = tenant.engine.history_before(&path.label, before, most)?;
-        let is_last = page.len() < most;
+        // Compactions among them do not count.
+        let is_normal = |turn: &&Turn| turn.kind == TurnKind::Normal;
+        let read = page.iter().filter(is_normal).count();
+        let is_last = read < most;
         before = page.first().map(|turn| turn.id);
         for turn in &page {
             bytes += length(turn)?;
         }
-        left -= page.len();
+        left = left.saturating_sub(read);
         at_once *= 4;
         page.append(&mut turns);
         turns = page;
