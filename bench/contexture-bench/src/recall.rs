@@ -201,7 +201,8 @@ impl Conversation {
         let last = turns.iter().map(|turn| turn.timestamp).max();
         let last = last.context("a conversation without turns")?;
         let mut project = Project::new(&dir.join(name), dir.join(format!("{name}.db")))?;
-        project.config.memory.embedder.model = Some(vectors.to_owned());
+        // `none` is no model that the settings could name.
+        project.config.memory.embedder.model = (vectors != "none").then(|| vectors.to_owned());
         let engine = match vectors {
             "none" => Engine::builder()
                 .config(project.config.clone())
