@@ -45,7 +45,7 @@ pub(crate) fn backup(args: &BackupArgs) -> anyhow::Result<()> {
     let bytes: u64 = made.files.iter().map(|file| file.bytes).sum();
     let told = format!(
         "backed up {} ({bytes} bytes) to {}",
-        many(made.files.len() as u64, "tenant"),
+        output::many(made.files.len() as u64, "tenant"),
         args.target.display()
     );
     show(options, &made, &told)
@@ -61,7 +61,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
     let restored = store::restore(options, &args.backup, args.replace)?;
     let told = format!(
         "restored {} from the backup of {}",
-        many(restored.files.len() as u64, "tenant"),
+        output::many(restored.files.len() as u64, "tenant"),
         restored.created_at
     );
     show(options, &restored, &told)
@@ -95,7 +95,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
         0 => Ok(()),
         damaged => bail!(
             "{} found; restore a backup",
-            many(damaged as u64, "damaged item")
+            output::many(damaged as u64, "damaged item")
         ),
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
 /// Returns what a verification found, in lines.
 fn told(tenant: &str, verified: &Verification) -> String {
     let checked: Vec<String> = (verified.checked.iter())
-        .map(|(what, count)| format!("{count} {what}"))
+        .map(|(what, count)| counted_things(*count, what))
         .collect();
     let mut lines = format!("{tenant}: checked {}\n", checked.join(", "));
     for damage in &verified.damaged {
@@ -162,8 +162,8 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
 pub(crate) fn counted(deleted: &Deleted) -> String {
     let parts: Vec<String> = (deleted.deleted.iter())
         .map(|(what, count)| match what.as_str() {
-            "blob_bytes" => format!("{count} bytes"),
-            what => format!("{count} {what}"),
+            "blob_bytes" => counted_things(*count, "bytes"),
+            what => counted_things(*count, what),
         })
         .collect();
     match parts.is_empty() {
@@ -339,13 +339,13 @@ fn in_words(usage: &Usage) -> String {
     let mut words = format!(
         "{} bytes: {}, {}, {}, {}, {} with {}, {}",
         usage.bytes,
-        many(usage.sessions, "session"),
-        many(usage.turns, "turn"),
-        many(usage.snapshots, "snapshot"),
-        many(usage.records, "record"),
-        many(usage.trees, "tree"),
-        many(usage.nodes, "node"),
-        many(usage.tasks, "task"),
+        output::many(usage.sessions, "session"),
+        output::many(usage.turns, "turn"),
+        output::many(usage.snapshots, "snapshot"),
+        output::many(usage.records, "record"),
+        output::many(usage.trees, "tree"),
+        output::many(usage.nodes, "node"),
+        output::many(usage.tasks, "task"),
     );
     if usage.pending {
         words.push_str("; deleted text is still in the files");
@@ -353,9 +353,7 @@ fn in_words(usage: &Usage) -> String {
     words
 }
 
-fn many(count: u64, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    }
+/// Returns a number of things that a store names in the plural: `1 turn`.
+fn counted_things(count: u64, things: &str) -> String {
+    output::many(count, things.strip_suffix('s').unwrap_or(things))
 }

@@ -68,7 +68,7 @@ fn damage_is_named() {
     let sound = project.run_now("verify");
     sound.expect_code(0);
     assert!(sound.out.starts_with("default: checked "), "{}", sound.out);
-    assert!(sound.out.contains("1 turns"), "{}", sound.out);
+    assert!(sound.out.contains("1 turn"), "{}", sound.out);
     let db = Connection::open(project.path(".contexture/contexture.db")).unwrap();
     let change = "UPDATE messages SET content = replace(content, 'canary', 'parrot')";
     assert!(db.execute(change, []).unwrap() > 0);
@@ -103,7 +103,7 @@ fn deleted_sessions_and_trees_leave_no_text() {
     };
     let run = project.run_now("session delete support");
     run.expect_code(0);
-    assert!(run.out.contains("1 sessions, 1 turns"), "{}", run.out);
+    assert!(run.out.contains("1 session, 1 turn"), "{}", run.out);
     project.run_now("tree delete story").expect_code(0);
     assert!(!has());
     project.run_now("session show support").expect_code(2);
