@@ -132,19 +132,7 @@ fn entity_record(id: &str, entity_type: &str, name: &str) -> EntityRecord {
         id: id.to_owned(),
         entity_type: entity_type.to_owned(),
         name: name.to_owned(),
-        aliases: Vec::new(),
-        properties: serde_json::Map::new(),
-        mentions: 0,
-        salience: None,
-        confidence: None,
-        valid_from: None,
-        valid_to: None,
-        supersedes: None,
-        user: None,
-        agent: None,
-        session_id: None,
-        task_id: None,
-        source: None,
+        ..EntityRecord::default()
     }
 }
 
@@ -173,17 +161,8 @@ fn relation_record(source: &str, relation_type: &str, target: &str) -> RelationR
         relation_type: relation_type.to_owned(),
         source_id: source.to_owned(),
         target_id: target.to_owned(),
-        weight: None,
-        evidence: Vec::new(),
         timestamp: Some(at(0)),
-        valid_from: None,
-        valid_to: None,
-        supersedes: None,
-        user: None,
-        agent: None,
-        session_id: None,
-        task_id: None,
-        source: None,
+        ..RelationRecord::default()
     }
 }
 

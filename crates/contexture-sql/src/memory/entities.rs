@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use crate::driver::{Connection, OptionalExtension};
 use contexture_store::{EntityRecord, Mention, Remembered};
-use serde_json::Map;
 
 use super::batch::{Batch, Row};
 use super::kind;
@@ -211,19 +210,8 @@ impl Batch<'_> {
             id,
             entity_type: mention.entity_type.clone(),
             name: mention.name.clone(),
-            aliases: Vec::new(),
-            properties: Map::new(),
-            mentions: 0,
-            salience: None,
-            confidence: None,
-            valid_from: None,
-            valid_to: None,
-            supersedes: None,
             user: user.map(str::to_owned),
-            agent: None,
-            session_id: None,
-            task_id: None,
-            source: None,
+            ..EntityRecord::default()
         };
         let mut new = Prepared::entity(&entity)?;
         new.user.clone_from(&entity.user);

@@ -140,17 +140,7 @@ impl Batch<'_> {
             relation_type: relation_type.to_owned(),
             source_id,
             target_id,
-            weight: None,
-            evidence: Vec::new(),
-            timestamp: None,
-            valid_from: None,
-            valid_to: None,
-            supersedes: None,
-            user: None,
-            agent: None,
-            session_id: None,
-            task_id: None,
-            source: None,
+            ..RelationRecord::default()
         };
         let mut new = Prepared::relation(&relation)?;
         new.digest = digest(&new.body, &new.derived);
