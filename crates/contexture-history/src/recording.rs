@@ -106,22 +106,22 @@ impl Sessions<'_> {
     /// from.
     pub fn new_messages(&self, label: &str, messages: Vec<Message>) -> Result<Vec<Message>, Error> {
         let recorded = self.history(label, LOOK_BACK)?;
-        let recorded: Vec<String> = (recorded.iter())
-            .filter(|turn| turn.kind == TurnKind::Normal)
-            .flat_map(|turn| &turn.turn.messages)
-            .map(content)
-            .collect();
-        let Some(from) = recorded.len().checked_sub(1) else {
+        let normal = recorded.iter().filter(|turn| turn.kind == TurnKind::Normal);
+        let latest: Vec<&Message> = normal.flat_map(|turn| &turn.turn.messages).collect();
+        let latest = &latest[latest.len().saturating_sub(COMPARED)..];
+        // Newest first: that is where the two differ, if they do.
+        let latest: Vec<String> = latest.iter().rev().map(|one| content(one)).collect();
+        if latest.is_empty() {
             return Ok(messages);
-        };
-        let latest = &recorded[from.saturating_sub(COMPARED - 1)..];
-        let given: Vec<String> = messages.iter().map(content).collect();
+        }
+        // Of a long conversation only the end is compared.
         let is_same = |end: &usize| {
-            let known = &given[..*end];
-            let shared = known.len().min(latest.len());
-            known[known.len() - shared..] == latest[latest.len() - shared..]
+            let given = messages[..*end].iter().rev();
+            given
+                .zip(&latest)
+                .all(|(given, latest)| content(given) == *latest)
         };
-        let Some(end) = (1..=given.len()).rev().find(is_same) else {
+        let Some(end) = (1..=messages.len()).rev().find(is_same) else {
             return Err(Error::input(format!(
                 "the messages do not continue session `{label}`: none of them is its latest message"
             ))

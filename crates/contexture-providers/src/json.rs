@@ -5,13 +5,11 @@
 //! it.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use contexture_core::json;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use serde_json::value::RawValue;
+
+use crate::split;
 
 /// JSON whose texts may be somebody else's.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,10 +67,9 @@ impl<'a> Json<'a> {
         let Json::Map(fields) = self else {
             return;
         };
-        let members: RawFields<'a> = serde_json::from_str(raw).unwrap_or_default();
-        for (key, value) in members.0 {
+        for (key, value) in split::fields(raw).unwrap_or_default() {
             fields.retain(|(name, _)| *name != key);
-            fields.push((Cow::Owned(key), Json::raw(value.get())));
+            fields.push((Cow::Owned(key), Json::raw(value)));
         }
     }
 
@@ -205,34 +202,6 @@ impl<'a> Json<'a> {
                 });
             }
         }
-    }
-}
-
-/// The fields of an object, each as it is written.
-#[derive(Default)]
-pub(crate) struct RawFields<'a>(pub(crate) Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for RawFields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = RawFields<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(RawFields(fields))
-            }
-        }
-
-        deserializer.deserialize_map(Fields)
     }
 }
 

@@ -46,6 +46,7 @@ mod openai_responses;
 mod preflight;
 mod response;
 mod sampling;
+mod split;
 
 use std::fmt;
 

@@ -126,7 +126,9 @@ impl Engine {
         let api = native.api;
         let format = options.to.unwrap_or(api.format());
         let is_same = format == api.format();
+        let messages = std::mem::take(&mut native.messages);
         let mut request = self.inline(&native, options, format, is_same)?;
+        request.messages = messages;
         let assembled = assemble(&mut request, &native)?;
         let report = &assembled.report;
         let is_cut = report.included.iter().any(|row| row.truncated);
@@ -200,7 +202,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the request that has the content of a provider's.
+    /// Returns the request that has the content of a provider's, except its
+    /// messages.
     fn inline(
         &self,
         native: &NativeRequest,
@@ -211,7 +214,6 @@ impl Engine {
         let named = options.model.clone().or_else(|| native.model.clone());
         let mut request = Request {
             recipe: Some(RecipeRef::Name(RECIPE.to_owned())),
-            messages: native.messages.clone(),
             max_tokens: options.max_tokens,
             reserve_response: options.reserve_response.or_else(|| limit_of(native)),
             format: Some(format),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::NativeError;
-use crate::json::RawFields;
+use crate::split;
 
 /// A JSON value at a place of a body.
 #[derive(Debug, Clone)]
@@ -37,7 +37,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads a body.
+    /// Returns a body that is known to be JSON.
+    pub(super) fn of_json(text: &'a str) -> Self {
+        Self::new(text.trim(), String::new())
+    }
+
+    /// Reads a body, and checks that it is JSON.
     pub(super) fn root(text: &'a str) -> Result<Self, NativeError> {
         if text.trim().is_empty() {
             return Err(NativeError::new("", "is empty: there is no body to read"));
@@ -50,20 +55,16 @@ impl<'a> Node<'a> {
     fn parts(&self) -> &Parts<'a> {
         self.parts.get_or_init(|| {
             if self.is_object() {
-                let fields: Result<RawFields<'a>, _> = serde_json::from_str(self.raw);
-                let node = |(name, value): (String, &'a RawValue)| {
-                    let node = Node::new(value.get(), self.field_path(&name));
+                let node = |(name, value): (String, &'a str)| {
+                    let node = Node::new(value, self.field_path(&name));
                     (name, node)
                 };
-                return fields.map_or(Parts::None, |fields| {
-                    Parts::Object(fields.0.into_iter().map(node).collect())
+                return split::fields(self.raw).map_or(Parts::None, |fields| {
+                    Parts::Object(fields.into_iter().map(node).collect())
                 });
             }
-            let items: Result<Vec<&'a RawValue>, _> = serde_json::from_str(self.raw);
-            let node = |(i, item): (usize, &'a RawValue)| {
-                Node::new(item.get(), format!("{}[{i}]", self.path))
-            };
-            items.map_or(Parts::None, |items| {
+            let node = |(i, item): (usize, &'a str)| Node::new(item, format!("{}[{i}]", self.path));
+            split::items(self.raw).map_or(Parts::None, |items| {
                 Parts::List(items.into_iter().enumerate().map(node).collect())
             })
         })

@@ -1,7 +1,7 @@
 //! Puts other messages into a request, and leaves every other byte.
 
 use super::node::Node;
-use super::{Api, NativeError};
+use super::{Api, NativeError, utf8};
 
 /// The cache mark as requests are rendered without blanks.
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
@@ -20,21 +20,20 @@ impl Api {
     }
 }
 
-/// Returns the request `body` with the conversation of `rendered`, a request to
-/// the same API without blanks. All other fields keep their bytes and their
-/// order.
+/// Returns the request `body`, which [`read_request`](super::read_request) could
+/// read, with the conversation of `rendered`, a request to the same API without
+/// blanks. All other fields keep their bytes and their order.
 ///
 /// Cache marks of the body stay. Of those in `rendered`, only the last stay that
 /// the API accepts beside them.
 pub fn with_messages(body: &[u8], rendered: &str, api: Api) -> Result<String, NativeError> {
-    let text = std::str::from_utf8(body)
-        .map_err(|error| NativeError::new("", format!("is not UTF-8: {error}")))?;
+    let text = utf8(body)?;
     let field = api.messages_field();
-    let new = Node::root(rendered)?;
+    let new = Node::of_json(rendered);
     let new = new
         .find(field)
         .ok_or_else(|| NativeError::new(field, "is missing in the rendered request"))?;
-    let root = Node::root(text)?;
+    let root = Node::of_json(text);
     let fields = root.fields()?;
     let others = fields.iter().filter(|(name, _)| name != field);
     let marks: usize = others

@@ -1,0 +1,246 @@
+//! Takes JSON apart: the fields of an object and the values of a list, each as it
+//! is written.
+//!
+//! A body is checked once, when it arrives. Its parts are then found by their
+//! brackets and quotes alone, so that a long text is passed over at the speed of
+//! a search for a byte. Of what is not JSON, something or nothing is found.
+
+use memchr::memchr2;
+
+/// Returns the fields of an object with their values, in order, or nothing if
+/// `json` is no object.
+pub(crate) fn fields(json: &str) -> Option<Vec<(String, &str)>> {
+    let mut cursor = Cursor::open(json, b'{')?;
+    let mut fields = Vec::new();
+    while !cursor.closes(b'}')? {
+        let key = cursor.value()?;
+        let key = match key.as_bytes() {
+            [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => {
+                key.get(1..key.len() - 1)?.to_owned()
+            }
+            _ => serde_json::from_str(key).ok()?,
+        };
+        cursor.skip_space();
+        cursor.take(b':')?;
+        cursor.skip_space();
+        fields.push((key, cursor.value()?));
+        cursor.skip_comma();
+    }
+    cursor.is_done().then_some(fields)
+}
+
+/// Returns the values of a list, in order, or nothing if `json` is no list.
+pub(crate) fn items(json: &str) -> Option<Vec<&str>> {
+    let mut cursor = Cursor::open(json, b'[')?;
+    let mut items = Vec::new();
+    while !cursor.closes(b']')? {
+        items.push(cursor.value()?);
+        cursor.skip_comma();
+    }
+    cursor.is_done().then_some(items)
+}
+
+/// A place in a text.
+struct Cursor<'a> {
+    json: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Returns the place behind the bracket that opens a value.
+    fn open(json: &'a str, bracket: u8) -> Option<Self> {
+        let mut cursor = Self { json, at: 0 };
+        cursor.skip_space();
+        cursor.take(bracket)?;
+        cursor.skip_space();
+        Some(cursor)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.json.as_bytes().get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn skip_comma(&mut self) {
+        self.skip_space();
+        if self.peek() == Some(b',') {
+            self.at += 1;
+            self.skip_space();
+        }
+    }
+
+    /// Returns whether `bracket` is next, and passes it. There is nothing to
+    /// return at the end of the text.
+    fn closes(&mut self, bracket: u8) -> Option<bool> {
+        let is_next = self.peek()? == bracket;
+        self.at += usize::from(is_next);
+        Some(is_next)
+    }
+
+    fn is_done(&mut self) -> bool {
+        self.skip_space();
+        self.at == self.json.len()
+    }
+
+    /// Passes a value and returns it.
+    fn value(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        match self.peek()? {
+            b'"' => self.skip_string()?,
+            b'{' | b'[' => self.skip_nested()?,
+            _ => {
+                while !matches!(
+                    self.peek(),
+                    None | Some(b',' | b':' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r')
+                ) {
+                    self.at += 1;
+                }
+            }
+        }
+        (self.at > start).then(|| self.json.get(start..self.at))?
+    }
+
+    /// Passes the text whose quote is next.
+    fn skip_string(&mut self) -> Option<()> {
+        self.at += 1;
+        loop {
+            let rest = self.json.as_bytes().get(self.at..)?;
+            let found = memchr2(b'"', b'\\', rest)?;
+            self.at += found + 1;
+            if rest[found] == b'"' {
+                return Some(());
+            }
+            // The character behind a backslash belongs to it.
+            self.at += 1;
+        }
+    }
+
+    /// Passes the object or list whose bracket is next.
+    fn skip_nested(&mut self) -> Option<()> {
+        let mut depth = 0_usize;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.skip_string()?;
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Some(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn parts_keep_their_bytes() {
+        let json = r#" { "a" : "x\"}]" , "b\n":[1, {"c":"]"}],"n":-1.0e2,"a":null } "#;
+        let expected = [
+            ("a", r#""x\"}]""#),
+            ("b\n", r#"[1, {"c":"]"}]"#),
+            ("n", "-1.0e2"),
+            ("a", "null"),
+        ];
+        let expected = expected.map(|(key, value)| (key.to_owned(), value));
+        assert_eq!(fields(json).unwrap(), expected);
+        assert_eq!(
+            items("[ 1 , [ ] ,{},\"\\\\\"]").unwrap(),
+            ["1", "[ ]", "{}", r#""\\""#]
+        );
+        assert_eq!(items("[]").unwrap(), [""; 0]);
+        assert_eq!(fields("{ }").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_cut_off_has_no_parts() {
+        for json in [
+            "",
+            "{",
+            "[",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":\"",
+            "[\"\\",
+            "[1,",
+            "[{]",
+            "null",
+        ] {
+            assert_eq!(fields(json), None, "{json}");
+            assert_eq!(items(json), None, "{json}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+            "[\"\\\\{}\\[\\],:]{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 32, 5, |inner| {
+            let key = prop_oneof![any::<String>(), "[\"\\\\{}]{0,3}"];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::vec((key, inner), 0..5)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_are_those_that_a_parser_finds(value in json(), pretty: bool) {
+            let text = match pretty {
+                true => serde_json::to_string_pretty(&value).unwrap(),
+                false => value.to_string(),
+            };
+            let parse = |part: &str| serde_json::from_str::<Value>(part).unwrap();
+            match &value {
+                Value::Object(object) => {
+                    let found = fields(&text).unwrap();
+                    prop_assert_eq!(found.len(), object.len());
+                    for (key, part) in found {
+                        prop_assert_eq!(&parse(part), &object[&key]);
+                    }
+                }
+                Value::Array(list) => {
+                    let found: Vec<Value> = items(&text).unwrap().into_iter().map(parse).collect();
+                    prop_assert_eq!(&found, list);
+                }
+                _ => {
+                    prop_assert_eq!(fields(&text), None);
+                    prop_assert_eq!(items(&text), None);
+                }
+            }
+        }
+
+        #[test]
+        fn any_text_is_taken_apart_without_a_panic(text in "[\"\\\\{}\\[\\],: a1é]{0,40}") {
+            fields(&text);
+            items(&text);
+        }
+    }
+}
