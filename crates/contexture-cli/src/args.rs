@@ -184,7 +184,7 @@ Examples:
   contexture import chatgpt ~/Downloads/export.zip
   contexture import claude-code --watch        follow sessions while they grow")]
     Import(ImportArgs),
-    /// Print what a cut of a tool result left out
+    /// Print a tool result that was cut in a request
     #[command(after_help = "\
 A long tool result is cut in requests. The marker of the cut names its lines and its handle. The
 store keeps the whole result. Secrets are masked. See docs/tool-results.md.
@@ -352,7 +352,7 @@ Examples:
   contexture trust --list
   contexture trust my-project --revoke")]
     Trust(TrustArgs),
-    /// Copy the store into a new directory, while it is used
+    /// Back up the store to a new directory; a server can keep running
     #[command(after_help = "\
 The directory gets one database file per tenant and manifest.json with their sizes and hashes. Each
 file is one consistent state. See docs/backup.md.
@@ -361,7 +361,7 @@ Examples:
   contexture backup /backups/2026-01-31
   contexture backup harbour.backup --tenant harbour")]
     Backup(BackupArgs),
-    /// Check a backup, and put it in the place of the store
+    /// Check a backup, and replace the store with it
     #[command(after_help = "\
 Stop the server first. Sizes, hashes and all content are checked before anything is replaced.
 Tenants that are not in the backup keep their data.
@@ -370,7 +370,7 @@ Examples:
   contexture restore /backups/2026-01-31 --check
   contexture restore /backups/2026-01-31 --replace")]
     Restore(RestoreArgs),
-    /// Check that everything in the store is what was recorded
+    /// Verify the integrity of the store
     #[command(after_help = "\
 Checks the database files, the hashes and chains of turns, heads, snapshots, memory records and
 trees. Prints one line per damaged item. The exit code is 1 if something is damaged.
@@ -478,7 +478,8 @@ pub(crate) struct AssembleArgs {
     /// Print the outcome of every candidate to standard error
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Store for conversations, memory and snapshots [default: sqlite:ROOT/.contexture/contexture.db]
+    /// Store: sqlite:PATH or postgres://USER@HOST/DATABASE [default:
+    /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(
         long,
         value_name = "URL",
@@ -579,7 +580,7 @@ pub(crate) enum ReportFormat {
 pub(crate) struct StoreOptions {
     #[arg(skip)]
     pub(crate) root: PathBuf,
-    /// Store for conversations, trees, memory and tasks [default:
+    /// Store: sqlite:PATH or postgres://USER@HOST/DATABASE [default:
     /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(
         long,
@@ -673,6 +674,15 @@ pub(crate) struct DoctorArgs {
     /// List every setting with its value and where the value comes from
     #[arg(long)]
     pub(crate) all: bool,
+    /// Store: sqlite:PATH or postgres://USER@HOST/DATABASE [default:
+    /// sqlite:ROOT/.contexture/contexture.db]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CONTEXTURE_DB",
+        hide_env_values = true
+    )]
+    pub(crate) db: Option<String>,
     /// Time to use as the current time, for repeatable output [default: the system clock]
     #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     pub(crate) now: Option<contexture::Timestamp>,

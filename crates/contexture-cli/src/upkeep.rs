@@ -44,8 +44,9 @@ pub(crate) fn backup(args: &BackupArgs) -> anyhow::Result<()> {
     let made = store::back_up(options, &args.target, only.map(tenant_of), now)?;
     let bytes: u64 = made.files.iter().map(|file| file.bytes).sum();
     let told = format!(
-        "backed up {} ({bytes} bytes) to {}",
+        "backed up {} ({}) to {}",
         output::many(made.files.len() as u64, "tenant"),
+        output::many(bytes, "byte"),
         args.target.display()
     );
     show(options, &made, &told)

@@ -253,9 +253,13 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
             calls(&[ShowTasks, PushTask])
         }
         StoreError::Full { .. } => text("free disk space, or move the store to a larger disk"),
-        StoreError::Unavailable { .. } => {
-            text("restore the file at its path, or the database; no restart is needed")
-        }
+        StoreError::Unavailable { .. } => vec![
+            Advice::from(
+                "check that the database runs, or restore the file at its path; no restart is \
+                 needed",
+            ),
+            Advice::set("db"),
+        ],
         StoreError::Conflict { .. } => {
             text("assemble again to get the current state, then record the new turn")
         }

@@ -495,6 +495,9 @@ fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() 
     // What is there is replaced only when that is asked for.
     let refused = contexture_sqlite::restore(&target, &new, false).unwrap_err();
     assert!(matches!(refused, StoreError::Exists { .. }), "{refused}");
+    // Nor while somebody uses it.
+    let refused = contexture_sqlite::restore(&target, &path, true).unwrap_err();
+    assert!(matches!(refused, StoreError::Busy { .. }), "{refused}");
     drop((store, harbour));
     contexture_sqlite::restore(&target, &path, true).unwrap();
     let store = SqliteStore::open(&path).unwrap();

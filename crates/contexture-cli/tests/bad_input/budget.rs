@@ -73,7 +73,7 @@ fn reserves_that_leave_nothing() {
         "assemble --reserve-response 18446744073709551615 --reserve-tools 5",
         2,
         "
-        error: 18,446,744,073,709,551,615 tokens are reserved, but the window has 1,000 tokens
+        error: 18,446,744,073,709,551,615 tokens are reserved for the response, but the window has 1,000 tokens
         hint: raise --max-tokens; or lower --reserve-response
         ",
     );

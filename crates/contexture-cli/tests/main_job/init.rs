@@ -37,9 +37,9 @@ fn init_writes_a_project_that_assembles() {
         run.out,
         dedent(
             "
-            proposed working set: 1 entry, 1 file, 76 tokens (o200k_base)
+            proposed working set: 1 entry, 1 file, 69 tokens (o200k_base)
               priority    tokens  files  entry
-                     1        76      1  .agent/constitution.md
+                     1        69      1  .agent/constitution.md
             budget: 28,000 tokens, 4,000 of them reserved for the answer: everything fits
             no source files were found; add files with `contexture working-set add`
             wrote .agent/constitution.md
@@ -50,7 +50,7 @@ fn init_writes_a_project_that_assembles() {
             "
         )
     );
-    run.says("next: contexture assemble mine --explain");
+    run.says("next: contexture assemble mine --explain > prompt.txt");
     let prompt = project.ok(&["assemble", "mine"]);
     assert!(
         prompt.starts_with("Root: .agent/\nConstitution: .agent/constitution.md (v0.1, checksum: ")
@@ -70,7 +70,7 @@ fn init_proposes_what_it_finds() {
         "{}",
         run.out
     );
-    run.says("next: contexture assemble --explain");
+    run.says("next: contexture assemble --explain > prompt.txt");
     let list = parsed(&project.ok("working-set list --json"));
     let files: Vec<String> = (list["files"].as_array().unwrap().iter())
         .map(|file| {

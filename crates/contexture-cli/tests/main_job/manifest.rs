@@ -38,7 +38,7 @@ fn a_window_larger_than_the_models_is_the_models() {
     assert_eq!(report["budget"]["max"], 8192);
     assert!(
         warnings(&report)
-            .contains(&"100000 tokens are more than the window of gpt-4: using 8192".to_owned())
+            .contains(&"100,000 tokens are more than the window of gpt-4: using 8,192".to_owned())
     );
 }
 

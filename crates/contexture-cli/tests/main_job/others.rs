@@ -112,7 +112,7 @@ fn the_doctor_finds_a_good_project_good() {
     assert!(!run.out.contains("bad "), "{}", run.out);
     assert!(
         run.out
-            .contains("ok   manifest     working-set.yml: 4 entries, 4 files\n"),
+            .contains("ok   working set  working-set.yml: 4 entries, 4 files\n"),
         "{}",
         run.out
     );
@@ -148,7 +148,7 @@ fn the_doctor_says_what_is_wrong_with_a_bad_project() {
     );
     assert!(
         run.out.contains(
-            "bad  manifest     working-set.yml:6:15: files[0].priority: must be a number from 0 to 1, not `2`\n"
+            "bad  working set  working-set.yml:6:15: files[0].priority: must be a number from 0 to 1, not `2`\n"
         ),
         "{}",
         run.out
@@ -207,7 +207,7 @@ fn the_doctor_names_the_files_that_cannot_be_used() {
         .unwrap();
     let out = project.ok(&["doctor"]);
     for (line, name) in [(5, "gone.md"), (7, "ctl"), (9, "big.md")] {
-        let note = format!("note manifest     working-set.yml:{line}: ");
+        let note = format!("note working set  working-set.yml:{line}: ");
         let found = out.lines().find(|said| said.starts_with(&note));
         assert!(
             found.is_some_and(|said| said.contains(name)),

@@ -323,3 +323,48 @@ fn a_pattern_is_mentioned_when_one_of_its_files_is() {
         "set src/*.rs to 0.6: mentioned in turn 1\n"
     );
 }
+
+#[test]
+fn what_becomes_of_one_file_is_explained() {
+    let project = Project::new()
+        .file("src/a.rs", "fn a() {}\n")
+        .file("src/b.rs", "fn b() {}\n".repeat(400))
+        .file("src/c.rs", "fn c() {}\n")
+        .file(".gitignore", "c.rs\n")
+        .manifest(
+            "
+            protocol: CONTEXT-ASSEMBLY/0.1
+            budget:
+              max_tokens: 1000
+              reserved_for_response: 200
+            files:
+              - path: src/*.rs
+                priority: 0.5
+            ",
+        );
+    let why = |path: &str| project.ok(&["working-set", "why", path]);
+    assert!(why("src/a.rs").starts_with("src/a.rs: kept, "));
+    assert!(why("src/b.rs").starts_with("src/b.rs: cut, "));
+    assert_eq!(
+        why("src/c.rs"),
+        "src/c.rs: absent: the entry `src/*.rs` matches it, but the rule `c.rs` in .gitignore \
+         ignores it; add the file by its path to use it all the same\n"
+    );
+    let rows = parsed(&project.ok(&["working-set", "why", "gone.rs", "--json"]));
+    assert_eq!(rows[0]["fate"], "absent");
+    assert_eq!(rows[0]["tokens"], Value::Null);
+
+    // A file of a pattern has no entry that could be changed.
+    let run = project.run(&[
+        "working-set",
+        "adjust",
+        "src/a.rs",
+        "--priority",
+        "0.9",
+        "--why",
+        "x",
+    ]);
+    run.expect_code(2);
+    let said = "`src/a.rs` has no entry of its own; the pattern `src/*.rs` matches it\nhint: add";
+    assert!(run.err.contains(said), "{}", run.err);
+}

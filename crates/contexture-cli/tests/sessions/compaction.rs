@@ -29,7 +29,7 @@ fn somebody_asks_for_a_summary() {
     assert!(told.starts_with("summarised 3 steps: "), "{told}");
     assert!(told.contains(" (extractive):\n\n## Goal\n"), "{told}");
     assert!(
-        told.ends_with("\n\nUndo it with `contexture session uncompact chat`.\n"),
+        told.ends_with("\nUndo it with `contexture session uncompact chat`.\n"),
         "{told}"
     );
     let request = assembled(&project, &[]);
@@ -42,7 +42,7 @@ fn somebody_asks_for_a_summary() {
     let shown = project.ok(&["session", "history", "chat"]);
     assert!(shown.starts_with("1 "), "{shown}");
     assert!(
-        shown.contains(" summary (manual, by extractive): "),
+        shown.contains(" replaces turns 1-3 in requests (manual, extractive): "),
         "{shown}"
     );
 }

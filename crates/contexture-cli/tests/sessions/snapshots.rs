@@ -129,7 +129,7 @@ fn where_two_requests_part_and_what_differs() {
         [
             "first difference: item AGENTS.md in layer workspace, at byte 31",
             "expected of the provider's cache: 0 tokens read, 0 written, $0.0002",
-            "cache break: cause edit, 0 tokens missed, $0.0000",
+            "cache break: content changed, 0 tokens missed, $0.0000",
             "",
             "changed: AGENTS.md (layer workspace), 12 tokens",
             "    - Be brief.",

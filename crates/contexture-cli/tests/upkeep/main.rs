@@ -103,7 +103,11 @@ fn deleted_sessions_and_trees_leave_no_text() {
     };
     let run = project.run_now("session delete support");
     run.expect_code(0);
-    assert!(run.out.contains("1 session, 1 turn"), "{}", run.out);
+    assert!(
+        run.out.starts_with("deleted session support: 1 turn"),
+        "{}",
+        run.out
+    );
     project.run_now("tree delete story").expect_code(0);
     assert!(!has());
     project.run_now("session show support").expect_code(2);

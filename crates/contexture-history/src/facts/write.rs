@@ -215,7 +215,8 @@ impl Facts {
             cut_off.push(earlier.len());
         }
         left = left.saturating_sub(counter.count(&shown));
-        let mut text = format!("## Goal\nThe latest request of the user, verbatim:\n{shown}\n");
+        let mut text =
+            format!("## Goal\nThe user's latest request before this point, verbatim:\n{shown}\n");
         // The first of all, which began the work, and the newest. Of the others,
         // those with constraints come first. Messages about the focus come
         // before all of them.
@@ -256,7 +257,11 @@ impl Facts {
             text.push('\n');
         }
         if left_out > 0 {
-            text.push_str(&format!("({left_out} earlier messages are not shown)\n"));
+            let are = match left_out {
+                1 => "message is",
+                _ => "messages are",
+            };
+            text.push_str(&format!("({left_out} earlier {are} not shown)\n"));
         }
         cut_off.sort_unstable();
         let hidden = cut_off.iter();
