@@ -2,7 +2,8 @@
 //!
 //! A kill does not lose what the system has not yet written to disk, as a power
 //! cut does. That commits wait for the disk is shown beside the connections
-//! (`every_connection_that_writes_waits_for_the_disk`).
+//! (`every_connection_that_writes_waits_for_the_disk`), and by cuts of the writes
+//! to a disk (`tests/faults/power-cuts`, which needs root).
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
     Growth, Ledger, MessageRole, NewTurn, Step, StoreError, TreeDocument, Trees, TurnId,
+    Upkeep as _,
 };
 use jiff::Timestamp;
 use support::{
@@ -115,6 +117,23 @@ fn says_too_early_until_killed() {
             });
         }
     });
+}
+
+/// Says what a store holds after a power cut, and checks that it is whole. The
+/// program `tests/faults/power-cuts` runs it.
+#[test]
+fn says_what_is_stored() {
+    let Some(path) = child_path() else { return };
+    say("");
+    if path.exists() {
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(store.verify().unwrap().damaged, []);
+        drop(store);
+        for (id, hash) in check_store(&path) {
+            say(&format!("recorded {id} {hash}"));
+        }
+    }
+    say("checked");
 }
 
 /// Starts a child, kills it after a while, and returns what it said.
