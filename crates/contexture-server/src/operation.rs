@@ -27,7 +27,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::app::App;
+use crate::app::{App, BodyMemory};
+use crate::large_answer::LargeAnswer;
 use crate::problem::Problem;
 use crate::schema::Schemas;
 use crate::tenant::Tenant;
@@ -52,6 +53,8 @@ pub(crate) struct Operation {
     pub(crate) example: Option<Example>,
     /// Whether the body can be as large as a tree.
     pub(crate) large: bool,
+    /// Whether the answer can be as large as a tree.
+    pub(crate) large_answer: bool,
     /// The parts of a call.
     pub(crate) takes: Takes,
     /// The content of a successful answer.
@@ -126,6 +129,7 @@ impl Operation {
             refusals: &[],
             example: None,
             large: false,
+            large_answer: false,
             takes: Takes::default(),
             response: ResponseBody::default(),
             is_admin: path.starts_with("/v1/admin/"),
@@ -153,6 +157,13 @@ impl Operation {
     /// Lets the body be as large as a tree can be.
     pub(crate) fn large(mut self) -> Self {
         self.large = true;
+        self
+    }
+
+    /// Lets the answer be as large as a tree: its memory is reserved before it is
+    /// made.
+    pub(crate) fn answers_large(mut self) -> Self {
+        self.large_answer = true;
         self
     }
 
@@ -224,7 +235,12 @@ impl Api {
         A: Serialize + JsonSchema + Send + 'static,
     {
         operation.response = ResponseBody::Json(self.outputs.subschema_for::<A>());
-        let call = (operation.id, operation.status, operation.large);
+        let call = Declared {
+            id: operation.id,
+            status: operation.status,
+            large: operation.large,
+            large_answer: operation.large_answer,
+        };
         let handler = move |State(app): State<App>, request: Request<Body>| async move {
             answer(&app, request, call, work).await
         };
@@ -313,12 +329,21 @@ fn add_maximum(schema: &mut Schema) {
     }
 }
 
+/// What a handler needs to know of its operation.
+#[derive(Clone, Copy)]
+struct Declared {
+    id: &'static str,
+    status: StatusCode,
+    large: bool,
+    large_answer: bool,
+}
+
 /// Reads a call, and does the work in a thread. The answer is serialised in that
 /// thread, too.
 async fn answer<P, Q, B, A>(
     app: &App,
     request: Request<Body>,
-    (id, status, large): (&'static str, StatusCode, bool),
+    operation: Declared,
     work: Work<P, Q, B, A>,
 ) -> Response
 where
@@ -333,35 +358,46 @@ where
         let query: Q = query(&parts)?;
         let tenant = app.tenant(&parts).await?;
         let mut reader = body::Reader::new(app, &tenant);
-        if large {
+        if operation.large {
             reader.most = reader.most.max(app.config().max_tree_bytes);
         }
         let bytes = match TypeId::of::<B>() == TypeId::of::<Nothing>() {
             true => body::none(app, incoming).await.map(|()| None)?,
             false => Some(body::json(reader, &parts.headers, incoming).await?),
         };
-        Ok::<_, Problem>((tenant, path, query, bytes))
+        let reserved = match operation.large_answer {
+            true => Some(app.reserve_large_answer(&tenant).await?),
+            false => None,
+        };
+        Ok::<_, Problem>((tenant, path, query, bytes, reserved))
     };
-    let (tenant, path, query, bytes) = match prepared.await {
+    let (tenant, path, query, bytes, reserved) = match prepared.await {
         Ok(prepared) => prepared,
         Err(problem) => return problem.into_response(),
     };
     let shared = app.clone();
     let name = std::sync::Arc::clone(&tenant.name);
     let done = app.run(&name, move || {
-        let most = match large {
+        let most = match operation.large {
             true => json::MOST_VALUES_OF_TREE,
             false => json::MOST_VALUES,
         };
-        let body: B = match bytes {
-            Some(bytes) => json::read(shared.schemas(), id, &bytes, most)?,
+        let body: B = match &bytes {
+            Some(bytes) => json::read(shared.schemas(), operation.id, bytes, most)?,
             None => json::nothing()?,
         };
-        let answer = work(&tenant, path, query, body)?;
-        to_bytes(&answer)
+        let answer = to_bytes(&work(&tenant, path, query, body)?)?;
+        // The memory of the request is given back first: calls that wait for each
+        // other's memory would wait for ever.
+        drop(bytes);
+        let memory = match reserved {
+            Some(reserved) => Some(reserved.shrunk_to(answer.len())),
+            None => shared.reserve_answer(&tenant, answer.len())?,
+        };
+        Ok((answer, memory))
     });
     match done.await {
-        Ok(bytes) => json_response(status, bytes),
+        Ok((bytes, memory)) => answer_with(operation.status, bytes, memory),
         Err(problem) => problem.into_response(),
     }
 }
@@ -416,6 +452,20 @@ pub(crate) fn to_bytes(answer: &impl Serialize) -> Result<Vec<u8>, Problem> {
     serde_json::to_writer(&mut bytes, answer)
         .map_err(|error| Problem::failure(error.to_string()))?;
     Ok(bytes)
+}
+
+/// Returns an answer that gives its memory back when it was sent.
+pub(crate) fn answer_with(
+    status: StatusCode,
+    bytes: Vec<u8>,
+    memory: Option<BodyMemory>,
+) -> Response {
+    let Some(memory) = memory else {
+        return json_response(status, bytes);
+    };
+    let json = HeaderValue::from_static("application/json");
+    let body = Body::new(LargeAnswer::new(bytes, memory));
+    (status, [(header::CONTENT_TYPE, json)], body).into_response()
 }
 
 pub(crate) fn json_response(status: StatusCode, bytes: Vec<u8>) -> Response {

@@ -43,8 +43,9 @@ pub struct ServerConfig {
     /// time. They do not count as requests in progress. One tenant can have a
     /// quarter.
     pub max_model_calls: usize,
-    /// The memory for the bodies of all requests, in bytes. A body counts eight
-    /// times its size. One tenant can use half.
+    /// The memory for the bodies of all requests and for answers that are not yet
+    /// sent, in bytes. A body counts eight times its size, an answer once. One
+    /// tenant can use half.
     pub body_memory_bytes: usize,
     /// The most connections from one address. 0: a quarter of `max_connections`,
     /// at least 64.
