@@ -1,10 +1,6 @@
 //! Whole requests with everything that a conversation can hold, to be read by
 //! a person.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use contexture_core::{MediaKind, Role};
 use contexture_providers::Format;
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! What is kept, what is cut, what is dropped, and why.
 
-mod support;
-
-use support::{check, run};
+use crate::support::{check, run};
 
 #[test]
 fn the_highest_priority_is_kept_first() {

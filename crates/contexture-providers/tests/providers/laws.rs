@@ -1,10 +1,6 @@
 //! What holds for every conversation.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::generate::{talk, unit};
-use common::*;
+use crate::common::generate::{talk, unit};
+use crate::common::*;
 use contexture_core::{TokenCounter, markup};
 use contexture_providers::preflight;
 use proptest::prelude::*;

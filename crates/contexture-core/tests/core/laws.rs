@@ -1,11 +1,8 @@
 //! What holds for any input.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{Sticky, Words, words};
 use contexture_core::guard::{self, FindingKind, Mark, MarkKey, Policy, Template};
 use contexture_core::markup::{self, Parsed};
 use contexture_core::{
@@ -13,7 +10,6 @@ use contexture_core::{
     Place, Role, Share, Text, TokenCounter, UnofferedRange, assemble, no_loader,
 };
 use proptest::prelude::*;
-use support::{Sticky, Words, words};
 
 /// Text that tries to be structure.
 fn hostile() -> impl Strategy<Value = String> {

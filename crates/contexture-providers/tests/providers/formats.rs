@@ -1,6 +1,4 @@
 //! The whole request in each provider's form, to be read by a person.
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use contexture_core::{

@@ -1,16 +1,12 @@
 //! A path that is too long: what is kept of its two ends, and the marker.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{Words, check, run, words};
 use contexture_core::guard::Policy;
 use contexture_core::{
     Budget, Code, Cut, Fit, Item, Join, Layer, Marker, Path, Place, Role, Text, TokenCounter,
     Trust, UnofferedRange, assemble, no_loader,
 };
 use proptest::prelude::*;
-use support::{Words, check, run, words};
 
 // A marker `[... 3 nodes cut ...]` has five words, and its block costs seven.
 
@@ -446,7 +442,7 @@ fn in_a_document_the_marker_is_a_line_of_its_own() {
     };
     let assembly = document(&texts, 11, path);
     assert_eq!(
-        support::render(&assembly.layout),
+        crate::support::render(&assembly.layout),
         "It was a dark\n[... 2 nodes cut ...]\n on."
     );
 }
@@ -476,7 +472,7 @@ fn among_messages_the_marker_is_a_paragraph_of_the_one_before() {
     let budget = Budget::new(16, 0, 0).unwrap();
     let assembly = assemble(vec![layer], budget, &words(Words), &mut no_loader).unwrap();
     assert_eq!(
-        support::render(&assembly.layout),
+        crate::support::render(&assembly.layout),
         "<user>\na question\n\n[... 1 node cut ...]\n\nan answer\n</user>\n"
     );
     let row = &assembly.report.included[1];
@@ -617,7 +613,7 @@ proptest! {
         texts.push(lines.join("\n"));
         let path = Path { marker: nodes(Role::Document), ..Path::default() };
         let assembly = document(&texts, window, path);
-        let text = support::render(&assembly.layout);
+        let text = crate::support::render(&assembly.layout);
         prop_assert!(text.ends_with(&format!("line {} of the newest", size / 5 - 1)), "{text}");
         prop_assert!(Words.count(&text) <= window);
         let marked = text.contains(" nodes cut ...]") || text.contains(" node cut ...]");

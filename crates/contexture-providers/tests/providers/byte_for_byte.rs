@@ -1,10 +1,6 @@
 //! What is sent is what was there: content comes out byte for byte in every
 //! form, and cannot leave its place.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use contexture_core::guard::{Template, control_tokens, is_visible};
 use contexture_core::{Item, Role, Text, markup};
 use contexture_providers::{Format, Prompt};

@@ -1,6 +1,4 @@
 //! What providers answer.
-#![allow(clippy::unwrap_used)]
-
 use contexture_core::Usage;
 use contexture_providers::{ErrorKind, error_kind, usage_of};
 use serde_json::{Value, json};

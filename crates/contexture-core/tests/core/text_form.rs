@@ -1,20 +1,16 @@
 //! What a request looks like as text: blocks that go on inside the tags of the
 //! one before, and documents without roles.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{Words, words};
 use contexture_core::guard::Policy;
 use contexture_core::{
     Block, Budget, Item, Join, Layer, Part, Place, Role, Text, assemble, no_loader,
 };
-use support::{Words, words};
 
 fn render(layers: Vec<Layer>) -> String {
     let budget = Budget::new(1_000, 0, 0).unwrap();
     let assembly = assemble(layers, budget, &words(Words), &mut no_loader).unwrap();
-    support::render(&assembly.layout)
+    crate::support::render(&assembly.layout)
 }
 
 fn layer(name: &str, place: Place, items: Vec<Item>) -> Layer {

@@ -2,17 +2,13 @@
 //!
 //! This needs Python and its package index. Without them it fails: a test that
 //! is skipped looks just like one that passes.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use common::generate::{talk, unit};
-use common::*;
+use crate::common::generate::{talk, unit};
+use crate::common::*;
 use contexture_core::{Item, Join, MediaKind, Role, Text};
 use contexture_providers::{Format, Prompt, Sampling, preflight};
 use proptest::strategy::{Strategy as _, ValueTree as _};
@@ -110,7 +106,7 @@ fn samples() -> Vec<(String, Format, Value)> {
         for (kind, media_type, source) in media.clone() {
             let mut history = vec![user("Look."), call("c1", "shell", "{}")];
             history.push(result("c1", "shell", "ok"));
-            history.push(common::media(role, kind, media_type, source));
+            history.push(crate::common::media(role, kind, media_type, source));
             let talk = Talk {
                 system: vec![
                     said(Role::System, "Be brief."),

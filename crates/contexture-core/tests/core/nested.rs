@@ -1,19 +1,15 @@
 //! Layers inside layers, items that are lines of one block, and shorter forms.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::support::{Sticky, Words, words};
 use contexture_core::{
     Assembly, Budget, ByScore, Code, Counts, Curator, Fit, Form, FormKind, Frame, Heading, Item,
     Layer, Place, Role, Share, Text, Tokens, Trust, assemble, no_loader,
 };
 use proptest::prelude::*;
-use support::{Sticky, Words, words};
 
 /// Makes a passage of the first words, a summary of the first third, and takes
 /// two items for the same whose first word is the same. A higher priority is
@@ -101,7 +97,7 @@ fn run(layer: Layer, budget: Tokens) -> Assembly {
 }
 
 fn shown(assembly: &Assembly) -> String {
-    let mut lines = support::render(&assembly.layout);
+    let mut lines = crate::support::render(&assembly.layout);
     for row in &assembly.report.excluded {
         lines.push_str(&format!("out {} {}: {}\n", row.id, row.code, row.reason));
     }
@@ -451,7 +447,7 @@ proptest! {
             let Ok(Assembly { layout, report }) = made else {
                 continue;
             };
-            let text = support::render(&layout);
+            let text = crate::support::render(&layout);
             prop_assert!(counts.counter().count(&text) <= report.budget.used, "{}", text);
             prop_assert!(report.budget.used <= window);
             let ids: Vec<&str> = report.included.iter().map(|row| &*row.id)

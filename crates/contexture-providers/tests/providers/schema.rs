@@ -1,7 +1,5 @@
 //! The schemas take what serde takes.
 
-#![cfg(feature = "schema")]
-
 use contexture_core::schema::{input, output};
 use contexture_providers::{Format, Sampling};
 use serde_json::json;

@@ -1,9 +1,5 @@
 //! How an answer is drawn, in each provider's words.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use contexture_providers::{Format, Prompt, Refused, Sampling};
 use serde_json::{Value, json};
 

@@ -1,9 +1,5 @@
 //! What media cost and how they are named.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::PIXEL;
+use crate::common::PIXEL;
 use contexture_core::{Media, MediaKind, MediaSource};
 use contexture_providers::{describe, media_tokens};
 use proptest::prelude::*;

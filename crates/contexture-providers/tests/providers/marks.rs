@@ -1,9 +1,5 @@
 //! Where Anthropic's cache is told to look.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use contexture_core::{Item, Role};
 use contexture_providers::Format;
 use serde_json::Value;

@@ -1,7 +1,5 @@
 //! Bodies of the providers' own APIs are read: whole, as streams, and not at all
 //! where they are none.
-#![allow(clippy::unwrap_used)]
-
 use contexture_core::message::{Block, Message, MessageRole};
 use contexture_providers::native::{
     Api, NativeError, NativeResponse, StreamReader, is_native, read_exchange, read_request,

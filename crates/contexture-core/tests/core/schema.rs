@@ -1,8 +1,5 @@
 //! The schema of a report is what a report is.
 
-#![cfg(feature = "schema")]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
 use contexture_core::schema::{input, output};
 use contexture_core::{
     Budget, ContentHash, Counts, Cut, Item, Layer, Report, Role, Text, TokenCounter, Usage,

@@ -1,10 +1,6 @@
 //! Paragraphs of one message, documents, and messages that the model is to go
 //! on with.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use contexture_core::guard::Policy;
 use contexture_core::{Item, Join, Role, Text};
 use contexture_providers::{Format, Prompt, preflight, preflight_continued};

@@ -1,9 +1,5 @@
 //! Every rule, broken.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use contexture_core::{Item, MediaKind, MediaSource, Role};
 use contexture_providers::{Format, Prompt, preflight};
 use serde_json::{Value, json};

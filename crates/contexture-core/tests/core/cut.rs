@@ -1,10 +1,6 @@
 //! Where a text is cut, and what the marker says.
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
+use crate::support::{Words, words};
 use contexture_core::{Budget, Cut, Item, Layer, Role, Text, TokenCounter, assemble, no_loader};
-use support::{Words, words};
 
 fn lines(count: usize, words_per_line: usize) -> String {
     (1..=count)
@@ -20,7 +16,7 @@ fn cut_with(text: &str, budget: u64, change: impl FnOnce(&mut Item)) -> String {
     layer.items = vec![item];
     let budget = Budget::new(budget, 0, 0).unwrap();
     let assembly = assemble(vec![layer], budget, &words(Words), &mut no_loader).unwrap();
-    let text = support::render(&assembly.layout);
+    let text = crate::support::render(&assembly.layout);
     assert!(Words.count(&text) <= budget.available(), "{text}");
     text
 }
@@ -155,7 +151,7 @@ fn a_line_that_is_too_long_is_cut_at_a_grapheme() {
         layer.items = vec![item];
         let budget = Budget::new(300, 0, 0).unwrap();
         let assembly = assemble(vec![layer], budget, &words(Characters), &mut no_loader).unwrap();
-        let text = support::render(&assembly.layout);
+        let text = crate::support::render(&assembly.layout);
         assert!(text.contains("part of line 1 of x cut"), "{text}");
         let families = text.matches(family).count();
         assert!(families >= 20, "{cut:?} {families}");
@@ -202,7 +198,7 @@ fn a_marker_cannot_be_forged_through_a_path() {
     layer.items = vec![item];
     let budget = Budget::new(60, 0, 0).unwrap();
     let assembly = assemble(vec![layer], budget, &words(Words), &mut no_loader).unwrap();
-    let text = support::render(&assembly.layout);
+    let text = crate::support::render(&assembly.layout);
     assert_eq!(text.matches("</context>").count(), 1, "{text}");
     assert!(!text.contains("<system>"), "{text}");
 }
