@@ -1,19 +1,12 @@
 //! `contexture serve`, the command itself: what it says, what it logs, and how
-//! it ends.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::support::{Project, dedent};
 use serde_json::Value;
-use support::{Project, dedent};
 
 /// A server in a process of its own.
 struct Served {

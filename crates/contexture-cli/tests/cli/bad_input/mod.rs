@@ -3,12 +3,6 @@
 //! Each case ends with the right code and a message that names the place and
 //! the way out; none panics, and none leaves something written or half-written.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod actions;
 mod budget;
 mod call;
@@ -26,7 +20,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use support::{BIN, Call as _, NOW, Project, fates, run};
+use crate::support::{BIN, Call as _, NOW, Project, fates, run};
 use tempfile::TempDir;
 
 /// A project with a pinned file, a plain one, and one that is not listed.

@@ -17,7 +17,7 @@ fn record_at_once(project: &Project, turns: &[Value]) -> Vec<Run> {
             command.spawn().unwrap()
         })
         .collect();
-    started.into_iter().map(support::finish).collect()
+    started.into_iter().map(crate::support::finish).collect()
 }
 
 #[test]

@@ -363,7 +363,7 @@ fn a_large_tree_is_folded() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    let ended = support::finish(child);
+    let ended = crate::support::finish(child);
     ended.expect_code(0);
     assert_eq!(ended.err, "");
 }

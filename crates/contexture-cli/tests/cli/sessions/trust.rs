@@ -56,7 +56,7 @@ impl Clone {
     fn run(&self, args: &str) -> Run {
         let mut command = self.project.command(args);
         command.env("SECRET_OF_THE_USER", "AKIA-not-for-you");
-        support::run(command, "")
+        crate::support::run(command, "")
     }
 
     /// Returns true when the command ran since the last call.

@@ -156,7 +156,7 @@ fn as_nobody(project: &Project, args: &[&str]) -> Run {
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         command.uid(65534).gid(65534);
     }
-    support::run(command, "")
+    crate::support::run(command, "")
 }
 
 #[test]

@@ -1,23 +1,15 @@
 //! Memory: records are kept, found again, shown, forgotten, and put into
 //! requests.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[allow(dead_code, unreachable_pub)] // The library's tests use more of it.
-#[path = "../../../contexture/tests/support/server.rs"]
-mod server;
-#[path = "../support/mod.rs"]
-mod support;
-
+#[allow(dead_code, unreachable_pub)]
 mod bad_input;
 mod embedder;
 mod keeping;
 mod recalling;
 mod recording;
 
+use crate::support::{Call, NOW, Project, Run, dedent, run, text, warnings};
 use serde_json::{Value, json};
-use support::{Call, NOW, Project, Run, dedent, run, text, warnings};
 
 /// A boat house, and who is in it.
 fn boats() -> Vec<Value> {

@@ -1,11 +1,5 @@
 //! Looms: trees are brought in, grown, drawn, and made into requests.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod agents;
 mod bad_trees;
 mod commands;
@@ -13,8 +7,8 @@ mod drawing;
 mod nodes;
 mod requests;
 
+use crate::support::{NOW, Project, Run, dedent, run, text};
 use serde_json::{Map, Value, json};
-use support::{NOW, Project, Run, dedent, run, text};
 
 /// Reads a tree from lines such as `n2 model excluded <- n1: What it says.`
 ///

@@ -3,12 +3,6 @@
 //! This needs Python and its package index. Without them it fails: a test that
 //! is skipped looks just like one that passes.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod http;
 mod inspector;
 mod mistakes;
@@ -21,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
+use crate::support::{BIN, NOW, Project};
 use serde_json::{Value, json};
-use support::{BIN, NOW, Project};
 
 fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/mcp")
 }
 
 /// A Python that has the client library. The tests of this file share it.

@@ -19,7 +19,7 @@ fn compact(project: &Project, server: &Server, args: &[&str]) -> Run {
     project.trust();
     let mut command = project.command(&[&["session", "compact", "chat"], args].concat());
     command.env(KEY, "the-key");
-    support::run(command, "")
+    crate::support::run(command, "")
 }
 
 #[test]

@@ -1,13 +1,7 @@
 //! Keys: made, listed and revoked.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[path = "../support/mod.rs"]
-mod support;
-
+use crate::support::{NOW, Project, Run, dedent};
 use serde_json::Value;
-use support::{NOW, Project, Run, dedent};
 
 fn call(project: &Project, args: &[&str]) -> Run {
     project.run_now(&[&["key"], args].concat())

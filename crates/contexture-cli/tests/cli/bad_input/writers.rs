@@ -41,7 +41,7 @@ fn twenty_writers_at_once_all_get_their_entry() {
         })
         .collect();
     for writer in writers {
-        support::finish(writer).expect_code(0);
+        crate::support::finish(writer).expect_code(0);
     }
     let manifest = project.read("working-set.yml");
     for comment in [
@@ -58,7 +58,7 @@ fn twenty_writers_at_once_all_get_their_entry() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|row| support::text(&row["path"]))
+        .map(|row| crate::support::text(&row["path"]))
         .collect();
     paths.sort_unstable();
     let expected: Vec<String> = std::iter::once("a.md".to_owned())
@@ -94,7 +94,7 @@ fn a_writer_that_does_not_get_the_lock_gives_up() {
 }
 
 /// Runs `args` in the project as a user who may not write to it.
-fn run_without_write_permission(project: &Project, args: &str) -> support::Run {
+fn run_without_write_permission(project: &Project, args: &str) -> crate::support::Run {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let mode =
         |mode| fs::set_permissions(project.path(""), fs::Permissions::from_mode(mode)).unwrap();
@@ -166,7 +166,7 @@ fn init_where_nothing_may_be_written() {
 
 /// Runs `args` so that no file can grow: every write to one fails, as on a
 /// full disk.
-fn run_on_a_full_disk(project: &Project, args: &str) -> support::Run {
+fn run_on_a_full_disk(project: &Project, args: &str) -> crate::support::Run {
     let mut command = Command::new("bash");
     command
         .args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"", BIN])
@@ -253,7 +253,7 @@ fn standard_output_that_is_full() {
         .stdin(Stdio::null())
         .stdout(full)
         .stderr(Stdio::piped());
-    let run = support::finish(command.spawn().unwrap());
+    let run = crate::support::finish(command.spawn().unwrap());
     run.expect_code(1);
     run.says("error: cannot write to standard output: No space left on device (os error 28)");
 }
@@ -279,7 +279,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         .stdin(Stdio::null())
         .stdout(writer)
         .stderr(Stdio::piped());
-    let run = support::finish(command.spawn().unwrap());
+    let run = crate::support::finish(command.spawn().unwrap());
     run.expect_code(0);
     assert_eq!(run.err, "");
 
@@ -292,7 +292,7 @@ fn a_reader_that_goes_away_is_no_failure() {
             BIN,
         ])
         .current_dir(project.path(""));
-    let run = support::run(command, "");
+    let run = crate::support::run(command, "");
     run.expect_code(0);
     assert_eq!(run.out, "Root: ./\nC");
     assert!(!run.err.contains("error"), "{}", run.err);

@@ -1,10 +1,3 @@
-//! The command and two servers on one PostgreSQL database.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)]
-
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -12,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::Project;
 use serde_json::{Value, json};
-use support::Project;
 
 /// Returns the URL of a schema that no other test uses.
 fn database(name: &str) -> String {

@@ -1,13 +1,7 @@
 //! The task stack: tasks are pushed, popped, drawn, and made into requests.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[path = "../support/mod.rs"]
-mod support;
-
+use crate::support::{NOW, Project, Run, dedent, warnings};
 use serde_json::{Value, json};
-use support::{NOW, Project, Run, dedent, warnings};
 
 /// Runs a call at the tests' moment.
 fn call(project: &Project, args: &[&str]) -> Run {

@@ -1,10 +1,5 @@
 //! What each command is for, from the files it reads to the bytes it writes.
 
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[path = "../support/mod.rs"]
-mod support;
-
 mod forms;
 mod guard;
 mod init;
@@ -15,8 +10,8 @@ mod private;
 mod report;
 mod working_set;
 
+use crate::support::{NOW, Project, dedent, text, warnings};
 use serde_json::{Value, json};
-use support::{NOW, Project, dedent, text, warnings};
 
 /// A project with one file of each role.
 fn roles() -> Project {

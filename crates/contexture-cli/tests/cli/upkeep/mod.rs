@@ -1,16 +1,10 @@
 //! Backup, restore, verification, deletion and tenants on the command line.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::fs;
 
+use crate::support::Project;
 use rusqlite::Connection;
 use serde_json::Value;
-use support::Project;
 
 const TURN: &str = r#"{"messages":[{"role":"user","content":"Why does the canary sing?"},
     {"role":"assistant","content":"It is happy."}]}"#;

@@ -1,15 +1,7 @@
 //! Conversations: recorded, summarised, forked and sent, from the files of a
 //! project and the store beside them to the bytes that a model would see.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
-
-#[allow(dead_code, unreachable_pub)] // The library's tests use more of it.
-#[path = "../../../contexture/tests/support/server.rs"]
-mod server;
-#[path = "../support/mod.rs"]
-mod support;
-
+#[allow(dead_code, unreachable_pub)]
 mod bad_calls;
 mod bad_stores;
 mod commands;
@@ -24,8 +16,8 @@ mod summariser;
 mod trust;
 mod writers;
 
+use crate::support::{NOW, Project, Run, dedent, text};
 use serde_json::{Value, json};
-use support::{NOW, Project, Run, dedent, text};
 
 /// A project that says where it runs, so that every machine gives the same.
 fn project() -> Project {
