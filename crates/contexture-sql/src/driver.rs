@@ -43,6 +43,13 @@ pub trait Driver {
         Ok(None)
     }
 
+    /// Returns false if the indexes of the memory do not have the same rows, so
+    /// that a list of all would miss some. A database that checks its pages need
+    /// not look.
+    fn has_all_memories(&self) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Checks the files and indexes of the database, and returns what is damaged.
     /// `None` when the database has to be asked for that in other ways.
     fn check_structure(&self) -> Result<Option<Vec<String>>> {

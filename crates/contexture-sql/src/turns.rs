@@ -64,8 +64,17 @@ pub(crate) fn walk(
     let mut latest_compaction: Option<(i64, TurnId)> = None;
     while let Some(key) = next {
         let (mut head, parent, compaction) = rows.row(key)?;
+        if heads.is_empty() && head.id != from {
+            let message = "the index of turns leads to another turn";
+            return Err(Fault::damaged(format!("turn `{from}`"), message));
+        }
         if let Some(last) = heads.last_mut() {
             last.parent = Some(head.id);
+            // A page whose rows lost their order can lead to another turn.
+            if head.depth + u64::from(last.kind == TurnKind::Normal) != last.depth {
+                let message = "the turn that it leads to is not the turn before it";
+                return Err(Fault::damaged(format!("turn `{}`", last.id), message));
+            }
         }
         head.compaction = match (head.kind, compaction) {
             (TurnKind::Compaction, _) => Some(head.id),
@@ -185,6 +194,11 @@ pub(crate) fn turns(
         .map(|&id| {
             let key = key(db, tenant, id)?;
             let mut turn = whole(db, key)?;
+            // A damaged index can lead to another turn, which is whole.
+            if turn.id != id {
+                let message = "the index of turns leads to another turn";
+                return Err(Fault::damaged(format!("turn `{id}`"), message));
+            }
             if let Some(counter) = counter {
                 turn.counts = counts(db, key, counter)?;
             }

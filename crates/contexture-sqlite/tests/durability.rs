@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use contexture_sqlite::SqliteStore;
@@ -136,18 +137,37 @@ fn says_what_is_stored() {
     say("checked");
 }
 
-/// Starts a child, kills it after a while, and returns what it said.
-fn kill(name: &str, path: &Path, after: Duration) -> String {
+/// Starts a child, kills it a while after it has said so many lines, and returns
+/// what it said. On a busy machine, a child that is killed by the clock alone has
+/// hardly begun.
+fn kill(name: &str, path: &Path, lines: u64, after: Duration) -> String {
     let mut process = child(name, path)
         .stderr(std::process::Stdio::inherit())
         .spawn()
         .unwrap();
     let mut stdout = process.stdout.take().unwrap();
+    let (heard, hears) = mpsc::channel();
     let reader = std::thread::spawn(move || {
-        let mut output = String::new();
-        stdout.read_to_string(&mut output).unwrap();
-        output
+        let mut output = Vec::new();
+        let mut part = [0; 4096];
+        loop {
+            let read = stdout.read(&mut part).unwrap();
+            if read == 0 {
+                return String::from_utf8(output).unwrap();
+            }
+            output.extend_from_slice(&part[..read]);
+            let lines = part[..read].iter().filter(|byte| **byte == b'\n').count();
+            let _ = heard.send(lines as u64);
+        }
     });
+    let mut said = 0;
+    while said < lines {
+        match hears.recv() {
+            Ok(more) => said += more,
+            // It ended by itself, which is noticed below.
+            Err(_) => break,
+        }
+    }
     std::thread::sleep(after);
     // SIGKILL: the process has no say in it.
     process.kill().unwrap();
@@ -179,11 +199,11 @@ fn lost(name: &str, kills: u64) -> (usize, usize) {
         let mut acknowledged = BTreeMap::new();
         // Several on one store, so that each finds what the one before left.
         for n in 0..10.min(kills - killed) {
-            // The first while the store is made, the others anywhere up to the
-            // middle of a stream of commits.
-            let longest = if n == 0 { 20_000 } else { 120_000 };
-            let after = Duration::from_micros(random.below(longest));
-            acknowledged.extend(recorded(&kill(name, &path, after)));
+            // The first while the store is made, the others anywhere in a stream of
+            // commits. The harness and the child say a few lines at first.
+            let lines = if n == 0 { 0 } else { random.below(40) };
+            let after = Duration::from_micros(random.below(20_000));
+            acknowledged.extend(recorded(&kill(name, &path, lines, after)));
             killed += 1;
             if !path.exists() {
                 continue;
@@ -258,8 +278,8 @@ fn no_acknowledged_node_is_lost() {
     let path = directory.path().join("store.db");
     let mut acknowledged = BTreeSet::new();
     for _ in 0..25 {
-        let after = Duration::from_micros(random.below(120_000));
-        let output = kill("grows_until_killed", &path, after);
+        let after = Duration::from_micros(random.below(20_000));
+        let output = kill("grows_until_killed", &path, random.below(20), after);
         acknowledged.extend(said(&output, "grown").into_iter().map(str::to_owned));
         if !path.exists() {
             continue;
