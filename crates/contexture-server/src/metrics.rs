@@ -154,7 +154,7 @@ impl Default for Metrics {
         };
         let connections = gauge("connections", "Open connections");
         let working = gauge("requests_in_progress", "Requests in progress");
-        let waiting = gauge("requests_waiting", "Requests that wait for a place to work");
+        let waiting = gauge("requests_waiting", "Requests waiting for a free slot");
         let resident = Gauge::default();
         let help = "Memory that the process uses";
         registry.register_with_unit(

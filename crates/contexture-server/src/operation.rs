@@ -13,6 +13,7 @@
 //! ```
 
 use std::any::TypeId;
+use std::collections::BTreeMap;
 
 use axum::Router;
 use axum::body::Body;
@@ -23,7 +24,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -52,6 +53,8 @@ pub(crate) struct Operation {
     pub(crate) example: Option<Example>,
     /// Whether the body can be as large as a tree.
     pub(crate) large: bool,
+    /// A field that callers forget, and the hint for a body without it.
+    pub(crate) wrapper: Option<Wrapper>,
     /// The parts of a call.
     pub(crate) takes: Takes,
     /// The content of a successful answer.
@@ -60,6 +63,15 @@ pub(crate) struct Operation {
     pub(crate) only_reads: bool,
     /// Whether the operation needs an admin key.
     pub(crate) is_admin: bool,
+}
+
+/// A field that holds what callers may send as the whole body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wrapper {
+    /// The name of the field.
+    field: &'static str,
+    /// The hint for an invalid body without the field.
+    hint: &'static str,
 }
 
 /// A call that the document shows and a test makes.
@@ -126,6 +138,7 @@ impl Operation {
             refusals: &[],
             example: None,
             large: false,
+            wrapper: None,
             takes: Takes::default(),
             response: ResponseBody::default(),
             is_admin: path.starts_with("/v1/admin/"),
@@ -153,6 +166,12 @@ impl Operation {
     /// Lets the body be as large as a tree can be.
     pub(crate) fn large(mut self) -> Self {
         self.large = true;
+        self
+    }
+
+    /// Sets the hint for an invalid body without a field that callers forget.
+    pub(crate) fn wrapped_in(mut self, field: &'static str, hint: &'static str) -> Self {
+        self.wrapper = Some(Wrapper { field, hint });
         self
     }
 
@@ -224,7 +243,12 @@ impl Api {
         A: Serialize + JsonSchema + Send + 'static,
     {
         operation.response = ResponseBody::Json(self.outputs.subschema_for::<A>());
-        let call = (operation.id, operation.status, operation.large);
+        let call = Call {
+            id: operation.id,
+            status: operation.status,
+            large: operation.large,
+            wrapper: operation.wrapper,
+        };
         let handler = move |State(app): State<App>, request: Request<Body>| async move {
             answer(&app, request, call, work).await
         };
@@ -313,12 +337,32 @@ fn add_maximum(schema: &mut Schema) {
     }
 }
 
+/// The parts of an [`Operation`] that a call of it needs.
+#[derive(Clone, Copy)]
+struct Call {
+    id: &'static str,
+    status: StatusCode,
+    large: bool,
+    wrapper: Option<Wrapper>,
+}
+
+impl Wrapper {
+    /// Adds the hint to a problem with a body that does not have the field.
+    fn explain(self, body: &[u8], problem: Problem) -> Problem {
+        let fields: Result<BTreeMap<String, IgnoredAny>, _> = serde_json::from_slice(body);
+        match fields {
+            Ok(fields) if !fields.contains_key(self.field) => problem.hint(self.hint),
+            _ => problem,
+        }
+    }
+}
+
 /// Reads a call, and does the work in a thread. The answer is serialised in that
 /// thread, too.
 async fn answer<P, Q, B, A>(
     app: &App,
     request: Request<Body>,
-    (id, status, large): (&'static str, StatusCode, bool),
+    call: Call,
     work: Work<P, Q, B, A>,
 ) -> Response
 where
@@ -333,7 +377,7 @@ where
         let query: Q = query(&parts)?;
         let tenant = app.tenant(&parts).await?;
         let mut reader = body::Reader::new(app, &tenant);
-        if large {
+        if call.large {
             reader.most = reader.most.max(app.config().max_tree_bytes);
         }
         let bytes = match TypeId::of::<B>() == TypeId::of::<Nothing>() {
@@ -349,19 +393,26 @@ where
     let shared = app.clone();
     let name = std::sync::Arc::clone(&tenant.name);
     let done = app.run(&name, move || {
-        let most = match large {
+        let most = match call.large {
             true => json::MOST_VALUES_OF_TREE,
             false => json::MOST_VALUES,
         };
         let body: B = match bytes {
-            Some(bytes) => json::read(shared.schemas(), id, &bytes, most)?,
+            Some(bytes) => {
+                json::read(shared.schemas(), call.id, &bytes, most).map_err(|problem| match call
+                    .wrapper
+                {
+                    Some(wrapper) => wrapper.explain(&bytes, problem),
+                    None => problem,
+                })?
+            }
             None => json::nothing()?,
         };
         let answer = work(&tenant, path, query, body)?;
         to_bytes(&answer)
     });
     match done.await {
-        Ok(bytes) => json_response(status, bytes),
+        Ok(bytes) => json_response(call.status, bytes),
         Err(problem) => problem.into_response(),
     }
 }
