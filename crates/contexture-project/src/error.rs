@@ -263,6 +263,9 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
         StoreError::Conflict { .. } => {
             text("assemble again to get the current state, then record the new turn")
         }
+        StoreError::FileChanged { .. } => {
+            text("read the file again, apply your change, and send it with the new hash")
+        }
         StoreError::KeyReused { .. } => text("use a new idempotency key for each turn"),
         StoreError::Closed { .. } => {
             text("fork the session and record the turn there, or set its status to active")
@@ -294,6 +297,7 @@ impl From<StoreError> for Error {
             StoreError::NotFound { .. } => Cause::Missing,
             StoreError::Exists { .. } => Cause::Exists,
             StoreError::Conflict { .. }
+            | StoreError::FileChanged { .. }
             | StoreError::KeyReused { .. }
             | StoreError::Closed { .. } => Cause::Conflict,
             StoreError::Invalid { .. } => Cause::Input,

@@ -238,6 +238,7 @@ impl App {
 
     pub(crate) async fn tenant_named(&self, name: &str) -> Result<Arc<Tenant>, Problem> {
         if let Some(tenant) = self.tenants().ready(name) {
+            self.refresh_files(&tenant).await;
             return Ok(tenant);
         }
         let (app, wanted) = (self.clone(), name.to_owned());
@@ -249,6 +250,24 @@ impl App {
             })
         })
         .await
+    }
+
+    /// Copies files that other servers have changed, if they were not looked for
+    /// in the last two seconds.
+    async fn refresh_files(&self, tenant: &Arc<Tenant>) {
+        if !tenant.stored.as_ref().is_some_and(|stored| stored.is_due()) {
+            return;
+        }
+        let of = Arc::clone(tenant);
+        let refreshed = self.run_apart(move || match &of.stored {
+            Some(stored) => Ok(stored.refresh()?),
+            None => Ok(()),
+        });
+        // The files of before are used, and the next call tries again.
+        if let Err(problem) = refreshed.await {
+            let tenant = contexture::key::tenant_name(&tenant.name);
+            tracing::warn!(tenant, error = problem.message, "stored files are not read");
+        }
     }
 
     /// Runs blocking work of a tenant in a thread, when it has a place.
@@ -338,6 +357,17 @@ impl App {
             work(&tenant)
         };
         self.thread(permit, work).await
+    }
+
+    /// Does work of the admin API that takes as long as the data is large, in a
+    /// thread and without a time limit.
+    pub(crate) async fn run_long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let permit = self.permit(&self.0.streams).await?;
+        let call = Call::by(CALLER.try_with(Clone::clone).ok().flatten());
+        self.thread(permit, move || call.run(work)).await
     }
 
     /// Waits until a body of that many bytes, with all that is made of it, fits

@@ -38,6 +38,7 @@ mod router;
 mod schedule;
 mod schema;
 mod serve;
+mod stored_files;
 mod tenant;
 mod traces;
 mod ui;

@@ -87,6 +87,8 @@ pub(crate) struct Takes {
     /// A schema that the JSON body can have instead, and that the operation
     /// checks itself. The body can then also be a recorded event stream.
     pub(crate) native: Option<Schema>,
+    /// The media type of a body that is not JSON.
+    pub(crate) binary: Option<&'static str>,
     /// Whether the operation reads the header `Idempotency-Key`.
     pub(crate) idempotency_header: bool,
 }
@@ -98,6 +100,8 @@ pub(crate) enum ResponseBody {
     Json(Schema),
     /// A stream of lines or events with this schema.
     Stream { media: &'static str, schema: Schema },
+    /// Bytes of this media type.
+    Binary(&'static str),
     /// An empty body.
     #[default]
     Nothing,

@@ -50,6 +50,18 @@ pub trait Driver {
         Ok(true)
     }
 
+    /// Lets the statements of this transaction take as long as the data is large.
+    fn lift_time_limit(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes `count` keys for rows of a table, smallest first. `None` when the next
+    /// key of a table is one more than its largest.
+    fn take_keys(&self, table: &str, count: i64) -> Result<Option<Vec<i64>>> {
+        let _ = (table, count);
+        Ok(None)
+    }
+
     /// Checks the files and indexes of the database, and returns what is damaged.
     /// `None` when the database has to be asked for that in other ways.
     fn check_structure(&self) -> Result<Option<Vec<String>>> {

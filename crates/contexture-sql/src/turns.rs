@@ -16,6 +16,14 @@ use crate::row::{Id, Json, Time, Word, id, json, unsigned, word};
 const SHIFT: u32 = 14;
 const _: () = assert!(MAX_MESSAGES < 1 << SHIFT);
 
+/// How many messages the keys of a turn have room for.
+pub(crate) const MESSAGES_OF_TURN: usize = 1 << SHIFT;
+
+/// Returns the turn that a message's key is of, and the message's number in it.
+pub(crate) fn parts_of_message_key(key: i64) -> (i64, i64) {
+    (key >> SHIFT, key & ((1 << SHIFT) - 1))
+}
+
 /// Returns the key of a turn's message, which is also that of the first behind
 /// those of the turn before.
 pub(crate) fn message_key(turn: i64, seq: usize) -> i64 {

@@ -27,6 +27,9 @@ pub struct ServerConfig {
     pub max_body_bytes: usize,
     /// The largest tree in one request, in bytes.
     pub max_tree_bytes: usize,
+    /// The largest archive that can be imported over HTTP, in bytes. It is stored in the
+    /// directory for temporary files while it is checked.
+    pub max_archive_bytes: u64,
     /// The largest head of a request, in bytes.
     #[cfg_attr(feature = "schema", schemars(range(min = 8192, max = 1048576)))]
     pub max_header_bytes: usize,
@@ -115,6 +118,7 @@ impl Default for ServerConfig {
             allowed_origins: Vec::new(),
             max_body_bytes: 16 << 20,
             max_tree_bytes: 64 << 20,
+            max_archive_bytes: 16 << 30,
             max_header_bytes: 16 << 10,
             max_connections: 4096,
             max_concurrent: 64,

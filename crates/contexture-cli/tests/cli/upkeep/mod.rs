@@ -182,3 +182,144 @@ fn a_pattern_that_is_none_is_refused() {
     assert!(refused.err.contains("not a pattern"), "{}", refused.err);
     project.run_now("assemble").expect_code(0);
 }
+
+#[test]
+fn an_archive_moves_everything_to_another_store() {
+    let project = project();
+    let made = json(&project, "export all.ctxa --json");
+    assert_eq!(made["parts"][0]["tenant"], "default");
+    let other = "--db sqlite:other.db";
+    let checked = json(&project, "import archive all.ctxa --dry-run --json");
+    assert_eq!(checked["content"], made["content"]);
+    let imported = json(&project, &format!("import archive all.ctxa {other} --json"));
+    assert_eq!(imported["imported"], serde_json::json!(["default"]));
+    let again = json(&project, &format!("export again.ctxa {other} --json"));
+    assert_eq!(again["content"], made["content"]);
+    project
+        .run_now(format!("verify {other}").as_str())
+        .expect_code(0);
+    let shown = |db: &str| {
+        project
+            .run_now(format!("session history support {db}").as_str())
+            .out
+    };
+    assert_eq!(shown(other), shown(""));
+    // Once more, nothing changes.
+    let repeated = json(&project, &format!("import archive all.ctxa {other} --json"));
+    assert_eq!(repeated["unchanged"], serde_json::json!(["default"]));
+    // A tenant with other data is not changed.
+    project
+        .run_now(format!("session record support turn.json {other}").as_str())
+        .expect_code(0);
+    let refused = project.run_now(format!("import archive all.ctxa {other}").as_str());
+    refused.expect_code(2);
+    let expected = "tenant `default` has other data; nothing was imported";
+    assert!(refused.err.contains(expected), "{}", refused.err);
+    // It can have another name.
+    project
+        .run_now("import archive all.ctxa --tenant port")
+        .expect_code(0);
+    let port = json(&project, "tenant usage port --json");
+    assert_eq!(port["turns"], 1);
+    project
+        .run_now("tenant export port port.ctxa")
+        .expect_code(0);
+    let audit = project.run_now("tenant audit").out;
+    for act in ["archive_exported", "archive_imported"] {
+        assert!(audit.contains(act), "{audit}");
+    }
+}
+
+#[test]
+fn a_wrong_archive_is_refused() {
+    let project = project();
+    project.run_now("export all.ctxa").expect_code(0);
+    let exists = project.run_now("export all.ctxa");
+    exists.expect_code(2);
+    assert!(
+        exists.err.contains("all.ctxa exists; name a new file"),
+        "{}",
+        exists.err
+    );
+    let bytes = fs::read(project.path("all.ctxa")).unwrap();
+    project.write("cut.ctxa", &bytes[..bytes.len() - 10]);
+    project.write("text.ctxa", "a text");
+    for (call, expected) in [
+        ("import archive cut.ctxa", "archive: is truncated"),
+        (
+            "import archive text.ctxa",
+            "archive: is not an archive of Contexture",
+        ),
+        (
+            "import archive text.ctxa --dry-run",
+            "archive: is not an archive",
+        ),
+        (
+            "import archive",
+            "name the archive: `contexture import archive FILE`",
+        ),
+        (
+            "import archive all.ctxa --watch",
+            "without --watch and --since",
+        ),
+        ("import codex --tenant a", "--tenant is for archives"),
+        ("import archive all.ctxa --tenant ../a", "../a"),
+        (
+            "export one.ctxa --tenant nobody",
+            "there is no tenant `nobody`",
+        ),
+    ] {
+        let refused = project.run_now(format!("{call} --db sqlite:new.db").as_str());
+        assert_ne!(refused.code, Some(0), "{call}");
+        assert!(refused.err.contains(expected), "{call}: {}", refused.err);
+    }
+    // An export that fails leaves no file.
+    assert!(!project.path("one.ctxa").exists());
+}
+
+/// Whenever an import is killed, the tenant is empty or whole.
+#[test]
+fn a_killed_import_leaves_nothing_half() {
+    let project = project();
+    let lines: String = (0..2000)
+        .map(|at| {
+            format!(
+                "{{\"kind\":\"event\",\"id\":\"e{at}\",\"type\":\"note\",\"content\":\"ferry {at} \
+                 leaves at noon\"}}\n"
+            )
+        })
+        .collect();
+    project.write("events.jsonl", lines);
+    project.run_now("memory record events.jsonl").expect_code(0);
+    let made = json(&project, "export all.ctxa --json");
+    let mut was_killed = 0;
+    for after in [5, 20, 40, 80, 120, 160, 240, 320, 480, 640] {
+        let mut importing = project.command("import archive all.ctxa --db sqlite:other.db");
+        let mut importing = importing
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(after));
+        let _ = importing.kill();
+        was_killed += usize::from(!importing.wait().unwrap().success());
+        if !project.path("other.db").exists() {
+            continue;
+        }
+        project
+            .run_now("verify --db sqlite:other.db")
+            .expect_code(0);
+        let usage = json(&project, "tenant usage default --db sqlite:other.db --json");
+        let found = (usage["turns"].as_u64(), usage["records"].as_u64());
+        assert!(
+            matches!(found, (Some(0), Some(0)) | (Some(1), Some(2000..))),
+            "{found:?}"
+        );
+    }
+    assert!(was_killed > 0);
+    project
+        .run_now("import archive all.ctxa --db sqlite:other.db")
+        .expect_code(0);
+    let again = json(&project, "export again.ctxa --db sqlite:other.db --json");
+    assert_eq!(again["content"], made["content"]);
+}
