@@ -30,7 +30,7 @@ use contexture::{Format, Request};
 use crate::root;
 pub(crate) use fetch::FetchArgs;
 pub(crate) use fit::FitArgs;
-pub(crate) use import::ImportArgs;
+pub(crate) use import::{ARCHIVE, ImportArgs};
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{
     ForgetArgs, ListArgs, MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, RecordArgs,
@@ -46,7 +46,9 @@ pub(crate) use tree::{
     ShowArgs, TreeArgs, TreeCommand, TreeMemoryCommand, TreeSettings,
 };
 pub(crate) use trust::TrustArgs;
-pub(crate) use upkeep::{BackupArgs, GcArgs, RestoreArgs, TenantArgs, TenantCommand, VerifyArgs};
+pub(crate) use upkeep::{
+    BackupArgs, ExportArgs, FileCommand, GcArgs, RestoreArgs, TenantArgs, TenantCommand, VerifyArgs,
+};
 pub(crate) use working_set::{WorkingSetArgs, WorkingSetCommand, WorkingSetOptions};
 
 /// Assembles requests for language models within a token budget, and reports what was left out.
@@ -175,16 +177,20 @@ Sessions become sessions, branching conversations become trees, and requests tha
 become snapshots. Importing again adds only what is new. Without a source, the default places of
 all programs are searched. See docs/import.md.
 
-Sources: claude-code, codex, gemini, opencode, chatgpt, claude, aider, loomsidian
+Sources: claude-code, codex, gemini, opencode, chatgpt, claude, aider, loomsidian, and archive: a
+file that `contexture export` wrote. An archive is checked as a whole before anything is written, and
+a tenant that has other data is not changed.
 
 Examples:
   contexture import                            all sessions on this machine
   contexture import claude-code --since 1d     what Claude Code did since yesterday
   contexture import codex --dry-run            print what would be imported
   contexture import chatgpt ~/Downloads/export.zip
-  contexture import claude-code --watch        follow sessions while they grow")]
+  contexture import claude-code --watch        follow sessions while they grow
+  contexture import archive everything.ctxa    another store, from `contexture export`
+  contexture import archive harbour.ctxa --tenant port")]
     Import(ImportArgs),
-    /// Print what a cut of a tool result left out
+    /// Print a tool result that was cut in a request
     #[command(after_help = "\
 A long tool result is cut in requests. The marker of the cut names its lines and its handle. The
 store keeps the whole result. Secrets are masked. See docs/tool-results.md.
@@ -352,7 +358,7 @@ Examples:
   contexture trust --list
   contexture trust my-project --revoke")]
     Trust(TrustArgs),
-    /// Copy the store into a new directory, while it is used
+    /// Back up the store to a new directory; a server can keep running
     #[command(after_help = "\
 The directory gets one database file per tenant and manifest.json with their sizes and hashes. Each
 file is one consistent state. See docs/backup.md.
@@ -361,7 +367,7 @@ Examples:
   contexture backup /backups/2026-01-31
   contexture backup harbour.backup --tenant harbour")]
     Backup(BackupArgs),
-    /// Check a backup, and put it in the place of the store
+    /// Check a backup, and replace the store with it
     #[command(after_help = "\
 Stop the server first. Sizes, hashes and all content are checked before anything is replaced.
 Tenants that are not in the backup keep their data.
@@ -370,7 +376,19 @@ Examples:
   contexture restore /backups/2026-01-31 --check
   contexture restore /backups/2026-01-31 --replace")]
     Restore(RestoreArgs),
-    /// Check that everything in the store is what was recorded
+    /// Write everything in the store, or one tenant, to a portable archive
+    #[command(after_help = "\
+The archive is one compressed file with hashes. `contexture import archive` reads it into another
+store, SQLite or PostgreSQL. The store can be used meanwhile. The archive of a whole store has all
+tenants, the hashes of API keys, quotas and the audit log; the archive of a tenant has its data only.
+It has everything in plain text: store it as safely as the store. See docs/backup.md.
+
+Examples:
+  contexture export everything.ctxa
+  contexture export harbour.ctxa --tenant harbour
+  contexture export - | ssh backup 'cat > everything.ctxa'")]
+    Export(ExportArgs),
+    /// Verify the integrity of the store
     #[command(after_help = "\
 Checks the database files, the hashes and chains of turns, heads, snapshots, memory records and
 trees. Prints one line per damaged item. The exit code is 1 if something is damaged.
@@ -478,7 +496,8 @@ pub(crate) struct AssembleArgs {
     /// Print the outcome of every candidate to standard error
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Store for conversations, memory and snapshots [default: sqlite:ROOT/.contexture/contexture.db]
+    /// Store: sqlite:PATH or postgres://USER@HOST/DATABASE [default:
+    /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(
         long,
         value_name = "URL",
@@ -579,7 +598,7 @@ pub(crate) enum ReportFormat {
 pub(crate) struct StoreOptions {
     #[arg(skip)]
     pub(crate) root: PathBuf,
-    /// Store for conversations, trees, memory and tasks [default:
+    /// Store: sqlite:PATH or postgres://USER@HOST/DATABASE [default:
     /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(
         long,
@@ -673,6 +692,15 @@ pub(crate) struct DoctorArgs {
     /// List every setting with its value and where the value comes from
     #[arg(long)]
     pub(crate) all: bool,
+    /// Store: sqlite:PATH or postgres://USER@HOST/DATABASE [default:
+    /// sqlite:ROOT/.contexture/contexture.db]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CONTEXTURE_DB",
+        hide_env_values = true
+    )]
+    pub(crate) db: Option<String>,
     /// Time to use as the current time, for repeatable output [default: the system clock]
     #[arg(long, value_name = "RFC3339", value_parser = timestamp)]
     pub(crate) now: Option<contexture::Timestamp>,
@@ -729,6 +757,7 @@ impl Command {
             Command::Trust(args) => args.root = found(args.path.take()),
             Command::Backup(args) => args.options.root = found(None),
             Command::Restore(args) => args.options.root = found(None),
+            Command::Export(args) => args.options.root = found(None),
             Command::Verify(args) => args.options.root = found(None),
             Command::Gc(args) => args.options.root = found(None),
             Command::Tenant(args) => args.options.root = found(None),

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 use contexture::config::{Config, FILE, SummariserKind, model_table};
+use contexture::core::grouped;
 use contexture::trust::{self, Settings, TrustFile};
 use contexture::working_set::{Hints, Manifest, expand, find_manifest};
 use contexture::{Engine, Root};
@@ -53,8 +54,9 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     check_model(&root, &config, &mut checks);
     let now = args.now.unwrap_or_else(contexture::Timestamp::now);
     check_table(&root, now, &mut checks);
-    check_store(&root, &config, &mut checks);
-    check_memory(&root, &config, &mut checks);
+    let db = args.db.as_deref();
+    check_store(&root, &config, db, &mut checks);
+    check_memory(&root, &config, db, &mut checks);
     check_summariser(&config, &mut checks);
     checks.push(Check {
         what: "huggingface",
@@ -187,7 +189,7 @@ fn check_recipe(root: &Root, config: &Config, checks: &mut Vec<Check>) {
 fn check_manifest(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     let mut add = |state, found: String| {
         checks.push(Check {
-            what: "manifest",
+            what: "working set",
             state,
             found,
         });
@@ -213,9 +215,12 @@ fn check_manifest(root: &Root, config: &Config, checks: &mut Vec<Check>) {
             add(
                 State::Good,
                 format!(
-                    "{path}: {} entries, {} files",
-                    manifest.files.len(),
-                    candidates.iter().filter(|c| c.size(root).is_ok()).count()
+                    "{path}: {}, {}",
+                    output::number(manifest.files.len() as u64, "entry", "entries"),
+                    output::many(
+                        candidates.iter().filter(|c| c.size(root).is_ok()).count() as u64,
+                        "file"
+                    )
                 ),
             );
             for candidate in &candidates {
@@ -225,7 +230,11 @@ fn check_manifest(root: &Root, config: &Config, checks: &mut Vec<Check>) {
                 let problem = match candidate.size(root) {
                     Err(unusable) => unusable.reason,
                     Ok(bytes) if bytes > limit => {
-                        format!("is {bytes} bytes; the limit is {limit} (limits.max_file_bytes)")
+                        format!(
+                            "is {} bytes; the limit is {} (limits.max_file_bytes)",
+                            grouped(bytes),
+                            grouped(limit)
+                        )
                     }
                     Ok(_) => continue,
                 };
@@ -265,7 +274,7 @@ fn check_model(root: &Root, config: &Config, checks: &mut Vec<Check>) {
                 "`{}`: window {}, {name} ({exact}), provider {}; a sample of 44 letters has \
                  {tokens} tokens",
                 model.name,
-                model.window,
+                grouped(model.window),
                 model.provider.name()
             ),
         ),
@@ -306,12 +315,12 @@ fn check_table(root: &Root, now: contexture::Timestamp, checks: &mut Vec<Check>)
     });
 }
 
-fn check_store(root: &Root, config: &Config, checks: &mut Vec<Check>) {
+fn check_store(root: &Root, config: &Config, db: Option<&str>, checks: &mut Vec<Check>) {
     let mut add = |state, found: String| {
         let what = "store";
         checks.push(Check { what, state, found });
     };
-    let place = match store::find(root, config, None) {
+    let place = match store::find(root, config, db) {
         Ok(place) => place,
         Err(error) => return add(State::Bad, error.to_string()),
     };
@@ -350,13 +359,13 @@ fn check_store(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     }
 }
 
-fn check_memory(root: &Root, config: &Config, checks: &mut Vec<Check>) {
+fn check_memory(root: &Root, config: &Config, db: Option<&str>, checks: &mut Vec<Check>) {
     let mut add = |state, found: String| {
         let what = "memory";
         checks.push(Check { what, state, found });
     };
     // What is wrong with the store was said of the store.
-    let store = store::find(root, config, None).ok();
+    let store = store::find(root, config, db).ok();
     let store = store.filter(store::StoreLocation::exists);
     let store = store.and_then(|place| place.open().ok());
     let looked = Engine::new(config.clone(), root).and_then(|engine| {

@@ -18,9 +18,9 @@ const OUT: Style = AnsiColor::Red.on_default();
 const DIM: Style = Style::new().dimmed();
 
 /// The widest a bar gets.
-const BAR: usize = 60;
+const BAR: usize = 56;
 
-/// Most rows of files that are shown; the report has them all.
+/// The most rows that a terminal gets; a file gets them all.
 const MOST_ROWS: usize = 60;
 
 /// The narrowest terminal that has room for all columns.
@@ -39,14 +39,15 @@ pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
     let out = match width {
         Some(width) if width < TABLE => narrow_rows(assembled, width),
         Some(width) => {
-            let whole = rows(assembled, None);
+            let whole = rows(assembled, None, MOST_ROWS);
             let plain = anstream::adapter::strip_str(&whole).to_string();
             match plain.lines().all(|line| line.width() <= width) {
                 true => whole,
-                false => rows(assembled, Some(width)),
+                false => rows(assembled, Some(width), MOST_ROWS),
             }
         }
-        None => rows(assembled, None),
+        // Nobody scrolls in a file.
+        None => rows(assembled, None, usize::MAX),
     };
     let out = account(out, assembled, width);
     match width {
@@ -55,9 +56,9 @@ pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
     }
 }
 
-/// Returns a row for each candidate: in whole words, or in short ones so that a
-/// row takes one line of `width` columns.
-fn rows(assembled: &Assembled, width: Option<usize>) -> String {
+/// Returns a row for each of at most `most` candidates: in whole words, or in
+/// short ones so that a row takes one line of `width` columns.
+fn rows(assembled: &Assembled, width: Option<usize>, most: usize) -> String {
     let report = &assembled.report;
     // What is remembered has a score instead of a priority.
     let scored = report.included.iter().any(|row| row.score.is_some())
@@ -107,7 +108,7 @@ fn rows(assembled: &Assembled, width: Option<usize>) -> String {
         cells.into_iter().flatten()
     };
     let about = |guess: bool| if guess { "~" } else { "" };
-    for row in report.included.iter().take(MOST_ROWS) {
+    for row in report.included.iter().take(most) {
         let fate = if row.truncated { "cut" } else { "kept" };
         let of = format!(
             "{}{}",
@@ -126,7 +127,7 @@ fn rows(assembled: &Assembled, width: Option<usize>) -> String {
         cells.push(why);
         table.add_row(cells);
     }
-    for row in excluded(assembled) {
+    for row in excluded(assembled, most) {
         let of = format!("{}{}", about(row.estimated), grouped(row.tokens));
         let mut cells = vec!["out".to_owned(), item(&row.id)];
         cells.extend((!is_small).then(|| row.role.name().to_owned()));
@@ -172,19 +173,20 @@ fn brief(reason: &Reason) -> String {
 }
 
 /// Returns how many rows of what was left out are shown.
-fn room_for_excluded(assembled: &Assembled) -> usize {
+fn room_for_excluded(assembled: &Assembled, most: usize) -> usize {
     let included = assembled.report.included.len();
-    MOST_ROWS.saturating_sub(included).max(10)
+    most.saturating_sub(included).max(10)
 }
 
 /// Returns the rows of what was left out that are shown: files without content
 /// last, because there is nothing to do about them.
-fn excluded(assembled: &Assembled) -> impl Iterator<Item = &Excluded> {
+fn excluded(assembled: &Assembled, most: usize) -> impl Iterator<Item = &Excluded> {
     let is_empty = |row: &&Excluded| row.code == Code::EMPTY;
     let rows = || assembled.report.excluded.iter();
     let empty = rows().filter(is_empty);
     let others = rows().filter(move |row| !is_empty(row));
-    others.chain(empty).take(room_for_excluded(assembled))
+    let room = room_for_excluded(assembled, most);
+    others.chain(empty).take(room)
 }
 
 /// Returns a row for each candidate of what matters most, and the reason below
@@ -211,7 +213,7 @@ fn narrow_rows(assembled: &Assembled, width: usize) -> String {
         let fate = if one.truncated { "cut" } else { "kept" };
         row(fate, &one.id, one.tokens, why);
     }
-    for one in excluded(assembled) {
+    for one in excluded(assembled, MOST_ROWS) {
         row("out", &one.id, 0, Some(one.reason.to_string()));
     }
     out
@@ -220,13 +222,16 @@ fn narrow_rows(assembled: &Assembled, width: usize) -> String {
 /// Adds what is said below the rows.
 fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> String {
     let report = &assembled.report;
-    let room = room_for_excluded(assembled);
-    let hidden = report.included.len().saturating_sub(MOST_ROWS)
-        + report.excluded.len().saturating_sub(room);
-    if hidden > 0 {
+    let most = width.map_or(usize::MAX, |_| MOST_ROWS);
+    let room = room_for_excluded(assembled, most);
+    let kept = report.included.len().saturating_sub(most);
+    let dropped = report.excluded.len().saturating_sub(room);
+    if kept + dropped > 0 {
         let _ = writeln!(
             out,
-            "{DIM}and {hidden} more; --report FILE lists all{DIM:#}"
+            "{DIM}and {} kept, {} left out: --report FILE lists all{DIM:#}",
+            grouped(kept as u64),
+            grouped(dropped as u64)
         );
     }
     out.push('\n');
@@ -251,8 +256,8 @@ fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> Stri
     if let Some(row) = crowding(report) {
         let _ = writeln!(
             out,
-            "{DIM}the file {} uses {} of {} tokens: give it `max_tokens` in the manifest, or a range of \
-             lines, to make room{DIM:#}",
+            "{DIM}the file {} uses {} of {} tokens: give it `max_tokens` in the working set, or a \
+             range of lines, to make room{DIM:#}",
             output::visible(row.path.as_deref().unwrap_or_default()),
             grouped(row.tokens),
             grouped(report.budget.used)

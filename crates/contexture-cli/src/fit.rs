@@ -32,7 +32,7 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<()> {
         }
     }
     match fitted.is_changed {
-        true => output::text(&format!("{}\n", fitted.body.trim_end())),
+        true => output::bytes(format!("{}\n", fitted.body.trim_end()).as_bytes()),
         false => output::bytes(&body),
     }
 }

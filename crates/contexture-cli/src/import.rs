@@ -7,13 +7,21 @@ use contexture::{Error, Timestamp};
 use contexture_import::{Counts, Environment, Format, Import, ImportError, Options, Report};
 use serde_json::json;
 
-use crate::args::ImportArgs;
-use crate::{output, progress, store};
+use crate::args::{ARCHIVE, ImportArgs};
+use crate::{archive, output, progress, store};
 
 /// How often files are looked at with `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
+    if args.source.as_deref() == Some(ARCHIVE) {
+        return archive::import(args);
+    }
+    if args.tenant.is_some() {
+        let message =
+            "--tenant is for archives; write `contexture import archive FILE --tenant NAME`";
+        return Err(output::Usage(message.to_owned()).into());
+    }
     let engine = store::engine_made_by(&args.options, true, "contexture import")?;
     let environment = Environment::of_process();
     let named = args.source.as_deref().and_then(contexture_import::format);

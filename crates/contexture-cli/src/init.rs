@@ -5,7 +5,7 @@
 //! elsewhere, and with `--yes`, the proposal is accepted.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use contexture::core::grouped;
@@ -32,7 +32,9 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
         let tokenizer = counter.name();
         output::text(&describe(&proposal, tokenizer, output::width()))?;
         let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        let accepted = args.yes || !is_terminal || ask(&mut std::io::stdin().lock())?;
+        let question = "Write .agent/working-set.yml? You can edit it afterwards.";
+        let accepted =
+            args.yes || !is_terminal || output::ask(&mut std::io::stdin().lock(), question, true)?;
         if !accepted {
             output::say("nothing was written");
             return Ok(());
@@ -59,32 +61,10 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
         true => String::new(),
         false => format!(" {}", output::visible(&dir.display().to_string())),
     };
-    output::say(&format!("next: contexture assemble{here} --explain"));
+    output::say(&format!(
+        "next: contexture assemble{here} --explain > prompt.txt"
+    ));
     Ok(())
-}
-
-/// Asks whether to write the proposal. An empty line is yes; the end of the
-/// input is no.
-fn ask(input: &mut impl BufRead) -> anyhow::Result<bool> {
-    output::say(
-        "Write these entries to the working set? You can edit the file afterwards.\n\
-         [Y] yes, [n] no, [e] edit: write it, and print where it is",
-    );
-    loop {
-        let mut line = String::new();
-        if input.read_line(&mut line)? == 0 {
-            return Ok(false);
-        }
-        match line.trim().to_ascii_lowercase().as_str() {
-            "" | "y" | "yes" => return Ok(true),
-            "n" | "no" => return Ok(false),
-            "e" | "edit" => {
-                output::say("edit .agent/working-set.yml with your editor; every entry can change");
-                return Ok(true);
-            }
-            _ => output::say("answer y, n or e"),
-        }
-    }
 }
 
 /// Returns the proposal as a table, the highest priority first.
@@ -138,7 +118,7 @@ fn describe(proposal: &Proposal, tokenizer: &str, width: Option<usize>) -> Strin
         true => writeln!(lines, "{budget}: everything fits"),
         false => writeln!(
             lines,
-            "{budget}: {} of {} tokens fit, by priority",
+            "{budget}\n{} of {} tokens fit: files of lower priority are cut or dropped",
             grouped(available),
             grouped(proposal.tokens)
         ),
@@ -147,26 +127,4 @@ fn describe(proposal: &Proposal, tokenizer: &str, width: Option<usize>) -> Strin
         lines.push_str("no source files were found; add files with `contexture working-set add`\n");
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_answer_is_yes_no_or_asked_again() {
-        for (answer, expected) in [
-            ("\n", true),
-            ("y\n", true),
-            ("Yes\n", true),
-            ("e\n", true),
-            ("n\n", false),
-            ("what?\nno\n", false),
-            ("what?\ny\n", true),
-            // Nobody is there.
-            ("", false),
-        ] {
-            assert_eq!(ask(&mut answer.as_bytes()).unwrap(), expected, "{answer:?}");
-        }
-    }
 }

@@ -4,6 +4,7 @@
 //! error. Exit codes: 0 done, 1 failed, 2 the input or the call is wrong, 3 the
 //! request breaks the provider's cache (`--fail-on-cache-break`).
 
+mod archive;
 mod args;
 mod assemble;
 mod complete;
@@ -27,6 +28,7 @@ mod serve;
 mod session;
 mod snapshot;
 mod store;
+mod stored_files;
 mod task;
 mod tokens;
 mod tree;
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Trust(args) => trust::run(&args),
         Command::Backup(args) => upkeep::backup(&args),
         Command::Restore(args) => upkeep::restore(&args),
+        Command::Export(args) => archive::export(&args),
         Command::Verify(args) => upkeep::verify(&args),
         Command::Gc(args) => upkeep::gc(&args),
         Command::Tenant(args) => upkeep::tenant(&args),

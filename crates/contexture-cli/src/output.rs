@@ -124,7 +124,11 @@ pub(crate) fn counted_with(tokenizer: &str, model: Option<&str>, exact: bool) ->
     match contexture::tokens::Estimated::factor_of(tokenizer) {
         Some(1.0) => format!("estimated{model}, usually too high"),
         Some(factor) => format!("estimated{model} with factor {factor}, usually too high"),
-        None => format!("{tokenizer}{model}, usually too high"),
+        None => match tokenizer.strip_suffix(" x1") {
+            // The vocabulary of an older model, for one that is not published.
+            Some(vocabulary) => format!("{vocabulary}{model}, an estimate"),
+            None => format!("{tokenizer}{model}, usually too high"),
+        },
     }
 }
 
@@ -133,6 +137,31 @@ pub(crate) fn say(text: &str) {
     let mut err = anstream::stderr().lock();
     // Nobody is left to tell when this fails.
     let _ = writeln!(err, "{text}");
+}
+
+/// Asks a question on standard error that is answered with yes or no. An empty
+/// line is the usual answer; the end of the input is no.
+pub(crate) fn ask(
+    input: &mut impl io::BufRead,
+    question: &str,
+    usual: bool,
+) -> anyhow::Result<bool> {
+    let choices = if usual { "[Y/n]" } else { "[y/N]" };
+    loop {
+        let mut err = anstream::stderr().lock();
+        let _ = write!(err, "{} {choices} ", visible(question)).and_then(|()| err.flush());
+        drop(err);
+        let mut line = String::new();
+        if input.read_line(&mut line)? == 0 {
+            return Ok(false);
+        }
+        match line.trim().to_ascii_lowercase().as_str() {
+            "" => return Ok(usual),
+            "y" | "yes" => return Ok(true),
+            "n" | "no" => return Ok(false),
+            _ => say("answer y for yes or n for no"),
+        }
+    }
 }
 
 /// Says a warning on standard error, with what to type about it.
@@ -219,4 +248,27 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .root_cause()
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_yes_no_or_asked_again() {
+        for (answer, usual, expected) in [
+            ("\n", true, true),
+            ("\n", false, false),
+            ("y\n", false, true),
+            ("Yes\n", false, true),
+            ("n\n", true, false),
+            ("what?\nno\n", true, false),
+            ("what?\ny\n", false, true),
+            // Nobody is there.
+            ("", true, false),
+        ] {
+            let asked = ask(&mut answer.as_bytes(), "Really?", usual).unwrap();
+            assert_eq!(asked, expected, "{answer:?}");
+        }
+    }
 }

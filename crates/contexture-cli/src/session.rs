@@ -3,15 +3,19 @@
 //! Also holds the table and text helpers that other commands use to print
 //! results ([`show`], [`table`], [`short`]).
 
+mod cost;
+mod history;
+
+use std::io::IsTerminal as _;
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::compaction::Attempt;
 use contexture::core::grouped;
 use contexture::store::{
-    Block, NewSession, Session, SessionChange, SessionStatus, StopReason, Trigger, Turn, TurnKind,
-    TurnStatus, Walk,
+    Deleted, NewSession, Session, SessionChange, SessionStatus, TurnKind, Walk,
 };
-use contexture::{CompactRequest, Engine, Error, Recording, Root, SessionCost, native};
-use serde_json::{Value, json};
+use contexture::{CompactRequest, Engine, Error, Recording, Root};
+use serde_json::json;
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
 use crate::face::CommandLine;
@@ -80,7 +84,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 return output::text(&format!("{:#}\n", json!(turns)));
             }
             let total = engine.store()?.session(label).map_err(Error::from)?.turns;
-            output::text(&history(&turns, total))
+            output::text(&history::text(&turns, total))
         }
         SessionCommand::Fork { label, new, at } => {
             let at = match at {
@@ -130,21 +134,38 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                     output::visible(&warning.phrase(&CommandLine))
                 ));
             }
+            let lost: String = (compacted.lost.iter())
+                .map(|lost| format!("  {}\n", output::visible(&short(lost, 100))))
+                .collect();
+            let lost = match lost.as_str() {
+                "" => lost,
+                _ => format!("\nNot in the summary:\n{lost}"),
+            };
             let told = format!(
-                "summarised {}: {} tokens became {} ({}):\n\n{}\n\nUndo it with `contexture \
-                 session uncompact {label}`.",
+                "summarised {}: {} tokens became {} ({}):\n\n{}\n{lost}\n\
+                 `contexture session history {label}` shows the turns that the summary replaces.\n\
+                 Undo it with `contexture session uncompact {label}`.",
                 output::many(compacted.steps as u64, "step"),
                 grouped(compacted.tokens_before),
                 grouped(compacted.tokens_after),
                 compacted.summariser,
-                compacted.summary
+                compacted.summary.trim_end()
             );
             show(options, &compacted, &told)
         }
-        SessionCommand::Delete { label } => {
+        SessionCommand::Delete { label, yes } => {
+            let session = engine.store()?.session(label).map_err(Error::from)?;
+            let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+            if is_terminal && !yes {
+                let turns = output::many(session.turns, "turn");
+                let question = format!("Delete session {label} with {turns}?");
+                if !output::ask(&mut std::io::stdin().lock(), &question, false)? {
+                    output::say("nothing was deleted");
+                    return Ok(());
+                }
+            }
             let deleted = engine.store()?.delete_session(label).map_err(Error::from)?;
-            let told = format!("deleted {}", upkeep::counted(&deleted));
-            show(options, &deleted, &told)?;
+            show(options, &deleted, &deletion(&session, &deleted))?;
             upkeep::tell_pending(&deleted);
             Ok(())
         }
@@ -165,7 +186,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             if options.json {
                 return output::text(&format!("{:#}\n", json!(cost)));
             }
-            output::text(&costs(&cost))
+            output::text(&cost::text(&cost))
         }
         SessionCommand::Alias { label, alias } => {
             let change = SessionChange {
@@ -256,6 +277,30 @@ fn new_session(command: &SessionCommand) -> Option<NewSession> {
         parent_session: parent.clone(),
         task: task.clone(),
     })
+}
+
+/// Says what was deleted of a session. The ledger counts a summary as a turn; a
+/// reader does not.
+fn deletion(session: &Session, deleted: &Deleted) -> String {
+    let mut others = deleted.clone();
+    others.deleted.remove("sessions");
+    let turns = others.deleted.remove("turns").unwrap_or_default();
+    let summaries = turns.saturating_sub(session.turns);
+    let mut told = format!(
+        "deleted session {}: {}",
+        output::visible(&session.label),
+        output::many(turns - summaries, "turn")
+    );
+    if summaries > 0 {
+        told.push_str(&format!(
+            ", {}",
+            output::number(summaries, "summary", "summaries")
+        ));
+    }
+    if !others.deleted.is_empty() {
+        told.push_str(&format!(", {}", upkeep::counted(&others)));
+    }
+    told
 }
 
 /// Prints JSON with `--json`, and the text otherwise.
@@ -382,104 +427,6 @@ fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// How many lines are shown of a summary.
-const SUMMARY_LINES: usize = 12;
-
-/// The longest line that is shown of a message.
-const LINE: usize = 100;
-
-fn history(turns: &[Turn], total: u64) -> String {
-    let mut out = String::new();
-    let shown = turns
-        .iter()
-        .filter(|turn| turn.kind == TurnKind::Normal)
-        .count() as u64;
-    if shown < total {
-        out.push_str(&format!(
-            "({} not shown; show all with --all)\n\n",
-            output::many(total - shown, "older turn")
-        ));
-    }
-    if total == 0 {
-        out.push_str("no turns yet\n");
-    }
-    for turn in turns {
-        if let Some(compaction) = &turn.compaction {
-            out.push_str(&format!(
-                "--- {} {} ({}, by {}): {} tokens became {} ---\n",
-                turn.id.short(),
-                match compaction.trigger {
-                    Trigger::Undo => "restored summary",
-                    _ => "summary",
-                },
-                compaction.trigger.name(),
-                compaction.summariser,
-                grouped(compaction.tokens_before),
-                grouped(compaction.tokens_after),
-            ));
-            for line in compaction.summary.lines().take(SUMMARY_LINES) {
-                out.push_str(&format!("    {}\n", output::visible(&short(line, LINE))));
-            }
-            if compaction.summary.lines().count() > SUMMARY_LINES {
-                out.push_str("    … (show all with --json)\n");
-            }
-            out.push('\n');
-            continue;
-        }
-        let status = match turn.turn.effective_status() {
-            TurnStatus::Completed => String::new(),
-            status => format!(" {status:?}").to_lowercase(),
-        };
-        let model = turn.turn.model.as_deref().unwrap_or("");
-        // A usual end needs no word, and a failure has one.
-        let stop = match &turn.turn.stop_reason {
-            None | Some(StopReason::EndTurn | StopReason::ToolUse | StopReason::Error) => {
-                String::new()
-            }
-            Some(reason) => format!(" (stopped: {})", reason.as_str()),
-        };
-        let head = format!(
-            "{} {} {:.0} {model}{status}{stop}",
-            turn.depth,
-            turn.id.short(),
-            turn.created_at
-        );
-        out.push_str(&format!("{}\n", output::visible(head.trim_end())));
-        for message in &turn.turn.messages {
-            for block in message.blocks() {
-                let text = match &*block {
-                    Block::Text { text, .. } => text.clone(),
-                    Block::ToolCall {
-                        name,
-                        arguments: Value::String(written),
-                        ..
-                    } => format!("calls {name} (not JSON) {written}"),
-                    Block::ToolCall {
-                        name, arguments, ..
-                    } => format!("calls {name} {arguments}"),
-                    Block::ToolResult {
-                        content, is_error, ..
-                    } => format!("{}{content}", if *is_error { "failed: " } else { "" }),
-                    Block::Thinking { text, .. } if text.trim().is_empty() => {
-                        "(thinks; the provider left the text out)".to_owned()
-                    }
-                    Block::Thinking { text, .. } => format!("(thinks) {text}"),
-                    Block::Provider { provider, raw } => {
-                        format!("[{provider}] {}", native::shown(raw).0)
-                    }
-                    other => other
-                        .media()
-                        .map_or_else(String::new, |media| format!("[{}]", media.media_type)),
-                };
-                let text = output::visible(&short(&text, LINE));
-                out.push_str(&format!("  {:<9} {text}\n", message.role.name()));
-            }
-        }
-        out.push('\n');
-    }
-    out
-}
-
 /// Returns the first line of `text`, and no more of it than fits.
 pub(crate) fn short(text: &str, most: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
@@ -489,106 +436,4 @@ pub(crate) fn short(text: &str, most: usize) -> String {
         short.push('…');
     }
     short
-}
-
-/// Lists the turns whose requests lost the provider's cache, and those where the
-/// provider read much less from it than was expected.
-fn breaks(cost: &SessionCost) -> String {
-    let mut lines = Vec::new();
-    for turn in &cost.turns {
-        let Some(cache) = &turn.cache else { continue };
-        let cached = turn.usage.cached_input_tokens;
-        let reported = format!(
-            "the provider read {} of {} tokens from its cache",
-            grouped(cached),
-            grouped(turn.usage.input_tokens)
-        );
-        if cache.cause.is_some() {
-            let what = output::visible(&cache.describe());
-            lines.push(format!("  turn {}: {what}; {reported}\n", turn.number));
-        } else if cached < cache.read_tokens / 2 {
-            let expected = grouped(cache.read_tokens);
-            lines.push(format!(
-                "  turn {}: {expected} tokens were expected from the cache; {reported}\n",
-                turn.number
-            ));
-        }
-    }
-    match lines.is_empty() {
-        true => String::new(),
-        false => format!(
-            "\ncache breaks (${:.4}):\n{}",
-            cost.dollars_missed,
-            lines.concat()
-        ),
-    }
-}
-
-fn costs(cost: &SessionCost) -> String {
-    let money = |dollars: Option<f64>| match dollars {
-        Some(dollars) => format!("${dollars:.4}"),
-        None => "?".to_owned(),
-    };
-    let share = |cached: u64, input: u64| match input {
-        0 => "-".to_owned(),
-        _ => format!("{:.1} %", cached as f64 / input as f64 * 100.0),
-    };
-    let header = [
-        "turn", "model", "input", "cached", "", "written", "output", "cost",
-    ];
-    let mut table = table(&header, &[0, 2, 3, 4, 5, 6, 7]);
-    for turn in &cost.turns {
-        let number = match turn.kind {
-            "compaction" => "summary".to_owned(),
-            _ => turn.number.to_string(),
-        };
-        table.add_row([
-            number,
-            output::visible(turn.model.as_deref().unwrap_or("?")),
-            grouped(turn.usage.input_tokens),
-            grouped(turn.usage.cached_input_tokens),
-            share(turn.usage.cached_input_tokens, turn.usage.input_tokens),
-            grouped(turn.usage.cache_write_tokens),
-            grouped(turn.usage.output_tokens),
-            money(turn.dollars),
-        ]);
-    }
-    let total = &cost.total;
-    table.add_row([
-        "total".to_owned(),
-        String::new(),
-        grouped(total.input_tokens),
-        grouped(total.cached_input_tokens),
-        share(total.cached_input_tokens, total.input_tokens),
-        grouped(total.cache_write_tokens),
-        grouped(total.output_tokens),
-        money(Some(cost.dollars)),
-    ]);
-    let mut out = plain(&table);
-    if cost.dollars_saved != 0.0 {
-        let change = cost.dollars_saved / cost.dollars_uncached * 100.0;
-        let (word, change) = match change < 0.0 {
-            true => ("more", -change),
-            false => ("less", change),
-        };
-        out.push_str(&format!(
-            "\n{:.1} % {word} than the ${:.4} it would have cost without a cache\n",
-            change, cost.dollars_uncached
-        ));
-    }
-    out.push_str(&breaks(cost));
-    if cost.unreported > 0 {
-        out.push_str(&format!(
-            "{} without usage: cost unknown\n",
-            output::many(cost.unreported as u64, "turn")
-        ));
-    }
-    for model in &cost.unpriced {
-        out.push_str(&format!(
-            "no prices for {}; add [models.\"{}\".prices] to contexture.toml\n",
-            output::visible(model),
-            output::visible(model)
-        ));
-    }
-    out
 }

@@ -7,7 +7,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::core::grouped;
 use contexture::snapshot::{self, Change, Comparison, Saved};
-use contexture::{Engine, Error, Format, Report};
+use contexture::{CacheCause, Engine, Error, Format, Report};
 use serde_json::json;
 
 use crate::args::{SnapshotArgs, SnapshotCommand};
@@ -97,6 +97,10 @@ fn diff(
             shared.shared_fraction * 100.0
         );
         match &shared.first_difference {
+            Some(_) if shared.cause == Some(CacheCause::Model) => {
+                out.push_str("the model changed\n");
+                out.push_str(&cached(&compared));
+            }
             Some(first) => {
                 out.push_str(&format!(
                     "first difference: item {} in layer {}, at byte {}\n",
@@ -137,8 +141,8 @@ fn cached(compared: &Comparison) -> String {
     );
     if let Some(cause) = cache.cause {
         out.push_str(&format!(
-            "cache break: cause {}, {} tokens missed{}\n",
-            cause.name(),
+            "cache break: {}, {} tokens missed{}\n",
+            cause.words(),
             grouped(cache.missed_tokens),
             dollars(cache.dollars_missed)
         ));

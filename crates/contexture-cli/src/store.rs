@@ -306,6 +306,11 @@ pub(crate) fn restore(
                 Error::input(format!("there is a store at {name}; nothing was restored"))
                     .advise("stop everything that uses it, and repeat the command with --replace")
             }
+            StoreError::Busy { store } => {
+                Error::input(format!("a process is using {store}; nothing was restored"))
+                    .because(contexture::Cause::Conflict)
+                    .advise("stop the server, and repeat the command")
+            }
             other => Error::from(other),
         })?;
     Ok(restored)

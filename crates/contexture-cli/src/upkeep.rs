@@ -44,8 +44,9 @@ pub(crate) fn backup(args: &BackupArgs) -> anyhow::Result<()> {
     let made = store::back_up(options, &args.target, only.map(tenant_of), now)?;
     let bytes: u64 = made.files.iter().map(|file| file.bytes).sum();
     let told = format!(
-        "backed up {} ({bytes} bytes) to {}",
+        "backed up {} ({}) to {}",
         output::many(made.files.len() as u64, "tenant"),
+        output::many(bytes, "byte"),
         args.target.display()
     );
     show(options, &made, &told)
@@ -184,7 +185,9 @@ pub(crate) fn tell_pending(deleted: &Deleted) {
 
 pub(crate) fn tenant(args: &TenantArgs) -> anyhow::Result<()> {
     let options = &args.options;
-    let stores = store::tenants(options, false, MAKER)?;
+    // A tenant can have files before it has anything else.
+    let makes = matches!(&args.command, TenantCommand::File { .. });
+    let stores = store::tenants(options, makes, MAKER)?;
     match &args.command {
         TenantCommand::List => list(&*stores, options),
         TenantCommand::Usage { name } => {
@@ -192,6 +195,10 @@ pub(crate) fn tenant(args: &TenantArgs) -> anyhow::Result<()> {
             let usage = stores.tenant(name).usage().map_err(Error::from)?;
             show(options, &usage, &in_words(&usage))
         }
+        TenantCommand::Export { name, archive } => {
+            crate::archive::write(&*stores, archive, Some(name), options)
+        }
+        TenantCommand::File { command } => crate::stored_files::run(&*stores, command, options),
         TenantCommand::Delete { name, yes } => {
             let known = &named(&*stores, Some(name))?[0];
             if !yes {

@@ -5,12 +5,15 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use contexture::core::grouped;
 use contexture::turn::turn_from_json;
 use contexture::working_set::actions::{self, Action, ActionKind, Actor, Changed, Target};
-use contexture::working_set::{Hints, Manifest, WorkingSet, expand, find_manifest, observe};
-use contexture::{Engine, Root, Timestamp};
+use contexture::working_set::{
+    Hints, Manifest, WorkingSet, expand, find_manifest, observe, why_absent,
+};
+use contexture::{Engine, Preview, Request, Root, Timestamp};
 use serde_json::json;
 
 use crate::args::{WorkingSetArgs, WorkingSetCommand, WorkingSetOptions};
@@ -20,6 +23,7 @@ pub(crate) fn run(args: &WorkingSetArgs) -> anyhow::Result<()> {
     let options = &args.options;
     match &args.command {
         WorkingSetCommand::List { .. } => list(options),
+        WorkingSetCommand::Why { path } => why(options, path),
         WorkingSetCommand::Apply { file, .. } => {
             let text = output::read_text(file)?;
             let actions = actions::parse(&file.display().to_string(), &text)?;
@@ -169,6 +173,68 @@ fn show_changes(
     }
     if changes.is_empty() {
         lines.push_str("nothing to change\n");
+    }
+    output::text(&lines)
+}
+
+/// Says what becomes of one file in a request.
+fn why(options: &WorkingSetOptions, path: &str) -> anyhow::Result<()> {
+    let root = Root::open(&options.root)?;
+    let engine = Engine::for_root(&root)?;
+    let name = manifest_of(&root, options)?;
+    let manifest = Manifest::read(&root, &name)?;
+    let path = from_root(options, path);
+    let file = path.strip_prefix("./").unwrap_or(&path);
+    let mut rows = Vec::new();
+    if let Some((reason, advice)) = why_absent(&root, &manifest, file)? {
+        rows.push((
+            "absent",
+            file.to_owned(),
+            None,
+            format!("{reason}; {advice}"),
+        ));
+    } else {
+        let request = Request {
+            manifest: options.manifest.clone(),
+            now: options.now,
+            ..Request::default()
+        };
+        let assembled = progress::with_spinner("assembling", || {
+            engine.preview(&root, &request, Preview::default())
+        })?;
+        let report = &assembled.report;
+        let is_it = |path: &Option<Arc<str>>| path.as_deref() == Some(file);
+        for row in report.included.iter().filter(|row| is_it(&row.path)) {
+            let fate = if row.truncated { "cut" } else { "kept" };
+            let tokens = Some((row.tokens, row.original_tokens));
+            rows.push((fate, row.id.to_string(), tokens, row.reason.to_string()));
+        }
+        for row in report.excluded.iter().filter(|row| is_it(&row.path)) {
+            let tokens = Some((0, row.tokens));
+            rows.push(("out", row.id.to_string(), tokens, row.reason.to_string()));
+        }
+        if rows.is_empty() {
+            let recipe = &engine.usual_recipe(&root)?.name;
+            let reason = format!("the recipe `{recipe}` does not use the working set");
+            rows.push(("absent", file.to_owned(), None, reason));
+        }
+    }
+    if options.json {
+        let rows: Vec<_> = (rows.iter())
+            .map(|(fate, id, tokens, reason)| {
+                let (used, of) = tokens.unzip();
+                json!({"id": id, "fate": fate, "tokens": used, "of": of, "reason": reason})
+            })
+            .collect();
+        return output::text(&format!("{:#}\n", json!(rows)));
+    }
+    let mut lines = String::new();
+    for (fate, id, tokens, reason) in &rows {
+        let tokens = tokens.map_or_else(String::new, |(used, of)| {
+            format!(", {} of {} tokens", grouped(used), grouped(of))
+        });
+        let (id, reason) = (output::visible(id), output::visible(reason));
+        let _ = writeln!(lines, "{id}: {fate}{tokens}: {reason}");
     }
     output::text(&lines)
 }

@@ -1,8 +1,8 @@
 //! What the documentation shows is what the commands print.
 //!
-//! The `console` blocks of a page are run from top to bottom in one directory
-//! that begins with the files of `examples/loom`, `examples/memory` and
-//! `examples/quickstart`, at one moment. A line `...` stands for any number of
+//! The `console` blocks of a page are run from top to bottom in one directory, at
+//! one moment. A quick start begins in an empty one, other pages with the files of
+//! `examples/loom`, `examples/memory` and `examples/quickstart`. A line `...` stands for any number of
 //! lines. `UPDATE_DOCS=1 cargo test --test docs` writes
 //! down what the commands print now; what is shown with `...` is for a person to
 //! mend, for it leaves out what differs between machines.
@@ -140,8 +140,22 @@ impl Drop for Server {
 }
 
 impl Page {
+    /// A page that begins in an empty directory.
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let bin = Path::new(env!("CARGO_BIN_EXE_contexture"));
+        let bin = bin.parent().unwrap().display();
+        let search = std::env::var("PATH").unwrap_or_default();
+        Self {
+            search: format!("{bin}:{search}"),
+            dir: tempfile::tempdir().unwrap(),
+            server: None,
+        }
+    }
+
+    /// A page that begins with the examples.
+    fn with_examples() -> Self {
+        let page = Self::new();
+        let dir = &page.dir;
         for (example, file) in [
             ("examples/loom", "tides.json"),
             ("examples/loom", "lighthouse.json"),
@@ -158,14 +172,7 @@ impl Page {
             &Path::new(REPO).join(quickstart),
             &dir.path().join(quickstart),
         );
-        let bin = Path::new(env!("CARGO_BIN_EXE_contexture"));
-        let bin = bin.parent().unwrap().display();
-        let search = std::env::var("PATH").unwrap_or_default();
-        Self {
-            search: format!("{bin}:{search}"),
-            dir,
-            server: None,
-        }
+        page
     }
 
     fn shell(&self, script: &str) -> Command {
@@ -239,7 +246,10 @@ fn check(page: &str) {
     let path = PathBuf::from(REPO).join(page);
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    let mut running = Page::new();
+    let mut running = match page.contains("quickstart") {
+        true => Page::new(),
+        false => Page::with_examples(),
+    };
     let commands = commands(&lines);
     assert!(!commands.is_empty(), "{page} shows no commands");
     let is_update = std::env::var_os("UPDATE_DOCS").is_some();

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::exponential::Activation;
 use crate::forward::{Layer, Network, Norm, Pooling};
-use crate::matrix::Matrix;
+use crate::matrix::{Matrix, Table, Weights};
 
 pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
@@ -247,23 +247,31 @@ impl Tensors<'_> {
             true => self.numbers(&format!("{name}.bias"), &shape[..1])?,
             false => vec![0.0; shape[0]],
         };
+        Ok(Matrix::new(shape, self.weights(name, shape)?, bias))
+    }
+
+    /// Returns `NAME.weight` as rows to look up.
+    fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, ModelError> {
+        Ok(Table::new(shape, self.weights(name, shape)?))
+    }
+
+    fn weights(&self, name: &str, shape: [usize; 2]) -> Result<Weights, ModelError> {
         let name = format!("{name}.weight");
         let tensor = self.get(&name, &shape)?;
         if tensor.kind != "I8" {
-            let numbers = self.numbers(&name, &shape)?;
-            return Ok(Matrix::of_fractions(shape, numbers, bias));
+            return Ok(Weights::Fractions(self.numbers(&name, &shape)?));
         }
         let scales = self.numbers(&format!("{name}.scale"), &shape[..1])?;
         if tensor.bytes.contains(&0x80) {
             return Err(self.error(&name, "has -128 in it; bytes go from -127 to 127"));
         }
         let at = tensor.start..tensor.start + tensor.bytes.len();
-        let weights = match self.file {
+        let bytes = match self.file {
             // A slice of what is compiled in is not copied.
             Cow::Borrowed(all) => Cow::Borrowed(&all[at]),
             Cow::Owned(all) => Cow::Owned(all[at].to_vec()),
         };
-        Ok(Matrix::of_bytes(shape, weights, scales, bias))
+        Ok(Weights::Bytes { bytes, scales })
     }
 
     fn norm(&self, name: &str, size: usize) -> Result<Norm, ModelError> {
@@ -329,7 +337,7 @@ fn ours(
         heads: config.heads,
         activation,
         epsilon: config.layer_norm_eps,
-        tokens: tensors.matrix("emb", [config.vocab, size], false)?,
+        tokens: tensors.table("emb", [config.vocab, size])?,
         up: match up {
             true => Some(tensors.matrix("up", [hidden, size], false)?),
             false => None,
@@ -491,7 +499,7 @@ fn bert(
         }
         let wide = config.intermediate_size;
         Ok(Layer {
-            attention: Matrix::of_fractions([3 * hidden, hidden], weights, bias),
+            attention: Matrix::new([3 * hidden, hidden], Weights::Fractions(weights), bias),
             joined: tensors.matrix(&at("attention.output.dense"), [hidden, hidden], true)?,
             after_attention: tensors.norm(&at("attention.output.LayerNorm"), hidden)?,
             wide: tensors.matrix(&at("intermediate.dense"), [wide, hidden], true)?,
@@ -504,10 +512,9 @@ fn bert(
         heads: config.num_attention_heads,
         activation,
         epsilon: config.layer_norm_eps,
-        tokens: tensors.matrix(
+        tokens: tensors.table(
             &at("embeddings.word_embeddings"),
             [config.vocab_size, hidden],
-            false,
         )?,
         up: None,
         positions: rows,

@@ -1,7 +1,8 @@
 //! The forward pass: from the tokens of a text to its vector.
 
 use crate::exponential::{Activation, exp};
-use crate::matrix::{Matrix, Rounded, largest, sum};
+use crate::matrix::{Matrix, Table, largest, sum};
+use crate::packed::Rounded;
 
 /// The layers of a model, and what is around them.
 pub(crate) struct Network {
@@ -10,7 +11,7 @@ pub(crate) struct Network {
     pub(crate) activation: Activation,
     pub(crate) epsilon: f32,
     /// The vector of each token.
-    pub(crate) tokens: Matrix,
+    pub(crate) tokens: Table,
     /// From the size of a token's vector to the hidden size.
     pub(crate) up: Option<Matrix>,
     /// What is added at each position, end to end.

@@ -26,6 +26,7 @@ mod folder;
 mod forward;
 mod matrix;
 mod model;
+mod packed;
 
 pub use folder::is_encoder;
 pub use model::Encoder;

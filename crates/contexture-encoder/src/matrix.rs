@@ -1,77 +1,38 @@
 //! Matrices of a model, and their product with the tokens of a text.
-//!
-//! A matrix of bytes stays as it is in the file. The numbers of a token are
-//! rounded to 16 bits, and the products are added up in 32 bits without loss:
-//! the result does not depend on the order, and a vector instruction multiplies
-//! twice as many 16-bit numbers as it does fractions.
 
 use std::borrow::Cow;
 
-use crate::exponential::round;
+use crate::packed::{PackedMatrix, Rounded};
 
 /// Tokens that are multiplied with a row at a time.
 const TOKENS: usize = 4;
 
-/// Rows of bytes that are multiplied at a time.
-const ROWS: usize = 2;
-
 /// Fractions that are added up side by side, whatever the machine has.
 const LANES: usize = 16;
 
-/// A matrix with a bias for each row.
-pub(crate) struct Matrix {
-    pub(crate) rows: usize,
-    pub(crate) columns: usize,
-    numbers: Numbers,
-    /// One for each row.
-    bias: Vec<f32>,
-}
-
-enum Numbers {
+/// The numbers of a matrix as a file has them, row by row.
+pub(crate) enum Weights {
     /// Whole numbers from -127 to 127, times a scale for each row.
     Bytes {
-        weights: Cow<'static, [u8]>,
+        bytes: Cow<'static, [u8]>,
         scales: Vec<f32>,
     },
     Fractions(Vec<f32>),
 }
 
-/// Tokens rounded to 16 bits, used again from product to product.
-#[derive(Default)]
-pub(crate) struct Rounded {
-    numbers: Vec<i16>,
-    scales: Vec<f32>,
+/// Rows that are looked up.
+pub(crate) struct Table {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    weights: Weights,
 }
 
-impl Matrix {
-    /// Returns a matrix of bytes, each row times its scale.
-    pub(crate) fn of_bytes(
-        [rows, columns]: [usize; 2],
-        weights: Cow<'static, [u8]>,
-        scales: Vec<f32>,
-        bias: Vec<f32>,
-    ) -> Self {
-        debug_assert!(weights.len() == rows * columns && scales.len() == rows);
+impl Table {
+    pub(crate) fn new([rows, columns]: [usize; 2], weights: Weights) -> Self {
         Self {
             rows,
             columns,
-            numbers: Numbers::Bytes { weights, scales },
-            bias,
-        }
-    }
-
-    /// Returns a matrix of fractions.
-    pub(crate) fn of_fractions(
-        [rows, columns]: [usize; 2],
-        weights: Vec<f32>,
-        bias: Vec<f32>,
-    ) -> Self {
-        debug_assert!(weights.len() == rows * columns);
-        Self {
-            rows,
-            columns,
-            numbers: Numbers::Fractions(weights),
-            bias,
+            weights,
         }
     }
 
@@ -79,14 +40,42 @@ impl Matrix {
     #[inline(always)]
     pub(crate) fn row(&self, row: usize, to: &mut [f32]) {
         let at = row * self.columns..(row + 1) * self.columns;
-        match &self.numbers {
-            Numbers::Bytes { weights, scales } => {
+        match &self.weights {
+            Weights::Bytes { bytes, scales } => {
                 let scale = scales[row];
-                for (to, byte) in to.iter_mut().zip(&weights[at]) {
+                for (to, byte) in to.iter_mut().zip(&bytes[at]) {
                     *to = f32::from(*byte as i8) * scale;
                 }
             }
-            Numbers::Fractions(weights) => to.copy_from_slice(&weights[at]),
+            Weights::Fractions(weights) => to.copy_from_slice(&weights[at]),
+        }
+    }
+}
+
+/// A matrix with a bias for each row.
+pub(crate) struct Matrix {
+    rows: usize,
+    columns: usize,
+    numbers: Numbers,
+}
+
+enum Numbers {
+    Packed(PackedMatrix),
+    Fractions { weights: Vec<f32>, bias: Vec<f32> },
+}
+
+impl Matrix {
+    pub(crate) fn new([rows, columns]: [usize; 2], weights: Weights, bias: Vec<f32>) -> Self {
+        let numbers = match weights {
+            Weights::Bytes { bytes, scales } => {
+                Numbers::Packed(PackedMatrix::new([rows, columns], &bytes, &scales, &bias))
+            }
+            Weights::Fractions(weights) => Numbers::Fractions { weights, bias },
+        };
+        Self {
+            rows,
+            columns,
+            numbers,
         }
     }
 
@@ -94,29 +83,14 @@ impl Matrix {
     #[inline(always)]
     pub(crate) fn times(&self, tokens: &[f32], rounded: &mut Rounded, out: &mut Vec<f32>) {
         let count = tokens.len() / self.columns;
-        out.clear();
+        // What is there is overwritten.
         out.resize(count * self.rows, 0.0);
         match &self.numbers {
-            Numbers::Bytes { weights, scales } => {
-                rounded.read(tokens, self.columns);
-                let work = ByteProducts {
-                    weights,
-                    scales,
-                    bias: &self.bias,
-                    columns: self.columns,
-                    tokens: rounded,
-                    out,
-                };
-                #[cfg(target_arch = "x86_64")]
-                if let Some(avx) = pulp::x86::V3::try_new() {
-                    return avx.vectorize(WithAvx { avx, work });
-                }
-                work.run(plain_products);
-            }
-            Numbers::Fractions(weights) => {
+            Numbers::Packed(matrix) => matrix.times(tokens, rounded, out),
+            Numbers::Fractions { weights, bias } => {
                 let work = Products {
                     weights,
-                    bias: &self.bias,
+                    bias,
                     columns: self.columns,
                     tokens,
                     out,
@@ -129,154 +103,6 @@ impl Matrix {
             }
         }
     }
-}
-
-impl Rounded {
-    /// Rounds tokens, and fills the last block up with zeros.
-    #[inline(always)]
-    fn read(&mut self, tokens: &[f32], columns: usize) {
-        let count = tokens.len() / columns;
-        // The largest sum of products must stay below 2^31.
-        let most = (i32::MAX as usize / (127 * columns)).min(i16::MAX as usize) as f32;
-        self.numbers.clear();
-        self.numbers
-            .resize(count.next_multiple_of(TOKENS) * columns, 0);
-        self.scales.clear();
-        let rows = self.numbers.chunks_exact_mut(columns);
-        for (token, to) in tokens.chunks_exact(columns).zip(rows) {
-            let largest = largest(token, 0.0, f32::abs);
-            let factor = if largest > 0.0 { most / largest } else { 0.0 };
-            for (to, x) in to.iter_mut().zip(token) {
-                *to = round(x * factor);
-            }
-            self.scales.push(largest / most);
-        }
-    }
-}
-
-/// Sums of two rows with four tokens.
-type Sums = [[i32; TOKENS]; ROWS];
-
-/// The product of a matrix of bytes with rounded tokens.
-struct ByteProducts<'a> {
-    weights: &'a [u8],
-    scales: &'a [f32],
-    bias: &'a [f32],
-    columns: usize,
-    tokens: &'a Rounded,
-    out: &'a mut [f32],
-}
-
-impl ByteProducts<'_> {
-    /// Multiplies by a function from two rows and four tokens, which lie end to
-    /// end.
-    #[inline(always)]
-    fn run(self, products: impl Fn([&[u8]; ROWS], &[i16]) -> Sums) {
-        let (rows, count) = (self.scales.len(), self.tokens.scales.len());
-        let mut at = 0;
-        for pair in self.weights.chunks(ROWS * self.columns) {
-            let (first, second) = pair.split_at(self.columns);
-            // After an odd last row, that row again.
-            let second = if second.is_empty() { first } else { second };
-            let blocks = self.tokens.numbers.chunks_exact(TOKENS * self.columns);
-            for (block, four) in blocks.enumerate() {
-                let sums = products([first, second], four);
-                let start = block * TOKENS;
-                for row in at..rows.min(at + ROWS) {
-                    for token in start..count.min(start + TOKENS) {
-                        let scale = self.tokens.scales[token] * self.scales[row];
-                        let sum = sums[row - at][token - start] as f32;
-                        self.out[token * rows + row] = sum * scale + self.bias[row];
-                    }
-                }
-            }
-            at += ROWS;
-        }
-    }
-}
-
-/// The same with AVX2. The compiler does not find `vpmaddwd` by itself, which
-/// makes it three times as fast.
-#[cfg(target_arch = "x86_64")]
-struct WithAvx<'a> {
-    avx: pulp::x86::V3,
-    work: ByteProducts<'a>,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl pulp::NullaryFnOnce for WithAvx<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let avx = self.avx;
-        self.work.run(
-            #[inline(always)]
-            |rows, four| avx_products(avx, rows, four),
-        );
-    }
-}
-
-/// Multiplies two rows with four tokens on any machine.
-#[inline(always)]
-fn plain_products(rows: [&[u8]; ROWS], four: &[i16]) -> Sums {
-    plain_products_from(rows, four, 0)
-}
-
-/// The same from a column on.
-#[inline(always)]
-fn plain_products_from(rows: [&[u8]; ROWS], four: &[i16], from: usize) -> Sums {
-    let columns = rows[0].len();
-    let mut sums = [[0_i32; TOKENS]; ROWS];
-    for (row, sums) in rows.iter().zip(&mut sums) {
-        for (token, sum) in four.chunks_exact(columns).zip(sums) {
-            for (weight, number) in row[from..].iter().zip(&token[from..]) {
-                *sum += i32::from(*weight as i8) * i32::from(*number);
-            }
-        }
-    }
-    sums
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn avx_products(avx: pulp::x86::V3, rows: [&[u8]; ROWS], four: &[i16]) -> Sums {
-    use std::arch::x86_64::__m256i;
-    const BYTES: usize = 16;
-
-    let columns = rows[0].len();
-    let (first, rest) = rows[0].as_chunks::<BYTES>();
-    let (second, _) = rows[1].as_chunks::<BYTES>();
-    let (a, b) = four.split_at(columns);
-    let (b, c) = b.split_at(columns);
-    let (c, d) = c.split_at(columns);
-    let tokens = [a, b, c, d].map(|token| token.as_chunks::<BYTES>().0);
-    let zero: __m256i = pulp::cast([0_i32; 8]);
-    let mut lanes = [[zero; TOKENS]; ROWS];
-    for at in 0..first.len() {
-        let weights = [
-            (avx.avx2)._mm256_cvtepi8_epi16(pulp::cast(first[at])),
-            (avx.avx2)._mm256_cvtepi8_epi16(pulp::cast(second[at])),
-        ];
-        for i in 0..TOKENS {
-            let numbers = pulp::cast(tokens[i][at]);
-            for row in 0..ROWS {
-                let products = (avx.avx2)._mm256_madd_epi16(weights[row], numbers);
-                lanes[row][i] = (avx.avx2)._mm256_add_epi32(lanes[row][i], products);
-            }
-        }
-    }
-    let mut sums = plain_products_from(rows, four, columns - rest.len());
-    for row in 0..ROWS {
-        let [a, b, c, d] = lanes[row];
-        let ab = avx.avx2._mm256_hadd_epi32(a, b);
-        let cd = avx.avx2._mm256_hadd_epi32(c, d);
-        let halves: [i32; 8] = pulp::cast(avx.avx2._mm256_hadd_epi32(ab, cd));
-        for i in 0..TOKENS {
-            sums[row][i] += halves[i] + halves[TOKENS + i];
-        }
-    }
-    sums
 }
 
 /// The product of a matrix of fractions with tokens.
@@ -457,44 +283,22 @@ mod tests {
             };
             let rows = 3;
             let x: Vec<f32> = (0..tokens * columns).map(number).collect();
-            let bytes: Vec<u8> = (0..rows * columns)
-                .map(|i| (number(i + 7) * 127.0) as i8 as u8)
-                .collect();
-            let fractions: Vec<f32> = (0..rows * columns)
-                .map(|i| f32::from(bytes[i] as i8) * 0.01)
-                .collect();
+            let fractions: Vec<f32> = (0..rows * columns).map(|i| number(i + 7)).collect();
             let bias = vec![0.5, -0.5, 0.0];
-            let shape = [rows, columns];
-            let whole = Matrix::of_bytes(shape, Cow::Owned(bytes), vec![0.01; rows], bias.clone());
-            let plain = Matrix::of_fractions(shape, fractions.clone(), bias.clone());
-            let mut rounded = Rounded::default();
-            for matrix in [whole, plain] {
-                let mut out = Vec::new();
-                matrix.times(&x, &mut rounded, &mut out);
-                prop_assert_eq!(out.len(), tokens * rows);
-                for token in 0..tokens {
-                    for row in 0..rows {
-                        let expected: f32 = bias[row] + (0..columns)
-                            .map(|i| fractions[row * columns + i] * x[token * columns + i])
-                            .sum::<f32>();
-                        let got = out[token * rows + row];
-                        prop_assert!((got - expected).abs() < 1e-2, "{} {}", got, expected);
-                    }
+            let weights = Weights::Fractions(fractions.clone());
+            let matrix = Matrix::new([rows, columns], weights, bias.clone());
+            let mut out = Vec::new();
+            matrix.times(&x, &mut Rounded::default(), &mut out);
+            prop_assert_eq!(out.len(), tokens * rows);
+            for token in 0..tokens {
+                for row in 0..rows {
+                    let expected: f32 = bias[row] + (0..columns)
+                        .map(|i| fractions[row * columns + i] * x[token * columns + i])
+                        .sum::<f32>();
+                    let got = out[token * rows + row];
+                    prop_assert!((got - expected).abs() < 1e-3, "{} {}", got, expected);
                 }
             }
         }
-    }
-
-    #[test]
-    fn the_largest_numbers_do_not_overflow() {
-        let columns = 3072;
-        let weights = vec![127_u8; columns];
-        let matrix = Matrix::of_bytes([1, columns], weights.into(), vec![1.0], vec![0.0]);
-        let mut out = Vec::new();
-        matrix.times(&vec![1.0; columns], &mut Rounded::default(), &mut out);
-        assert!(
-            (out[0] / (127.0 * columns as f32) - 1.0).abs() < 1e-3,
-            "{out:?}"
-        );
     }
 }

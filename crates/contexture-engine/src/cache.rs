@@ -64,6 +64,17 @@ pub enum CacheCause {
 }
 
 impl CacheCause {
+    /// Returns the cause in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            CacheCause::Model => "model changed",
+            CacheCause::TimeToLive => "cache expired",
+            CacheCause::Tools => "tools changed",
+            CacheCause::Compaction => "compaction",
+            CacheCause::Edit => "content changed",
+        }
+    }
+
     /// Returns the cause as it is written in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -221,15 +232,14 @@ impl CacheReport {
     /// Returns the cause, the position and the price of missed tokens as one
     /// line.
     pub fn describe(&self) -> String {
-        let cause = self.cause.map_or("none", CacheCause::name);
-        let mut line = format!(
-            "cause {cause}, {} tokens missed",
-            grouped(self.missed_tokens)
-        );
+        let cause = self.cause.map_or("no cause", CacheCause::words);
+        let mut line = format!("{cause}, {} tokens missed", grouped(self.missed_tokens));
         if let Some(dollars) = self.dollars_missed {
             line.push_str(&format!(", ${dollars:.4}"));
         }
-        if let (Some(first), true) = (&self.first_difference, self.broken) {
+        // The model is no place in a request.
+        let has_place = self.broken && self.cause != Some(CacheCause::Model);
+        if let (Some(first), true) = (&self.first_difference, has_place) {
             line.push_str(&format!(
                 ", first difference at byte {} in item {} of layer {}",
                 grouped(first.byte),

@@ -4,141 +4,49 @@
 //! pipeline tests no name of a recipe, layer or source.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use contexture_core::guard::{Policy, Template};
 use contexture_core::{
-    Assembly, Block, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, Media,
-    MediaSource, Part, Place, markup,
+    Assembly, Block, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, markup,
 };
-use contexture_providers::{Format, MediaLimits, describes};
+use contexture_providers::{Format, MediaLimits};
 use contexture_store::TurnId;
 use contexture_tokens::{Model, Provider};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::account::{Logged, summarise};
-use crate::advice::{Advice, Warning};
 use crate::assembled::{Assembled, LayerInfo};
 use crate::engine::{Engine, usual_format};
-use crate::error::{Cause, Error};
+use crate::error::Error;
 use crate::files::Root;
 use crate::media;
-use crate::recipe::{Recipe, RecipeLayer, RecipeRef};
+use crate::recipe::{Recipe, RecipeLayer};
 use crate::report::Report;
-use crate::request::{Request, VARIABLES};
+use crate::request::Request;
 use crate::snapshot::Saved;
 use crate::source::{
-    Account, Ask, CallState, Concept, Details, Facts, Loader, Offer, Outcome, Parameter, Position,
-    Scope, Source,
+    Account, Ask, CallState, Details, Facts, Loader, Offer, Outcome, Parameter, Scope, Source,
 };
 use contexture_project::Log;
 
 mod budget;
+mod checks;
+mod gather;
+mod layers;
+mod recipe;
 
 use budget::{budget, overruled_reserve};
+use checks::{check_used, described, unread_history};
+use gather::{guarded, in_parallel};
+use layers::{blocks, empty_layer, fill, find_layer, set_recorded};
+pub(crate) use recipe::check_variables;
+use recipe::{parameters, recipe_of};
 
 /// How often layers are fitted again because a source has something to change.
 const MOST_ROUNDS: usize = 24;
-
-/// Fails when a recipe refers to a field that requests do not have.
-pub(crate) fn check_variables(recipe: &Recipe, layer: &RecipeLayer) -> Result<(), Error> {
-    for (name, value) in &layer.with {
-        if let Some(variable) = variable_in(value)
-            && !VARIABLES.contains(&variable)
-        {
-            let message = crate::error::not_one_of("field of the request", variable, VARIABLES);
-            return Err(layer.error(recipe, Some(name), &message));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the name behind the `$` of a parameter.
-fn variable_in(value: &Value) -> Option<&str> {
-    value.as_str()?.strip_prefix('$')
-}
-
-/// Returns the parameters of a layer's source: those of the request, else those
-/// of the recipe, with the request's fields in the place of variables.
-fn parameters(request: &Request, layer: &RecipeLayer) -> Map<String, Value> {
-    let mut with = layer.with.clone();
-    if let Some(more) = request.with.get(&*layer.name) {
-        with.extend(more.clone());
-    }
-    for value in with.values_mut() {
-        if let Some(name) = variable_in(value) {
-            *value = request.variable(name).unwrap_or(Value::Null);
-        }
-    }
-    with
-}
-
-/// Returns the recipe that a request asks for, with layers where the settings
-/// want them.
-fn recipe_of(engine: &Engine, root: &Root, request: &Request) -> Result<Arc<Recipe>, Error> {
-    let recipe = match &request.recipe {
-        Some(recipe) => engine.recipe(root, recipe)?,
-        None => {
-            let mut suggested = None;
-            for name in engine.source_names() {
-                if let Some(source) = engine.source(name)
-                    && suggested.is_none()
-                {
-                    suggested = source.recipe_for(engine, request)?;
-                }
-            }
-            match suggested {
-                Some(name) => engine.recipe(root, &RecipeRef::Name(name))?,
-                None => engine.usual_recipe(root)?,
-            }
-        }
-    };
-    Ok(positioned(engine, recipe))
-}
-
-/// Returns the recipe with layers moved to where the settings want them.
-fn positioned(engine: &Engine, recipe: Arc<Recipe>) -> Arc<Recipe> {
-    let wanted = |layer: &RecipeLayer| {
-        let source = engine.source(layer.source.as_deref()?)?;
-        source.position(engine)
-    };
-    if recipe.layers.iter().all(|layer| wanted(layer).is_none()) {
-        return recipe;
-    }
-    let mut moved = Recipe::clone(&recipe);
-    for at in 0..moved.layers.len() {
-        let Some(position) = wanted(&moved.layers[at]) else {
-            continue;
-        };
-        let mut layer = moved.layers.remove(at);
-        let layers = &moved.layers;
-        // The conversation itself, if other layers stand before it.
-        let is_conversation = |layer: &RecipeLayer| {
-            let source = layer.source.as_deref().and_then(|name| engine.source(name));
-            source.is_some_and(|source| source.concept() == Concept::History)
-        };
-        let in_history = |layer: &RecipeLayer| layer.place == Place::History;
-        let history = (layers.iter())
-            .position(|layer| in_history(layer) && is_conversation(layer))
-            .or_else(|| layers.iter().position(in_history));
-        let last = layers.iter().rposition(|l| l.place == Place::Current);
-        let (place, to) = match position {
-            Position::System => (Place::System, history),
-            Position::BeforeHistory => (Place::History, history),
-            Position::AfterHistory => (Place::History, history.map(|at| at + 1)),
-            Position::Current => (Place::Current, last),
-        };
-        layer.place = place;
-        moved
-            .layers
-            .insert(to.unwrap_or(at).min(moved.layers.len()), layer);
-    }
-    Arc::new(moved)
-}
 
 /// Returns true when what is asked for cannot be made without a store.
 pub(crate) fn needs_store(engine: &Engine, root: &Root, request: &Request) -> Result<bool, Error> {
@@ -367,78 +275,6 @@ impl<'a> Call<'a> {
 
     fn asks(&self) -> impl Iterator<Item = Ask<'_>> {
         (0..self.sources.len()).map(|at| self.ask(at))
-    }
-
-    /// Asks every source for its layer; those that wait, at the same time.
-    fn gather_all(&self) -> Result<Vec<Offer>, Error> {
-        let waiting = |at: &usize| !self.sources[*at].1.is_immediate();
-        let slow: Vec<usize> = (0..self.sources.len()).filter(waiting).collect();
-        let mut offers: Vec<Option<Result<Offer, Error>>> = Vec::new();
-        offers.resize_with(self.sources.len(), || None);
-        let call = contexture_store::Call::current();
-        let gather = |at| contexture_store::Call::run_in(call.as_ref(), || self.gather(at));
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (slow.iter())
-                .map(|&at| (at, scope.spawn(move || gather(at))))
-                .collect();
-            for at in (0..self.sources.len()).filter(|at| !slow.contains(at)) {
-                offers[at] = Some(self.gather(at));
-            }
-            for (at, thread) in threads {
-                // A panic was caught inside.
-                offers[at] = thread.join().ok();
-            }
-        });
-        offers
-            .into_iter()
-            .enumerate()
-            .map(|(at, offer)| {
-                offer.unwrap_or_else(|| Err(panicked(self.sources[at].1.name(), "")))
-            })
-            .collect()
-    }
-
-    fn gather(&self, at: usize) -> Result<Offer, Error> {
-        let ask = self.ask(at);
-        let source = self.sources[at].1;
-        let offer = guarded(source.name(), || source.gather(&ask))?;
-        self.checked(at, offer)
-    }
-
-    /// Fails when an offer is none that can be fitted: with one id twice, or
-    /// with more items than are allowed.
-    fn checked(&self, at: usize, offer: Offer) -> Result<Offer, Error> {
-        let (layer, source, _) = &self.sources[at];
-        fn ids<'o>(layers: &'o [Layer], all: &mut Vec<&'o str>) {
-            for layer in layers {
-                all.extend(layer.items.iter().map(|item| &*item.id));
-                ids(&layer.layers, all);
-            }
-        }
-        let mut all: Vec<&str> = offer.items.iter().map(|item| &*item.id).collect();
-        ids(&offer.layers, &mut all);
-        let most = self.engine.config().limits.max_items;
-        if all.len() as u64 > most {
-            return Err(Error::input(format!(
-                "the source `{}` offers {} items for the layer `{}`, more than {most}",
-                source.name(),
-                all.len(),
-                layer.name
-            ))
-            .advise(Advice::configure("limits.max_items")));
-        }
-        // Looked up only, never walked.
-        #[allow(clippy::disallowed_types)]
-        let mut seen = std::collections::HashSet::with_capacity(all.len());
-        if let Some(twice) = all.iter().find(|id| !seen.insert(**id)) {
-            return Err(Error::input(format!(
-                "the source `{}` offers the id `{twice}` twice for the layer `{}`",
-                source.name(),
-                layer.name
-            ))
-            .because(Cause::Failure));
-        }
-        Ok(offer)
     }
 
     /// Fits, and lets sources react, until nobody has anything to change.
@@ -690,214 +526,6 @@ impl<'a> Call<'a> {
         });
         json!({"system": system, "user": event})
     }
-}
-
-/// Returns a layer of a recipe, and those inside it, without items.
-fn empty_layer(recipe: &RecipeLayer, in_session: bool) -> Layer {
-    Layer {
-        share: recipe.share,
-        fit: recipe.fit.clone(),
-        place: recipe.place,
-        order: recipe.order.resolve(in_session),
-        volatile: recipe.volatile,
-        layers: (recipe.layers.iter())
-            .map(|recipe| empty_layer(recipe, in_session))
-            .collect(),
-        ..Layer::new(Arc::clone(&recipe.name))
-    }
-}
-
-/// Finds the layer of a recipe by its name, which no other has.
-fn find_layer<'l>(layers: &'l mut [Layer], name: &str) -> Option<&'l mut Layer> {
-    for layer in layers {
-        if *layer.name == *name {
-            return Some(layer);
-        }
-        if let Some(found) = find_layer(&mut layer.layers, name) {
-            return Some(found);
-        }
-    }
-    None
-}
-
-fn set_volatile(layers: &mut [Layer]) {
-    for layer in layers {
-        layer.volatile = true;
-        set_volatile(&mut layer.layers);
-    }
-}
-
-/// Notes that what is volatile in the current message enters history.
-fn set_recorded(layer: &mut Layer) {
-    layer.recorded = true;
-    layer.layers.iter_mut().for_each(set_recorded);
-}
-
-/// Returns items that are no part of the layout as blocks.
-fn blocks(layer: &Arc<str>, items: Vec<Item>) -> Vec<Block> {
-    let ready = items.into_iter().filter_map(|item| match item.content {
-        Content::Ready(text) => {
-            let mut block = Block::new(item.id, Arc::clone(layer), item.role, text);
-            block.part = item.part;
-            Some(block)
-        }
-        _ => None,
-    });
-    ready.collect()
-}
-
-/// Puts what was offered into a layer.
-fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: Offer) {
-    layer.items = offer.items;
-    layer.layers = offer.layers;
-    if let Some(fit) = offer.fit {
-        layer.fit = fit;
-    }
-    layer.frame = offer.frame;
-    layer.curator = offer.curator;
-    layer.volatile |= offer.volatile;
-    if layer.volatile {
-        set_volatile(&mut layer.layers);
-    }
-    if let Some(max) = offer.max {
-        layer.share.max = Some(layer.share.max.map_or(max, |own| own.min(max)));
-        layer.share.min = layer.share.min.min(max);
-    }
-    let is_text = |item: &Item| matches!(item.part, Part::Text | Part::ToolResult { .. });
-    for item in &mut layer.items {
-        if let Some(cut) = recipe.cut
-            && (is_text(item) || !offer.keeps_parts)
-        {
-            item.cut = cut;
-        }
-        item.pinned |= recipe.pinned && !matches!(item.content, Content::Absent { .. });
-    }
-}
-
-/// Calls a source; a panic in it is an error of the request, and of nobody else.
-fn guarded<T>(name: &str, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let message = (panic.downcast_ref::<&str>().copied())
-            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Err(panicked(name, message.unwrap_or_default()))
-    })
-}
-
-fn panicked(name: &str, message: &str) -> Error {
-    let colon = if message.is_empty() { "" } else { ": " };
-    Error::damage(format!("the source `{name}` panicked{colon}{message}"))
-}
-
-/// Fails when the request names something that no layer of the recipe uses.
-fn check_used(
-    request: &Request,
-    recipe: &Recipe,
-    sources: &[LayerSource<'_>],
-) -> Result<(), Error> {
-    let takes = |field: &str| {
-        let mut all = sources.iter();
-        all.any(|(_, source, _)| source.parameters().iter().any(|known| known.name == field))
-    };
-    let given = [
-        ("query", request.query.is_some()),
-        ("filters", request.filters.is_some()),
-        ("strategy", request.strategy.is_some()),
-        ("stack", request.stack.is_some()),
-        ("tree", request.tree.is_some()),
-        ("head", request.head.is_some()),
-        ("path", request.path.is_some()),
-        ("agent", request.agent.is_some()),
-        ("working_buffer", request.working_buffer.is_some()),
-        ("include_annotations", request.include_annotations),
-        ("instructions", !request.instructions.is_empty()),
-        ("context", !request.context.is_empty()),
-    ];
-    match given.iter().find(|(field, given)| *given && !takes(field)) {
-        None => Ok(()),
-        Some((field, _)) => Err(Error::input(format!(
-            "recipe `{}` has no layer that uses `{field}`",
-            recipe.name
-        ))
-        .at(*field)
-        .advise(Advice::set("recipe"))),
-    }
-}
-
-/// Returns a warning when the request names a session and no layer of the recipe
-/// shows its turns.
-fn unread_history(
-    request: &Request,
-    recipe: &Recipe,
-    sources: &[LayerSource<'_>],
-) -> Option<Warning> {
-    let session = request.session.as_deref()?;
-    let mut all = sources.iter();
-    if all.any(|(_, source, _)| source.concept() == Concept::History) {
-        return None;
-    }
-    let message = format!(
-        "recipe `{}` has no layer for history: the request has no turns of session `{session}`",
-        recipe.name
-    );
-    Some(Warning::new("history_unused", message).advise(Advice::set("recipe")))
-}
-
-/// Returns a warning for each medium that the model's provider does not take,
-/// so that only its description is sent.
-fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
-    let Some(format) = usual_format(model.provider) else {
-        return Vec::new();
-    };
-    let media = layout.history.iter().filter_map(|block| match &block.part {
-        Part::Media(media) => Some((block, media)),
-        _ => None,
-    });
-    // One that is left out because of its size has a warning of its own.
-    let is_there = |media: &Media| media.source != MediaSource::Url(String::new());
-    let gone =
-        media.filter(|(block, media)| is_there(media) && describes(format, block.role, media));
-    gone.map(|(block, media)| {
-        Warning::new(
-            "media_described",
-            format!(
-                "{} does not accept {} of `{}` at this position: sending its description instead",
-                model.provider.name(),
-                media.media_type,
-                block.id
-            ),
-        )
-    })
-    .collect()
-}
-
-/// Does `work` for each of `wanted`, in as many threads as pay.
-fn in_parallel<T: Send>(wanted: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    // Asking how many cores there are means reading files, too.
-    let threads = match wanted.len() / 4 {
-        0 | 1 => 1,
-        most => std::thread::available_parallelism().map_or(1, |cores| most.min(cores.get())),
-    };
-    if threads == 1 {
-        return wanted.iter().map(|&i| work(i)).collect();
-    }
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    let take = || wanted.get(next.fetch_add(1, Ordering::Relaxed)).copied();
-                    std::iter::from_fn(take).map(&work).collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| match worker.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
-    })
 }
 
 /// Times the stages.

@@ -1,5 +1,6 @@
 //! Prompts from files: the manifest, its updates, hints, boot header and log.
 
+mod absent;
 pub mod actions;
 mod boot;
 pub mod edit;
@@ -10,6 +11,7 @@ mod list;
 mod manifest;
 pub mod observe;
 
+pub use absent::why_absent;
 pub use boot::BootHeader;
 pub use contexture_engine::config::{Habits, Quota};
 pub use contexture_engine::lines::Lines;

@@ -64,6 +64,12 @@ impl Driver for Transaction {
         Ok(())
     }
 
+    fn lift_time_limit(&self) -> Result<(), Error> {
+        let mut link = self.link.borrow_mut();
+        link.send("SET LOCAL statement_timeout = 0".to_owned());
+        Ok(())
+    }
+
     fn random(&self) -> &'static str {
         "random_key()"
     }
@@ -77,9 +83,41 @@ impl Driver for Transaction {
         let first = self.query_row(sql, (), |row| row.get(0))?;
         Ok(Some((first, RECORD_KEYS)))
     }
+
+    fn take_keys(&self, table: &str, count: i64) -> Result<Option<Vec<i64>>, Error> {
+        if table != "memories" {
+            let sequence = format!("{table}_key_seq");
+            return self.take_numbers(&sequence, count).map(Some);
+        }
+        let blocks = self.take_numbers("record_keys", (count + RECORD_KEYS - 1) / RECORD_KEYS)?;
+        let keys = blocks.iter().flat_map(|first| *first..first + RECORD_KEYS);
+        Ok(Some(
+            keys.take(usize::try_from(count).unwrap_or_default())
+                .collect(),
+        ))
+    }
 }
 
+/// How many keys are taken from a sequence in one statement.
+const KEYS_AT_ONCE: i64 = 100_000;
+
 impl Transaction {
+    /// Takes `count` numbers from a sequence.
+    fn take_numbers(&self, sequence: &str, mut count: i64) -> Result<Vec<i64>, Error> {
+        let mut taken = Vec::new();
+        while count > 0 {
+            let some = count.min(KEYS_AT_ONCE);
+            let sql = format!("SELECT nextval('{sequence}') FROM generate_series(1, {some})");
+            let (rows, _) = self.link.borrow_mut().query(&sql, Vec::new())?;
+            for row in &rows {
+                taken.push(Row::new(&PgRow::new(row)).get(0)?);
+            }
+            count -= some;
+        }
+        taken.sort_unstable();
+        Ok(taken)
+    }
+
     fn query_row<T>(
         &self,
         sql: &str,

@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use contexture_sql::{Backend, Connection, Fault, NOBODY, SqlStore, Value};
-use contexture_store::{StoreError, Usage, Waited, Watch};
+use contexture_store::{StoreError, StoreStats, Usage, Waited, Watch};
 
 use crate::driver::bind;
 use crate::error::{PgError, explain};
@@ -502,6 +502,7 @@ impl Backend for PostgresBackend {
                 "SELECT coalesce(sum(octet_length(b.body)), 0)::bigint FROM memories m
                  JOIN memory_bodies b ON b.record = m.key WHERE m.tenant = ?1",
                 "SELECT coalesce(sum(bytes), 0)::bigint FROM nodes WHERE tenant = ?1",
+                "SELECT coalesce(sum(octet_length(bytes)), 0)::bigint FROM files WHERE tenant = ?1",
             ] {
                 bytes += db.query_row(sql, [tenant], |row| row.get::<i64>(0))?;
             }
@@ -544,6 +545,22 @@ impl Backend for PostgresBackend {
 
     fn watch(&self, watch: Watch) {
         let _ = self.database.watch.set(watch);
+    }
+
+    /// The size is that of all tables with their indexes, of all tenants.
+    fn stats(&self) -> Result<StoreStats, StoreError> {
+        // Before a connection is used for the size.
+        let stats = self.database.pool.stats();
+        let bytes = self.shared("").read(|db, _| {
+            let size = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                WHERE n.nspname = current_schema() AND c.relkind = 'r'";
+            Ok(db.query_row(size, (), |row| row.get::<i64>(0))?)
+        })?;
+        Ok(StoreStats {
+            bytes: Some(bytes.unsigned_abs()),
+            ..stats
+        })
     }
 
     fn incarnation(&self) -> u64 {

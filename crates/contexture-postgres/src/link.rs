@@ -121,6 +121,7 @@ impl Link {
                 Poll::Pending => Poll::Pending,
             }
         });
+        contexture_store::Call::wait();
         match blocking(|| runtime.block_on(answer)) {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) if !error.is_closed() => Err(error.into()),

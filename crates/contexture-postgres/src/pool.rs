@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contexture_sql::Connection;
-use contexture_store::StoreError;
+use contexture_store::{StoreError, StoreStats};
 
 use crate::driver::Transaction;
 use crate::error::PgError;
@@ -27,6 +27,8 @@ pub(crate) struct Pool {
 struct State {
     idle: Vec<(Link, Instant)>,
     in_use: usize,
+    waiting: usize,
+    retries: u64,
 }
 
 impl Pool {
@@ -59,8 +61,10 @@ impl Pool {
                     ),
                 });
             }
+            state.waiting += 1;
             let waited = self.freed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
         state.in_use += 1;
         loop {
@@ -91,7 +95,10 @@ impl Pool {
     /// Returns a new connection, and closes those that are not in use: the server
     /// may have closed them, too.
     pub(crate) fn connect(&self) -> Result<Lease<'_>, StoreError> {
-        let idle = std::mem::take(&mut self.lock().idle);
+        let mut state = self.lock();
+        state.retries += 1;
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
         drop(idle);
         self.take()
     }
@@ -119,6 +126,18 @@ impl Pool {
         state.in_use = state.in_use.saturating_sub(1);
         drop(state);
         self.freed.notify_one();
+    }
+
+    /// Returns the state of the pool, for metrics.
+    pub(crate) fn stats(&self) -> StoreStats {
+        let state = self.lock();
+        StoreStats {
+            max_connections: Some(self.size as u64),
+            connections_in_use: Some(state.in_use as u64),
+            waiting_for_connections: Some(state.waiting as u64),
+            retries: Some(state.retries),
+            ..StoreStats::default()
+        }
     }
 
     /// Returns how many connections are in use.

@@ -51,3 +51,36 @@ fn both_databases_have_the_same_columns() {
     }
     assert_eq!(in_sqlite, in_postgres);
 }
+
+/// A table or column that is added must be in portable archives, or be named as
+/// omitted with the reason.
+#[test]
+fn archives_have_every_table_and_column() {
+    use contexture_sql::archive::tables::{OMITTED, TABLES};
+    let directory = tempfile::tempdir().unwrap();
+    let sqlite = contexture_sqlite::SqliteStore::open(directory.path().join("store.db")).unwrap();
+    let columns = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_xinfo(m.name) c
+        WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND c.hidden = 0";
+    let columns: Vec<(String, String)> = (sqlite.backend())
+        .read(|db, _| {
+            let mut select = db.prepare_cached(columns)?;
+            let found = select.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+        .unwrap();
+    let mut known = 0;
+    for (table, column) in &columns {
+        let omitted = OMITTED.iter().any(|(name, _)| name == table);
+        let archived = TABLES.iter().find(|it| it.name == table);
+        match archived {
+            Some(archived) if archived.columns.is_empty() => {}
+            Some(archived) => {
+                assert!(archived.has_column(column), "{table}.{column}");
+                known += 1;
+            }
+            None => assert!(omitted, "{table} is neither archived nor omitted"),
+        }
+    }
+    let all: usize = TABLES.iter().map(|table| table.columns.len()).sum();
+    assert_eq!(known, all);
+}

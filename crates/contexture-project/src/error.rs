@@ -253,11 +253,18 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
             calls(&[ShowTasks, PushTask])
         }
         StoreError::Full { .. } => text("free disk space, or move the store to a larger disk"),
-        StoreError::Unavailable { .. } => {
-            text("restore the file at its path, or the database; no restart is needed")
-        }
+        StoreError::Unavailable { .. } => vec![
+            Advice::from(
+                "check that the database runs, or restore the file at its path; no restart is \
+                 needed",
+            ),
+            Advice::set("db"),
+        ],
         StoreError::Conflict { .. } => {
             text("assemble again to get the current state, then record the new turn")
+        }
+        StoreError::FileChanged { .. } => {
+            text("read the file again, apply your change, and send it with the new hash")
         }
         StoreError::KeyReused { .. } => text("use a new idempotency key for each turn"),
         StoreError::Closed { .. } => {
@@ -290,6 +297,7 @@ impl From<StoreError> for Error {
             StoreError::NotFound { .. } => Cause::Missing,
             StoreError::Exists { .. } => Cause::Exists,
             StoreError::Conflict { .. }
+            | StoreError::FileChanged { .. }
             | StoreError::KeyReused { .. }
             | StoreError::Closed { .. } => Cause::Conflict,
             StoreError::Invalid { .. } => Cause::Input,

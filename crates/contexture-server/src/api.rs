@@ -4,9 +4,11 @@
 //! implementation. Body types live next to the operations that read them.
 
 mod admin;
+mod archives;
 pub(crate) mod assemble;
 pub(crate) mod blobs;
 mod continuations;
+mod files;
 pub(crate) mod fit;
 pub(crate) mod memory;
 mod page;
@@ -34,9 +36,11 @@ pub(crate) fn add(api: &mut Api) {
     trees::add(api);
     continuations::add(api);
     working_set::add(api);
+    files::add(api);
     snapshots::add(api);
     refit::add(api);
     recipes::add(api);
     upkeep::add(api);
+    archives::add(api);
     admin::add(api);
 }

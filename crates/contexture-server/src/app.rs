@@ -19,7 +19,9 @@ use contexture::store::Call;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Caller, Keys};
+use crate::cores::Cores;
 use crate::held_place::{EndOfWork, HeldPlace};
+use crate::large_answer;
 use crate::metrics::Metrics;
 use crate::operation::Api;
 use crate::places::{Place, Places};
@@ -51,6 +53,10 @@ const KIB: usize = 1 << 10;
 /// to 10.
 const BECOMES: usize = 8;
 
+/// How many times its size an answer takes in memory while it is made: what it is
+/// made from, and its JSON.
+const ANSWER_BECOMES: usize = 3;
+
 /// How long the thread for vectors waits when it has more to do, and before it
 /// looks again when it has not.
 const FILL_IN_AGAIN: Duration = Duration::from_millis(10);
@@ -71,6 +77,8 @@ pub(crate) struct Shared {
     schemas: Schemas,
     // One place per call in progress.
     work: Arc<Places>,
+    // One place per call that computes.
+    cores: Cores,
     // One place per call of a model in progress.
     model_calls: Arc<Places>,
     // One permit per check of a key or of the store.
@@ -118,6 +126,7 @@ impl App {
             openapi: crate::openapi::document(api, &schemas).to_string().into(),
             schemas,
             work,
+            cores: Cores::default(),
             model_calls,
             apart: Arc::new(Semaphore::new(MOST_APART)),
             streams,
@@ -229,6 +238,7 @@ impl App {
 
     pub(crate) async fn tenant_named(&self, name: &str) -> Result<Arc<Tenant>, Problem> {
         if let Some(tenant) = self.tenants().ready(name) {
+            self.refresh_files(&tenant).await;
             return Ok(tenant);
         }
         let (app, wanted) = (self.clone(), name.to_owned());
@@ -240,6 +250,24 @@ impl App {
             })
         })
         .await
+    }
+
+    /// Copies files that other servers have changed, if they were not looked for
+    /// in the last two seconds.
+    async fn refresh_files(&self, tenant: &Arc<Tenant>) {
+        if !tenant.stored.as_ref().is_some_and(|stored| stored.is_due()) {
+            return;
+        }
+        let of = Arc::clone(tenant);
+        let refreshed = self.run_apart(move || match &of.stored {
+            Some(stored) => Ok(stored.refresh()?),
+            None => Ok(()),
+        });
+        // The files of before are used, and the next call tries again.
+        if let Err(problem) = refreshed.await {
+            let tenant = contexture::key::tenant_name(&tenant.name);
+            tracing::warn!(tenant, error = problem.message, "stored files are not read");
+        }
     }
 
     /// Runs blocking work of a tenant in a thread, when it has a place.
@@ -258,8 +286,9 @@ impl App {
         let of_call = call.clone();
         let work = async {
             let place = self.place(tenant).await;
+            let core = self.core(tenant).await;
             let span = traces::current();
-            let place = HeldPlace::new(self.clone(), tenant, place, span.clone());
+            let place = HeldPlace::new(self.clone(), tenant, (place, core), span.clone());
             let call = of_call.with_place(place.clone());
             let work = move || traces::in_thread(span, || call.run(work));
             self.thread(EndOfWork(place), work).await
@@ -330,6 +359,17 @@ impl App {
         self.thread(permit, work).await
     }
 
+    /// Does work of the admin API that takes as long as the data is large, in a
+    /// thread and without a time limit.
+    pub(crate) async fn run_long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let permit = self.permit(&self.0.streams).await?;
+        let call = Call::by(CALLER.try_with(Clone::clone).ok().flatten());
+        self.thread(permit, move || call.run(work)).await
+    }
+
     /// Waits until a body of that many bytes, with all that is made of it, fits
     /// into memory. A tenant can use half of the memory for bodies.
     pub(crate) async fn reserve_body(
@@ -337,9 +377,39 @@ impl App {
         tenant: &Tenant,
         bytes: usize,
     ) -> Result<BodyMemory, Problem> {
+        self.reserve(tenant, bytes.saturating_mul(BECOMES)).await
+    }
+
+    /// Waits until there is memory for an answer that is as large as a tree can
+    /// be, before it is made.
+    pub(crate) async fn reserve_large_answer(
+        &self,
+        tenant: &Tenant,
+    ) -> Result<BodyMemory, Problem> {
+        let most = self.config().max_tree_bytes;
+        self.reserve(tenant, most.saturating_mul(ANSWER_BECOMES))
+            .await
+    }
+
+    /// Waits, in a thread that works, until an answer of that many bytes fits into
+    /// the memory for bodies. A small one always does.
+    pub(crate) fn reserve_answer(
+        &self,
+        tenant: &Tenant,
+        bytes: usize,
+    ) -> Result<Option<BodyMemory>, Problem> {
+        if bytes <= large_answer::LARGE {
+            return Ok(None);
+        }
+        Call::wait();
+        let reserved = tokio::runtime::Handle::current().block_on(self.reserve(tenant, bytes));
+        reserved.map(Some)
+    }
+
+    async fn reserve(&self, tenant: &Tenant, bytes: usize) -> Result<BodyMemory, Problem> {
         let all = self.config().body_memory_bytes / KIB;
         // The largest body must be possible, alone.
-        let wanted = (bytes.saturating_mul(BECOMES).div_ceil(KIB)).min(all / 2);
+        let wanted = bytes.div_ceil(KIB).min(all / 2);
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         let patience = Duration::from_millis(self.config().request_timeout_ms);
         let waiting = async {
@@ -347,17 +417,24 @@ impl App {
             let of_tenant = of_tenant.await.ok()?;
             let of_all = Arc::clone(&self.0.body_memory).acquire_many_owned(wanted);
             Some(BodyMemory {
-                _of_tenant: of_tenant,
-                _of_all: of_all.await.ok()?,
+                of_tenant,
+                of_all: of_all.await.ok()?,
             })
         };
         match tokio::time::timeout(patience, waiting).await {
             Ok(Some(memory)) => Ok(memory),
-            _ => Err(
-                Problem::unavailable("the server has no memory for more request bodies")
-                    .hint("retry after `retry-after` seconds"),
-            ),
+            _ => Err(Problem::unavailable(
+                "the server has no memory for more large bodies and answers",
+            )
+            .hint("retry after `retry-after` seconds")),
         }
+    }
+
+    /// Returns the memory that bodies and answers have reserved, in bytes.
+    pub(crate) fn reserved_memory(&self) -> u64 {
+        let all = self.config().body_memory_bytes / KIB;
+        let free = self.0.body_memory.available_permits();
+        (all.saturating_sub(free) * KIB) as u64
     }
 
     /// Waits for a place to work for a tenant.
@@ -371,6 +448,15 @@ impl App {
         let place = self.0.work.acquire(tenant, most).await;
         self.metrics().queued(came.elapsed());
         place
+    }
+
+    /// Waits until a tenant can compute. `None` without keys: everybody is the same
+    /// tenant.
+    async fn core(&self, tenant: &str) -> Option<Place> {
+        match self.keys().required() {
+            true => Some(self.0.cores.acquire(tenant).await),
+            false => None,
+        }
     }
 
     /// Waits until a tenant can call a model.
@@ -389,7 +475,7 @@ impl App {
 
     /// Returns the number of calls that wait for a place.
     pub(crate) fn waiting(&self) -> usize {
-        self.0.work.waiting()
+        self.0.work.waiting() + self.0.cores.waiting()
     }
 
     /// Waits for a permit to work.
@@ -460,10 +546,22 @@ impl App {
     }
 }
 
-/// The memory of a body, until its work is done.
+/// The memory of a body until its work is done, or of an answer until it is sent.
 pub(crate) struct BodyMemory {
-    _of_tenant: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
+    of_tenant: OwnedSemaphorePermit,
+    of_all: OwnedSemaphorePermit,
+}
+
+impl BodyMemory {
+    /// Gives back what is more than an answer of that many bytes needs.
+    pub(crate) fn shrunk_to(mut self, bytes: usize) -> Self {
+        let wanted = bytes.div_ceil(KIB);
+        for permit in [&mut self.of_tenant, &mut self.of_all] {
+            let surplus = permit.num_permits().saturating_sub(wanted);
+            drop(permit.split(surplus));
+        }
+        self
+    }
 }
 
 /// Withdraws the writes of a call whose caller disconnects.

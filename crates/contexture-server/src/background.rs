@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use contexture::compaction::Attempt;
 use contexture::store::{Call, CallPlace, ModelCall};
+use tokio::runtime::Handle;
 
 use crate::api::sessions;
-use crate::metrics::Metrics;
+use crate::app::App;
+use crate::places::Place;
 use crate::tenant::Tenant;
 
 /// A tenant and the label of one of its sessions.
@@ -33,8 +35,9 @@ fn running() -> MutexGuard<'static, BTreeMap<Key, bool>> {
 }
 
 /// Summarises the history of a session in a thread of its own, if the settings
-/// say so and the next request is likely to need it.
-pub(crate) fn compact(tenant: &Arc<Tenant>, label: &str) {
+/// say so and the next request is likely to need it. Its calls of a model wait
+/// with those of requests.
+pub(crate) fn compact(app: &App, tenant: &Arc<Tenant>, label: &str) {
     if !tenant.engine.config().compaction.background {
         return;
     }
@@ -53,8 +56,14 @@ pub(crate) fn compact(tenant: &Arc<Tenant>, label: &str) {
     }
     let mut run = Run(Some(key));
     let (tenant, label) = (Arc::clone(tenant), label.to_owned());
+    let place = ModelPlaces {
+        app: app.clone(),
+        tenant: Arc::clone(&tenant.name),
+        runtime: Handle::current(),
+        held: Mutex::default(),
+    };
     let work = move || {
-        let call = Call::default().with_place(Arc::new(NoPlace(Arc::clone(&tenant.metrics))));
+        let call = Call::default().with_place(Arc::new(place));
         loop {
             let compact = || tenant.engine.compact_ahead(&label, tenant.fixed_now());
             match call.run(compact) {
@@ -78,17 +87,33 @@ pub(crate) fn compact(tenant: &Arc<Tenant>, label: &str) {
         .spawn(work);
 }
 
-/// Work in the background has no place to give up. Its model calls are measured.
-struct NoPlace(Arc<Metrics>);
+/// Work in the background has no place to give up. Its model calls need one, as
+/// those of requests do.
+struct ModelPlaces {
+    app: App,
+    tenant: Arc<str>,
+    runtime: Handle,
+    held: Mutex<Vec<Place>>,
+}
 
-impl CallPlace for NoPlace {
+impl ModelPlaces {
+    fn held(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CallPlace for ModelPlaces {
     fn leave(&self, _: ModelCall) {
-        self.0.models.in_progress.inc();
+        let place = self.runtime.block_on(self.app.model_call(&self.tenant));
+        self.held().push(place);
+        self.app.metrics().models.in_progress.inc();
     }
 
     fn come_back(&self, model: ModelCall, time: Duration) {
-        self.0.models.in_progress.dec();
-        self.0.models.answered(model, time);
+        self.app.metrics().models.in_progress.dec();
+        self.app.metrics().models.answered(model, time);
+        let place = self.held().pop();
+        drop(place);
     }
 }
 

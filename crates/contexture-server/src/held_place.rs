@@ -3,6 +3,10 @@
 //!
 //! Calls of models have places of their own. A call first gets such a place, and
 //! only then gives up its place to work: the number of threads stays bounded.
+//!
+//! A call also has a core, which it gives up for good when it first waits for the
+//! store or a model. It does not wait for a core again: it may hold a lock that a
+//! call with a core waits for.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,15 +31,23 @@ pub(crate) struct HeldPlace {
 struct State {
     // `None` while the call waits for a model, and after its work is done.
     place: Option<Place>,
+    // `None` after the first wait, and without API keys.
+    core: Option<Place>,
     // One for each thread of the call that waits for a model.
     model_calls: Vec<Place>,
     done: bool,
 }
 
 impl HeldPlace {
-    pub(crate) fn new(app: App, tenant: &str, place: Place, span: Option<ActiveSpan>) -> Arc<Self> {
+    pub(crate) fn new(
+        app: App,
+        tenant: &str,
+        (place, core): (Place, Option<Place>),
+        span: Option<ActiveSpan>,
+    ) -> Arc<Self> {
         let state = State {
             place: Some(place),
+            core,
             ..State::default()
         };
         Arc::new(Self {
@@ -53,7 +65,13 @@ impl HeldPlace {
 }
 
 impl CallPlace for HeldPlace {
+    fn wait(&self) {
+        let core = self.lock().core.take();
+        drop(core);
+    }
+
     fn leave(&self, _: ModelCall) {
+        self.wait();
         let model_call = self.runtime.block_on(self.app.model_call(&self.tenant));
         self.app.metrics().models.in_progress.inc();
         let mut state = self.lock();
@@ -100,8 +118,8 @@ impl Drop for EndOfWork {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.done = true;
-        let place = state.place.take();
+        let places = (state.place.take(), state.core.take());
         drop(state);
-        drop(place);
+        drop(places);
     }
 }

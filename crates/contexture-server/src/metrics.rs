@@ -44,6 +44,8 @@ pub struct Metrics {
     pub(crate) connections: Gauge,
     pub(crate) working: Gauge,
     pub(crate) waiting: Gauge,
+    /// The memory that is reserved for bodies and answers.
+    pub(crate) body_memory: Gauge<u64, AtomicU64>,
     resident: Gauge<u64, AtomicU64>,
     cache: CacheMetrics,
     pub(crate) models: ModelMetrics,
@@ -155,6 +157,9 @@ impl Default for Metrics {
         let connections = gauge("connections", "Open connections");
         let working = gauge("requests_in_progress", "Requests in progress");
         let waiting = gauge("requests_waiting", "Requests waiting for a free slot");
+        let body_memory = Gauge::default();
+        let help = "Memory that large request bodies and large unsent answers reserve";
+        registry.register_with_unit("body_memory", help, Unit::Bytes, Gauge::clone(&body_memory));
         let resident = Gauge::default();
         let help = "Memory that the process uses";
         registry.register_with_unit(
@@ -185,6 +190,7 @@ impl Default for Metrics {
             connections,
             working,
             waiting,
+            body_memory,
             resident,
             cache,
             models,

@@ -311,6 +311,11 @@ fn describe(
         "parameters": parameters,
         "responses": responses(operation, error, answer),
     });
+    if let Some(media) = operation.takes.binary {
+        let schema = json!({"type": "string", "format": "binary"});
+        let content = json!({media: {"schema": schema}});
+        described["requestBody"] = json!({"required": true, "content": content});
+    }
     if let Some(schema) = &operation.takes.body {
         let mut content = json!({"application/json": {"schema": schema}});
         if let Some(body) = operation
@@ -521,6 +526,10 @@ fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> V
                 .unwrap_or("JSON");
             let about = format!("A stream of objects with the schema `{name}`.");
             let schema = json!({"type": "string", "description": about});
+            json!({"description": success, "content": {*media: {"schema": schema}}})
+        }
+        ResponseBody::Binary(media) => {
+            let schema = json!({"type": "string", "format": "binary"});
             json!({"description": success, "content": {*media: {"schema": schema}}})
         }
         ResponseBody::Nothing => json!({"description": success}),

@@ -28,7 +28,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::app::App;
+use crate::app::{App, BodyMemory};
+use crate::large_answer::LargeAnswer;
 use crate::problem::Problem;
 use crate::schema::Schemas;
 use crate::tenant::Tenant;
@@ -53,6 +54,8 @@ pub(crate) struct Operation {
     pub(crate) example: Option<Example>,
     /// Whether the body can be as large as a tree.
     pub(crate) large: bool,
+    /// Whether the answer can be as large as a tree.
+    pub(crate) large_answer: bool,
     /// A field that callers forget, and the hint for a body without it.
     pub(crate) wrapper: Option<Wrapper>,
     /// The parts of a call.
@@ -96,6 +99,8 @@ pub(crate) struct Takes {
     /// A schema that the JSON body can have instead, and that the operation
     /// checks itself. The body can then also be a recorded event stream.
     pub(crate) native: Option<Schema>,
+    /// The media type of a body that is not JSON.
+    pub(crate) binary: Option<&'static str>,
     /// Whether the operation reads the header `Idempotency-Key`.
     pub(crate) idempotency_header: bool,
 }
@@ -107,6 +112,8 @@ pub(crate) enum ResponseBody {
     Json(Schema),
     /// A stream of lines or events with this schema.
     Stream { media: &'static str, schema: Schema },
+    /// Bytes of this media type.
+    Binary(&'static str),
     /// An empty body.
     #[default]
     Nothing,
@@ -139,6 +146,7 @@ impl Operation {
             example: None,
             large: false,
             wrapper: None,
+            large_answer: false,
             takes: Takes::default(),
             response: ResponseBody::default(),
             is_admin: path.starts_with("/v1/admin/"),
@@ -172,6 +180,13 @@ impl Operation {
     /// Sets the hint for an invalid body without a field that callers forget.
     pub(crate) fn wrapped_in(mut self, field: &'static str, hint: &'static str) -> Self {
         self.wrapper = Some(Wrapper { field, hint });
+        self
+    }
+
+    /// Lets the answer be as large as a tree: its memory is reserved before it is
+    /// made.
+    pub(crate) fn answers_large(mut self) -> Self {
+        self.large_answer = true;
         self
     }
 
@@ -243,10 +258,11 @@ impl Api {
         A: Serialize + JsonSchema + Send + 'static,
     {
         operation.response = ResponseBody::Json(self.outputs.subschema_for::<A>());
-        let call = Call {
+        let call = Declared {
             id: operation.id,
             status: operation.status,
             large: operation.large,
+            large_answer: operation.large_answer,
             wrapper: operation.wrapper,
         };
         let handler = move |State(app): State<App>, request: Request<Body>| async move {
@@ -337,12 +353,13 @@ fn add_maximum(schema: &mut Schema) {
     }
 }
 
-/// The parts of an [`Operation`] that a call of it needs.
+/// What a handler needs to know of its operation.
 #[derive(Clone, Copy)]
-struct Call {
+struct Declared {
     id: &'static str,
     status: StatusCode,
     large: bool,
+    large_answer: bool,
     wrapper: Option<Wrapper>,
 }
 
@@ -362,7 +379,7 @@ impl Wrapper {
 async fn answer<P, Q, B, A>(
     app: &App,
     request: Request<Body>,
-    call: Call,
+    operation: Declared,
     work: Work<P, Q, B, A>,
 ) -> Response
 where
@@ -377,42 +394,52 @@ where
         let query: Q = query(&parts)?;
         let tenant = app.tenant(&parts).await?;
         let mut reader = body::Reader::new(app, &tenant);
-        if call.large {
+        if operation.large {
             reader.most = reader.most.max(app.config().max_tree_bytes);
         }
         let bytes = match TypeId::of::<B>() == TypeId::of::<Nothing>() {
             true => body::none(app, incoming).await.map(|()| None)?,
             false => Some(body::json(reader, &parts.headers, incoming).await?),
         };
-        Ok::<_, Problem>((tenant, path, query, bytes))
+        let reserved = match operation.large_answer {
+            true => Some(app.reserve_large_answer(&tenant).await?),
+            false => None,
+        };
+        Ok::<_, Problem>((tenant, path, query, bytes, reserved))
     };
-    let (tenant, path, query, bytes) = match prepared.await {
+    let (tenant, path, query, bytes, reserved) = match prepared.await {
         Ok(prepared) => prepared,
         Err(problem) => return problem.into_response(),
     };
     let shared = app.clone();
     let name = std::sync::Arc::clone(&tenant.name);
     let done = app.run(&name, move || {
-        let most = match call.large {
+        let most = match operation.large {
             true => json::MOST_VALUES_OF_TREE,
             false => json::MOST_VALUES,
         };
-        let body: B = match bytes {
+        let body: B = match &bytes {
             Some(bytes) => {
-                json::read(shared.schemas(), call.id, &bytes, most).map_err(|problem| match call
-                    .wrapper
-                {
-                    Some(wrapper) => wrapper.explain(&bytes, problem),
+                let read = json::read(shared.schemas(), operation.id, bytes, most);
+                read.map_err(|problem| match operation.wrapper {
+                    Some(wrapper) => wrapper.explain(bytes, problem),
                     None => problem,
                 })?
             }
             None => json::nothing()?,
         };
-        let answer = work(&tenant, path, query, body)?;
-        to_bytes(&answer)
+        let answer = to_bytes(&work(&tenant, path, query, body)?)?;
+        // The memory of the request is given back first: calls that wait for each
+        // other's memory would wait for ever.
+        drop(bytes);
+        let memory = match reserved {
+            Some(reserved) => Some(reserved.shrunk_to(answer.len())),
+            None => shared.reserve_answer(&tenant, answer.len())?,
+        };
+        Ok((answer, memory))
     });
     match done.await {
-        Ok(bytes) => json_response(call.status, bytes),
+        Ok((bytes, memory)) => answer_with(operation.status, bytes, memory),
         Err(problem) => problem.into_response(),
     }
 }
@@ -467,6 +494,20 @@ pub(crate) fn to_bytes(answer: &impl Serialize) -> Result<Vec<u8>, Problem> {
     serde_json::to_writer(&mut bytes, answer)
         .map_err(|error| Problem::failure(error.to_string()))?;
     Ok(bytes)
+}
+
+/// Returns an answer that gives its memory back when it was sent.
+pub(crate) fn answer_with(
+    status: StatusCode,
+    bytes: Vec<u8>,
+    memory: Option<BodyMemory>,
+) -> Response {
+    let Some(memory) = memory else {
+        return json_response(status, bytes);
+    };
+    let json = HeaderValue::from_static("application/json");
+    let body = Body::new(LargeAnswer::new(bytes, memory));
+    (status, [(header::CONTENT_TYPE, json)], body).into_response()
 }
 
 pub(crate) fn json_response(status: StatusCode, bytes: Vec<u8>) -> Response {

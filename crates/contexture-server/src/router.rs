@@ -148,6 +148,7 @@ async fn metrics(State(app): State<App>) -> Response {
     app.metrics().waiting.set(waiting);
     let waiting = i64::try_from(app.waiting_for_models()).unwrap_or(i64::MAX);
     app.metrics().models.waiting.set(waiting);
+    app.metrics().body_memory.set(app.reserved_memory());
     let stores = app.clone();
     let stats = app.run_apart(move || Ok(stores.tenants().stores().stats()?));
     // A store that does not answer has no newer figures; the others are still shown.

@@ -22,6 +22,7 @@ use crate::events::Hub;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::quota::Measured;
+use crate::stored_files::StoredFiles;
 
 /// The maximum number of tenants in memory. Others are loaded again when they
 /// are used.
@@ -59,6 +60,9 @@ pub(crate) struct Tenant {
     // One permit per KiB of memory that the tenant's bodies can take.
     pub(crate) body_memory: Arc<Semaphore>,
     pub(crate) measured: Measured,
+    /// The files that are kept in the store. `None` if the tenant has a root of
+    /// its own.
+    pub(crate) stored: Option<StoredFiles>,
     now: Option<Timestamp>,
 }
 
@@ -176,6 +180,7 @@ impl Tenants {
         }
         let root = self.root_of(name)?;
         root.remove_left_over();
+        let stored = self.stored_files(name, &root)?;
         let mut builder = Engine::builder();
         // A tenant can have settings of its own. Commands, endpoints, keys and
         // paths elsewhere are the operator's to set: a tenant's file can come
@@ -213,6 +218,7 @@ impl Tenants {
             metrics: Arc::clone(&self.metrics),
             name: name.into(),
             measured: Measured::default(),
+            stored,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             body_memory: Arc::new(Semaphore::new(
                 self.config.server.body_memory_bytes / 2 / 1024,
@@ -238,10 +244,27 @@ impl Tenants {
         Ok(Arc::clone(&entry.tenant))
     }
 
+    /// Returns the files that the tenant has in the store, and copies them to its
+    /// directory. Only tenants without a configured root have such files.
+    fn stored_files(&self, name: &str, root: &Root) -> Result<Option<StoredFiles>, Error> {
+        let configured = self.config.server.tenants.get(name);
+        if name.is_empty() || configured.is_some_and(|tenant| tenant.root.is_some()) {
+            return Ok(None);
+        }
+        let store = self.stores.tenant(name);
+        let server = Root::open(&self.root)?;
+        let own = Root::open(root.path())?;
+        let stored = StoredFiles::new(store, own, server, name);
+        stored.refresh()?;
+        Ok(Some(stored))
+    }
+
     fn root_of(&self, name: &str) -> Result<Root, Error> {
         if name.is_empty() {
             // The roots of other tenants are below this one and must stay hidden.
-            let mut root = Root::open(&self.root)?.hiding(".contexture/tenants");
+            let mut root = Root::open(&self.root)?
+                .hiding(".contexture/tenants")
+                .hiding(".contexture/files");
             for path in self.config.server.tenants.values() {
                 if let Some(path) = &path.root {
                     root = root.hiding(path);

@@ -43,6 +43,25 @@ pub trait Driver {
         Ok(None)
     }
 
+    /// Returns false if the indexes of the memory do not have the same rows, so
+    /// that a list of all would miss some. A database that checks its pages need
+    /// not look.
+    fn has_all_memories(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Lets the statements of this transaction take as long as the data is large.
+    fn lift_time_limit(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes `count` keys for rows of a table, smallest first. `None` when the next
+    /// key of a table is one more than its largest.
+    fn take_keys(&self, table: &str, count: i64) -> Result<Option<Vec<i64>>> {
+        let _ = (table, count);
+        Ok(None)
+    }
+
     /// Checks the files and indexes of the database, and returns what is damaged.
     /// `None` when the database has to be asked for that in other ways.
     fn check_structure(&self) -> Result<Option<Vec<String>>> {

@@ -6,8 +6,8 @@ use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;
 use crate::{Backend, SqlStore};
 use contexture_store::{
-    AuditEntry, Call, KeyRecord, KeyScope, Store, StoreError, StoreStats, TenantQuota, Tenants,
-    Watch,
+    ArchiveSink, ArchiveSource, AuditEntry, Call, KeyRecord, KeyScope, SharedPart, Store,
+    StoreError, StoreStats, TenantQuota, Tenants, Watch,
 };
 use jiff::Timestamp;
 
@@ -89,6 +89,27 @@ impl<B: Backend> Tenants for SqlStore<B> {
         };
         let shared = self.backend.shared("");
         shared.write(move |db, _| set_quota(db, &tenant, quota.as_ref(), &act))
+    }
+
+    fn note_act(
+        &self,
+        act: &'static str,
+        tenant: &str,
+        subject: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let act = Act::new(act, now);
+        let (tenant, subject) = (tenant.to_owned(), subject.to_owned());
+        let shared = self.backend.shared("");
+        shared.write(move |db, _| act.note(db, &tenant, &subject))
+    }
+
+    fn export_shared(&self, part: SharedPart, put: ArchiveSink<'_>) -> Result<(), StoreError> {
+        self.export_part(part, put)
+    }
+
+    fn import_shared(&self, part: SharedPart, next: ArchiveSource) -> Result<(), StoreError> {
+        self.import_part(part, next)
     }
 
     fn ping(&self) -> Result<(), StoreError> {

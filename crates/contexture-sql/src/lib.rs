@@ -26,8 +26,10 @@ use contexture_store::{Store, StoreError, StoreStats, Usage, Watch};
 
 #[cfg(feature = "alternating")]
 mod alternating;
+pub mod archive;
 mod driver;
 mod error;
+mod files;
 mod import;
 mod keys;
 mod ledger;

@@ -12,7 +12,7 @@ mod entities;
 pub(crate) mod forget;
 mod later;
 pub(crate) mod load;
-mod prepare;
+pub(crate) mod prepare;
 mod relations;
 mod remember;
 mod stats;
@@ -209,13 +209,13 @@ fn outcome_of(number: i64) -> Option<Outcome> {
 }
 
 /// Writes the keys of entities as the column `mentions`; none take no room.
-fn pack(keys: &[i64]) -> Option<Vec<u8>> {
+pub(crate) fn pack(keys: &[i64]) -> Option<Vec<u8>> {
     let bytes = keys.iter().flat_map(|key| key.to_le_bytes());
     (!keys.is_empty()).then(|| bytes.collect())
 }
 
 /// Reads the column `mentions`.
-fn unpack(bytes: Option<&[u8]>) -> Vec<i64> {
+pub(crate) fn unpack(bytes: Option<&[u8]>) -> Vec<i64> {
     let (keys, _) = bytes.unwrap_or_default().as_chunks::<8>();
     keys.iter().copied().map(i64::from_le_bytes).collect()
 }

@@ -4,7 +4,7 @@ use crate::driver::{Connection, OptionalExtension};
 use crate::params;
 use contexture_store::{
     Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
-    TurnId, TurnKind, TurnSample,
+    Trigger, TurnId, TurnKind, TurnSample,
 };
 use jiff::Timestamp;
 
@@ -421,7 +421,11 @@ pub(crate) fn compact(
     sessions::check_head(&session, parent.id, Some(expected))?;
     let (recorded, _) = append_compaction(db, tenant, &session, &parent, compaction, now)?;
     let key = turns::key(db, tenant, recorded.id)?;
-    sessions::move_head(db, &session, Some(key), "compacted", now)?;
+    let reason = match compaction.trigger {
+        Trigger::Undo => "uncompacted",
+        _ => "compacted",
+    };
+    sessions::move_head(db, &session, Some(key), reason, now)?;
     Ok(recorded)
 }
 

@@ -90,6 +90,11 @@ struct Unlisted {
     tenant: Option<i64>,
 }
 
+/// Returns true when some turns of the tenant are not listed yet.
+pub(crate) fn has_unlisted(db: &Connection, tenant: i64) -> Result<bool, Fault> {
+    Ok(unlisted(db, tenant)?.is_some())
+}
+
 fn unlisted(db: &Connection, tenant: i64) -> Result<Option<Unlisted>, Fault> {
     let mut select = db.prepare_cached(
         "SELECT next, last, tenant FROM unlisted_results

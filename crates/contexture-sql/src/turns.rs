@@ -16,6 +16,14 @@ use crate::row::{Id, Json, Time, Word, id, json, unsigned, word};
 const SHIFT: u32 = 14;
 const _: () = assert!(MAX_MESSAGES < 1 << SHIFT);
 
+/// How many messages the keys of a turn have room for.
+pub(crate) const MESSAGES_OF_TURN: usize = 1 << SHIFT;
+
+/// Returns the turn that a message's key is of, and the message's number in it.
+pub(crate) fn parts_of_message_key(key: i64) -> (i64, i64) {
+    (key >> SHIFT, key & ((1 << SHIFT) - 1))
+}
+
 /// Returns the key of a turn's message, which is also that of the first behind
 /// those of the turn before.
 pub(crate) fn message_key(turn: i64, seq: usize) -> i64 {
@@ -64,8 +72,17 @@ pub(crate) fn walk(
     let mut latest_compaction: Option<(i64, TurnId)> = None;
     while let Some(key) = next {
         let (mut head, parent, compaction) = rows.row(key)?;
+        if heads.is_empty() && head.id != from {
+            let message = "the index of turns leads to another turn";
+            return Err(Fault::damaged(format!("turn `{from}`"), message));
+        }
         if let Some(last) = heads.last_mut() {
             last.parent = Some(head.id);
+            // A page whose rows lost their order can lead to another turn.
+            if head.depth + u64::from(last.kind == TurnKind::Normal) != last.depth {
+                let message = "the turn that it leads to is not the turn before it";
+                return Err(Fault::damaged(format!("turn `{}`", last.id), message));
+            }
         }
         head.compaction = match (head.kind, compaction) {
             (TurnKind::Compaction, _) => Some(head.id),
@@ -185,6 +202,11 @@ pub(crate) fn turns(
         .map(|&id| {
             let key = key(db, tenant, id)?;
             let mut turn = whole(db, key)?;
+            // A damaged index can lead to another turn, which is whole.
+            if turn.id != id {
+                let message = "the index of turns leads to another turn";
+                return Err(Fault::damaged(format!("turn `{id}`"), message));
+            }
             if let Some(counter) = counter {
                 turn.counts = counts(db, key, counter)?;
             }

@@ -53,12 +53,13 @@ pub(crate) fn verify(db: &Connection, tenant: i64) -> Result<Verification, Fault
     let mut found = Findings::default();
     structure(db, &mut found);
     type Check = fn(&Connection, i64, &mut Findings) -> Result<(), Fault>;
-    let checks: [(&str, Check); 5] = [
+    let checks: [(&str, Check); 6] = [
         ("sessions", check_sessions),
         ("turns", check_turns),
         ("snapshots", check_snapshots),
         ("records", check_records),
         ("trees", check_trees),
+        ("stored files", check_stored_files),
     ];
     for (name, check) in checks {
         if let Err(fault) = check(db, tenant, &mut found) {
@@ -186,6 +187,22 @@ fn check_records(db: &Connection, tenant: i64, found: &mut Findings) -> Result<(
             .insert("tasks".to_owned(), tasks.unsigned_abs());
     }
     Ok(())
+}
+
+fn check_stored_files(db: &Connection, tenant: i64, found: &mut Findings) -> Result<(), Fault> {
+    let mut files = db.prepare_cached("SELECT path, hash, bytes FROM files WHERE tenant = ?1")?;
+    files.for_each([tenant], |row| {
+        found.count("stored_files");
+        let hash = row.get::<Hash>(1)?.0;
+        if ContentHash::of(row.get_ref(2)?.as_blob().unwrap_or_default()) != hash {
+            let path: String = row.get(0)?;
+            found.add(
+                format!("file `{path}`"),
+                "its content does not match its hash",
+            );
+        }
+        Ok::<_, Fault>(ControlFlow::Continue(()))
+    })
 }
 
 fn check_trees(db: &Connection, tenant: i64, found: &mut Findings) -> Result<(), Fault> {

@@ -183,7 +183,8 @@ pub fn check_backup(backup: &Path) -> Result<Backup, StoreError> {
 /// Tenants that are not in the backup keep their data. With `replace`, files
 /// that are there are replaced; otherwise there must be none.
 ///
-/// Nobody may use the store meanwhile.
+/// Fails with [`StoreError::Busy`] when another process has a file open that
+/// would be replaced.
 pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, StoreError> {
     let listed = check_backup(backup)?;
     let mut moves: Vec<(PathBuf, PathBuf)> = Vec::new();
@@ -196,6 +197,14 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
             return Err(StoreError::Exists {
                 what: "store",
                 name: target.display().to_string(),
+            });
+        }
+        if target.exists() && is_open_elsewhere(&target) {
+            for (new, _) in moves {
+                let _ = fs::remove_file(new);
+            }
+            return Err(StoreError::Busy {
+                store: target.display().to_string(),
             });
         }
         let above = target.parent().unwrap_or(Path::new("."));
@@ -236,6 +245,23 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
             .map_err(|error| failed(target, &error))?;
     }
     Ok(listed)
+}
+
+/// Returns true when somebody else has a database open. Every connection that has
+/// read keeps a shared lock, so an exclusive one is to be had only alone. One that
+/// is damaged is in nobody's use.
+fn is_open_elsewhere(path: &Path) -> bool {
+    let alone = || -> Result<(), rusqlite::Error> {
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        db.busy_timeout(std::time::Duration::from_millis(200))?;
+        db.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; ROLLBACK")
+    };
+    let busy = [
+        rusqlite::ErrorCode::DatabaseBusy,
+        rusqlite::ErrorCode::DatabaseLocked,
+    ];
+    let code = alone().err().and_then(|error| error.sqlite_error_code());
+    code.is_some_and(|code| busy.contains(&code))
 }
 
 /// Has lost commits forgotten: what the files hold now counts as all.

@@ -169,6 +169,7 @@ impl Writer {
         let message = Message::Request(Box::new(task));
         self.seen.queued.fetch_add(1, Ordering::Relaxed);
         self.messages.as_ref()?.send(message).ok()?;
+        Call::wait();
         answer.recv().ok()
     }
 

@@ -14,6 +14,7 @@
 // The functions are tests, and their names say what they test.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod files;
 mod imports;
 mod keys;
 mod ledger;
@@ -23,6 +24,7 @@ mod trees;
 
 use jiff::Timestamp;
 
+pub use files::*;
 pub use imports::*;
 pub use keys::*;
 pub use ledger::*;
@@ -162,6 +164,10 @@ macro_rules! conformance {
             tasks_with_invalid_parents_are_rejected,
             deep_task_trees_are_stored,
             a_task_is_deleted,
+            a_file_is_read_back_unchanged,
+            a_changed_file_is_not_overwritten,
+            concurrent_changes_of_a_file_are_not_lost,
+            files_that_cannot_be_are_rejected,
         );
     };
     ($with_store:path; $($test:ident,)*) => {

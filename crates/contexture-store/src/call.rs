@@ -6,7 +6,7 @@
 //! that its outcome is unknown.
 //!
 //! A call also knows its caller, whom the audit log names, and its place: while
-//! it waits for a language model, others can work.
+//! it waits for a language model or for the store, others can work.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -49,6 +49,10 @@ impl ModelCall {
 
 /// The right of a call to work. The call gives it up while it waits for a model.
 pub trait CallPlace: Send + Sync {
+    /// Called before a thread of the call waits for something that needs no
+    /// processor, such as a disk. It must not block.
+    fn wait(&self) {}
+
     /// Called before a thread of the call waits for a model. It can block until
     /// the call may ask one.
     fn leave(&self, model: ModelCall);
@@ -84,6 +88,15 @@ impl Call {
     pub fn with_place(mut self, place: Arc<dyn CallPlace>) -> Self {
         self.place = Some(place);
         self
+    }
+
+    /// Notes that the current call is about to wait for something that needs no
+    /// processor, such as a disk.
+    pub fn wait() {
+        let place = CURRENT.with_borrow(|call| call.as_ref()?.place.clone());
+        if let Some(place) = place {
+            place.wait();
+        }
     }
 
     /// Waits for a model, which can take long. The current call gives up its place

@@ -31,6 +31,13 @@ pub enum StoreError {
         /// Where it is.
         head: Option<TurnId>,
     },
+    /// A stored file is not what the caller expected. Nothing was written.
+    FileChanged {
+        /// The path of the file.
+        path: String,
+        /// The hash of its content; `None` if there is no such file.
+        hash: Option<contexture_core::ContentHash>,
+    },
     /// An idempotency key was already used for another turn.
     KeyReused {
         /// The key.
@@ -172,6 +179,17 @@ impl fmt::Display for StoreError {
                 "conflict: the head of session `{session}` is {}, not {}; nothing was recorded",
                 place(head),
                 place(expected)
+            ),
+            StoreError::FileChanged { path, hash: None } => write!(
+                f,
+                "conflict: there is no file `{path}`; nothing was changed"
+            ),
+            StoreError::FileChanged {
+                path,
+                hash: Some(hash),
+            } => write!(
+                f,
+                "conflict: the file `{path}` has the hash {hash}; nothing was changed"
             ),
             StoreError::KeyReused { key } => write!(
                 f,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::archive::{ArchiveSink, ArchiveSource};
 use crate::error::StoreError;
 use crate::snapshot::Store;
 
@@ -144,6 +145,15 @@ impl TenantQuota {
     }
 }
 
+/// A part of what all tenants of a store share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SharedPart {
+    /// The API keys and the quotas.
+    Keys,
+    /// The administrative acts.
+    Audit,
+}
+
 /// The state of a store, for metrics. `None` where a store does not know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreStats {
@@ -159,6 +169,15 @@ pub struct StoreStats {
     pub pending_forgetting: Option<u64>,
     /// The time of the last backup of all tenants.
     pub last_backup: Option<Timestamp>,
+    /// The most connections to the database.
+    pub max_connections: Option<u64>,
+    /// The number of connections to the database that are in use.
+    pub connections_in_use: Option<u64>,
+    /// The number of calls that wait for a connection.
+    pub waiting_for_connections: Option<u64>,
+    /// The number of transactions that were begun again on another connection,
+    /// because the first one was lost.
+    pub retries: Option<u64>,
 }
 
 /// The kind of work that waited for a store.
@@ -225,6 +244,24 @@ pub trait Tenants: Send + Sync {
         quota: Option<&TenantQuota>,
         now: Timestamp,
     ) -> Result<(), StoreError>;
+
+    /// Adds an administrative act to the audit log, such as `archive_exported`.
+    fn note_act(
+        &self,
+        act: &'static str,
+        tenant: &str,
+        subject: &str,
+        now: Timestamp,
+    ) -> Result<(), StoreError>;
+
+    /// Calls `put` with the rows that all tenants share: `part` is `keys` (keys
+    /// and quotas) or `audit`.
+    fn export_shared(&self, part: SharedPart, put: ArchiveSink<'_>) -> Result<(), StoreError>;
+
+    /// Stores rows that all tenants share, all or none. A key, quota or act that
+    /// is there already is not changed. Fails with [`StoreError::Exists`] if
+    /// another key has the same id.
+    fn import_shared(&self, part: SharedPart, next: ArchiveSource) -> Result<(), StoreError>;
 
     /// Returns an error if the store cannot be read or cannot be written now.
     ///

@@ -17,7 +17,9 @@
 //! - [`Trees`] stores looms: conversations and documents with branches.
 //! - [`Memories`] stores records that are found again, and [`Tasks`] task stacks.
 //! - [`Imports`] stores what importers read, and where they are in each file.
+//! - [`Files`] stores personas, tools, recipes and working sets of a tenant.
 //! - [`Upkeep`] measures, verifies and deletes a tenant's data.
+//! - [`Archive`] copies a tenant's data from one store to another.
 //! - [`Tenants`] stores the API keys of a server and separates its tenants.
 //!
 //! The documentation of these traits is their contract. The crate
@@ -25,9 +27,11 @@
 //!
 //! All methods block. Asynchronous callers run them in a thread.
 
+mod archive;
 mod call;
 mod compaction;
 mod error;
+mod file;
 mod handle;
 mod id;
 mod import;
@@ -46,17 +50,21 @@ mod tree;
 mod turn;
 mod upkeep;
 
+pub use archive::{Archive, ArchiveEntry, ArchiveSink, ArchiveSource};
 pub use call::{Call, CallPlace, ModelCall};
 pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};
 pub use error::StoreError;
+pub use file::{
+    ExpectedFile, Files, MAX_FILE_BYTES, MAX_FILES, MAX_PATH_BYTES, StoredFile, check_file_path,
+};
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, fetchable};
 pub use id::{NotAnId, TurnId};
 pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
 pub use key::{
-    AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, StoreStats, TenantQuota, Tenants, Waited,
-    Watch,
+    AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, SharedPart, StoreStats, TenantQuota,
+    Tenants, Waited, Watch,
 };
 pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{

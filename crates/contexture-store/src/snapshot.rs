@@ -167,7 +167,9 @@ pub trait Store:
     + crate::Memories
     + crate::Tasks
     + crate::Imports
+    + crate::Files
     + crate::Upkeep
+    + crate::Archive
 {
     /// Returns the address of the store, for messages.
     fn address(&self) -> String;

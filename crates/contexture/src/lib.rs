@@ -74,6 +74,7 @@ pub mod recipes;
 mod token_counts;
 
 pub use assembled::{Assembled, AssembledForm};
+pub use contexture_archive as archive;
 pub use contexture_core as core;
 pub use contexture_engine::files::replace_file;
 #[cfg(feature = "schema")]

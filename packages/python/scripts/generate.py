@@ -118,6 +118,7 @@ def operations_of(document: Schema) -> str:
         Operation(document, path, method, described)
         for path, methods in document["paths"].items()
         for method, described in methods.items()
+        if not is_binary(described)
     ]
     lines = [
         HEADER.format(title="The operations of the API, one method each."),
@@ -144,6 +145,13 @@ def operations_of(document: Schema) -> str:
         ]
         lines += [operation.method_text(is_async) for operation in found]
     return "\n".join(lines)
+
+
+def is_binary(described: Schema) -> bool:
+    """Returns true for operations that send or return a file, which the client does not have."""
+    parts = [described.get("requestBody", {}), *described["responses"].values()]
+    schemas = [media["schema"] for part in parts for media in part.get("content", {}).values()]
+    return any(schema.get("format") == "binary" for schema in schemas)
 
 
 class Operation:

@@ -15,6 +15,10 @@ await writeFile(join(directory, "api.ts"), header + astToString(await openapiTS(
 const operations = {};
 for (const [path, methods] of Object.entries(document.paths)) {
   for (const [method, operation] of Object.entries(methods)) {
+    // Operations that send or return a file are not part of the client.
+    const parts = [operation.requestBody ?? {}, ...Object.values(operation.responses)];
+    const media = parts.flatMap((part) => Object.values(part.content ?? {}));
+    if (media.some((one) => one.schema.format === "binary")) continue;
     const named = (place) =>
       operation.parameters.filter((part) => part.in === place).map((part) => part.name);
     const success = Object.entries(operation.responses).find(([status]) => status.startsWith("2"))[1];

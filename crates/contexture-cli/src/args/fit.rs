@@ -17,7 +17,8 @@ pub(crate) struct FitArgs {
     /// Session that keeps the conversation from call to call; it is created if needed
     #[arg(long, value_name = "LABEL")]
     pub(crate) session: Option<String>,
-    /// Store of the session [default: sqlite:ROOT/.contexture/contexture.db]
+    /// Store of the session: sqlite:PATH or postgres://USER@HOST/DATABASE [default:
+    /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(
         long,
         value_name = "URL",
@@ -37,7 +38,7 @@ pub(crate) struct FitArgs {
     /// Size of the context window in tokens [default: the model's]
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
-    /// Tokens to keep free for the response [default: the request's own limit, otherwise the model's output limit, at most a quarter of the window]
+    /// Tokens to keep free for the response [default: the request's own limit, otherwise the model's output limit, at most a quarter of the window and at most 32,000]
     #[arg(long, value_name = "N")]
     pub(crate) reserve_response: Option<u64>,
     /// Exit with 3 if the request changes earlier messages of the session's previous request, so that the provider's cache is lost

@@ -28,10 +28,17 @@ pub(crate) struct ImportArgs {
     /// Print what would be imported, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Import the only tenant of an archive under this name [default: its name in the archive]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["watch", "since"])]
+    pub(crate) tenant: Option<String>,
 }
 
+/// The source that is an archive of another store.
+pub(crate) const ARCHIVE: &str = "archive";
+
 fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(formats().iter().map(|format| format.name()))
+    let formats = formats().iter().map(|format| format.name());
+    PossibleValuesParser::new(formats.chain([ARCHIVE]))
 }
 
 /// A time, or how long ago it is.

@@ -57,7 +57,7 @@ pub(crate) enum ListedTools {
 pub(crate) struct ServiceOptions {
     #[arg(skip)]
     pub(super) root: PathBuf,
-    /// Store for conversations, trees, memory, tasks and keys [default:
+    /// Store: sqlite:PATH or postgres://USER@HOST/DATABASE [default:
     /// sqlite:ROOT/.contexture/contexture.db]
     #[arg(
         long,

@@ -207,10 +207,14 @@ Turns that a fork shares are kept. Memory records of the session are kept; delet
 `contexture memory forget --session LABEL`. The deleted text is overwritten in the store's files.
 
 Examples:
-  contexture session delete support")]
+  contexture session delete support
+  contexture session delete support --yes")]
     Delete {
         /// Label or alias of the session
         label: String,
+        /// Do not ask. Without a terminal the command never asks
+        #[arg(long)]
+        yes: bool,
     },
     /// Close a session: mark its work as completed or failed
     #[command(after_help = "\

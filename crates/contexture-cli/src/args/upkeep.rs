@@ -1,4 +1,5 @@
-//! The arguments of `contexture backup`, `restore`, `verify`, `gc` and `tenant`.
+//! The arguments of `contexture backup`, `restore`, `export`, `verify`, `gc` and
+//! `tenant`.
 
 use std::path::PathBuf;
 
@@ -27,6 +28,17 @@ pub(crate) struct RestoreArgs {
     /// Check the backup, and restore nothing
     #[arg(long, conflicts_with = "replace")]
     pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) options: StoreOptions,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// File to create, or - for standard output
+    pub(crate) archive: PathBuf,
+    /// Tenant to export [default: all tenants]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
     #[command(flatten)]
     pub(crate) options: StoreOptions,
 }
@@ -91,6 +103,33 @@ Examples:
     Usage {
         /// Name of the tenant
         name: String,
+    },
+    /// Write the data of a tenant to a portable archive
+    #[command(after_help = "\
+The same as `contexture export FILE --tenant NAME`. Import it with `contexture import archive FILE`.
+
+Examples:
+  contexture tenant export harbour harbour.ctxa")]
+    Export {
+        /// Name of the tenant
+        name: String,
+        /// File to create, or - for standard output
+        archive: PathBuf,
+    },
+    /// List, print, store and delete files of a tenant that are in the store
+    #[command(after_help = "\
+A server uses the stored files of a tenant without a configured root as files in its root: personas,
+tools, permissions, recipes and working sets. All servers of the store use a change within two
+seconds. See docs/scaling.md.
+
+Examples:
+  contexture tenant file list harbour
+  contexture tenant file put harbour persona/SOUL.md SOUL.md
+  contexture tenant file get harbour persona/SOUL.md
+  contexture tenant file delete harbour persona/SOUL.md")]
+    File {
+        #[command(subcommand)]
+        command: FileCommand,
     },
     /// Delete all data of a tenant, and revoke its keys
     #[command(after_help = "\
@@ -158,5 +197,44 @@ Examples:
             hide_default_value = true
         )]
         limit: usize,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum FileCommand {
+    /// List the stored files
+    List {
+        /// Name of the tenant
+        name: String,
+    },
+    /// Print a stored file
+    Get {
+        /// Name of the tenant
+        name: String,
+        /// Path of the file, relative to the tenant's root
+        path: String,
+    },
+    /// Store a file
+    Put {
+        /// Name of the tenant
+        name: String,
+        /// Path of the file, relative to the tenant's root
+        path: String,
+        /// File to read, or - for standard input
+        file: PathBuf,
+        /// Hash that the stored file must have, or an empty string if there must be none [default:
+        /// any]
+        #[arg(long, value_name = "HASH")]
+        if_hash: Option<String>,
+    },
+    /// Delete a stored file
+    Delete {
+        /// Name of the tenant
+        name: String,
+        /// Path of the file, relative to the tenant's root
+        path: String,
+        /// Hash that the stored file must have [default: any]
+        #[arg(long, value_name = "HASH")]
+        if_hash: Option<String>,
     },
 }

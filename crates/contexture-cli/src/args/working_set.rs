@@ -18,7 +18,7 @@ pub(crate) struct WorkingSetArgs {
 pub(crate) struct WorkingSetOptions {
     #[arg(skip)]
     pub(crate) root: PathBuf,
-    /// Manifest, relative to the root [default: working-set.yml, else .agent/working-set.yml]
+    /// Working-set file, relative to the root [default: working-set.yml, else .agent/working-set.yml]
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) manifest: Option<String>,
     /// Session whose event log records the change [default: default]
@@ -43,6 +43,14 @@ Examples:
         /// Directory that all paths are relative to [default: --root]
         #[arg(value_name = "ROOT")]
         dir: Option<PathBuf>,
+    },
+    /// Explain what happens to one file: kept, cut or dropped, or why no entry uses it
+    #[command(after_help = "\
+Examples:
+  contexture working-set why src/lib.rs")]
+    Why {
+        /// Path of the file below the root
+        path: String,
     },
     /// Apply the changes that a model requested
     #[command(after_help = "\
@@ -83,7 +91,7 @@ Examples:
 Examples:
   contexture working-set remove src/lib.rs --why 'fixed'")]
     Remove {
-        /// Path as written in the manifest
+        /// Path as written in working-set.yml
         path: String,
         /// Reason for the change
         #[arg(long, value_name = "TEXT")]
@@ -94,7 +102,7 @@ Examples:
 Examples:
   contexture working-set adjust src/lib.rs --priority 0.9 --why 'the test fails here'")]
     Adjust {
-        /// Path as written in the manifest
+        /// Path as written in working-set.yml
         path: String,
         /// Priority from 0 (dropped first) to 1 (kept longest)
         #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = priority)]

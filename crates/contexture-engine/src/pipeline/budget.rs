@@ -1,7 +1,7 @@
 //! The budget of a request: the window, and what is reserved for the response
 //! and the tools.
 
-use contexture_core::{Budget, Tokens};
+use contexture_core::{Budget, Tokens, grouped};
 use contexture_tokens::Model;
 
 use crate::advice::{Advice, Operation, Warning};
@@ -73,8 +73,10 @@ pub(super) fn budget(
         warnings.push(Warning::new(
             "window_exceeded",
             format!(
-                "{asked} tokens are more than the window of {}: using {}",
-                model.name, model.window
+                "{} tokens are more than the window of {}: using {}",
+                grouped(asked),
+                model.name,
+                grouped(model.window)
             ),
         ));
     }
@@ -89,6 +91,29 @@ pub(super) fn budget(
     let response = (request.reserve_response)
         .or(facts.reserve_response)
         .unwrap_or_else(|| default_reserve(model, window.saturating_sub(tools)));
+    if response >= window {
+        let of = match window == model.window {
+            true => format!(" of {}", model.name),
+            false => String::new(),
+        };
+        let error = Error::input(format!(
+            "{} tokens are reserved for the response, but the window{of} has {} tokens",
+            grouped(response),
+            grouped(window)
+        ));
+        // A window that is the model's own cannot be raised.
+        let error = match window < model.window || !model.known {
+            true => error.advise(Advice::raise("max_tokens")),
+            false => error,
+        };
+        let error = error.advise(Advice::lower("reserve_response"));
+        return Err(match request.reserve_response {
+            None if facts.reserve_response.is_some() => error.advise(Advice::from(
+                "the working set sets `budget.reserved_for_response`",
+            )),
+            _ => error.at("reserve_response"),
+        });
+    }
     // What a source withholds is nobody's: it is kept with the tools'.
     if let Some(effective) = facts.effective {
         let left = window.saturating_sub(response).saturating_sub(tools);

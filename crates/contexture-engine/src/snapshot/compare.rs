@@ -4,12 +4,73 @@
 use std::sync::Arc;
 
 use contexture_core::guard::Mark;
-use contexture_core::{Block, ContentHash, Layout, Role, Section, TokenCounter, Tokens, markup};
+use contexture_core::{
+    Block, ContentHash, Layout, Role, Section, TokenCounter, Tokens, Usage, markup,
+};
 use contexture_store::Snapshots;
+use serde::Serialize;
 
 use super::{Entry, Saved, SavedPart};
 use crate::cache::{CacheCause, CacheReport, CacheTerms, Difference, Sharing};
 use crate::error::Error;
+
+/// The differences between two requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "SnapshotDifference"))]
+pub struct Comparison {
+    /// The common beginning of both requests.
+    pub cache: CacheReport,
+    /// The usage that the provider reported for the later request. Null if it
+    /// was not recorded.
+    pub usage: Option<Usage>,
+    /// The number of tokens of the later request.
+    pub tokens: Tokens,
+    /// The blocks that differ.
+    pub changes: Vec<Change>,
+}
+
+/// A block that differs between two requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "BlockChange"))]
+pub struct Change {
+    /// The layer of the block.
+    pub layer: Arc<str>,
+    /// The id of the block.
+    pub id: Arc<str>,
+    /// The number of tokens of the block.
+    pub tokens: Tokens,
+    /// The content in the earlier request. Null if the block is new.
+    pub before: Option<String>,
+    /// The content in the later request. Null if the block was removed.
+    pub now: Option<String>,
+}
+
+impl Change {
+    /// Returns the change from one block to another, one of which may be absent.
+    pub(crate) fn between(before: Option<&Block>, now: Option<&Block>) -> Self {
+        let named = now.or(before);
+        let text = |block: &Block| block.body().to_owned();
+        Self {
+            layer: named.map_or_else(|| "".into(), |block| Arc::clone(&block.layer)),
+            id: named.map_or_else(|| "".into(), |block| Arc::clone(&block.id)),
+            tokens: named.map_or(0, |block| block.tokens),
+            before: before.map(text),
+            now: now.map(text),
+        }
+    }
+
+    pub(super) fn of(entry: &Entry, before: Option<String>, now: Option<String>) -> Self {
+        Self {
+            layer: Arc::clone(&entry.layer),
+            id: Arc::clone(&entry.id),
+            tokens: entry.tokens,
+            before,
+            now,
+        }
+    }
+}
 
 impl Saved {
     /// Returns what `self` shares with the request before it, and what the

@@ -1,12 +1,15 @@
 //! Requests that no engine makes by itself: joined blocks, documents, settings.
 #![allow(clippy::unwrap_used)]
 
+use contexture_core::Join;
 use contexture_core::guard::Policy;
+use contexture_providers::Sampling;
 use contexture_sqlite::SqliteStore;
 use contexture_tokens::{Encoding, OpenAi};
 use proptest::prelude::*;
 
 use super::compare::common_prefix;
+use super::recent::{MOST_OF_A_SESSION, MOST_REMEMBERED, MOST_REMEMBERED_BLOCKS};
 use super::*;
 use crate::cache::CacheTerms;
 

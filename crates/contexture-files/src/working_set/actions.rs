@@ -705,12 +705,7 @@ fn plan(
             continue;
         }
         let Some(at) = at else {
-            let near = nearest(&id, entries.iter().map(|known| known.id.as_str()));
-            let hint = match near {
-                Some(near) => Advice::from(format!("did you mean `{near}`?")),
-                None => Advice::call(Operation::ListWorkingSet),
-            };
-            let message = format!("`{id}` is not in the working set");
+            let (message, hint) = not_an_entry(&id, &entries);
             let refusal = Error::action(ActionCode::NotFound, message).advise(hint);
             refused.push((number, refusal));
             continue;
@@ -767,6 +762,29 @@ fn refuse_promotion(before: &Manifest, behind: &Manifest) -> Result<(), Error> {
         true => Ok(()),
         false => Err(all_of(refused)),
     }
+}
+
+/// Says that a path is no entry. A file that a pattern matches has none of its
+/// own.
+fn not_an_entry(id: &str, entries: &[EntryState]) -> (String, Advice) {
+    let pattern = entries.iter().find(|known| {
+        let glob = super::expand::pattern(&known.id);
+        glob.is_ok_and(|glob| glob.compile_matcher().is_match(id))
+    });
+    if let Some(pattern) = pattern {
+        let pattern = &pattern.id;
+        let message = format!("`{id}` has no entry of its own; the pattern `{pattern}` matches it");
+        let hint = format!(
+            "add `{id}` to give the file its own entry, or name `{pattern}` to change all files \
+             of the pattern"
+        );
+        return (message, Advice::from(hint));
+    }
+    let hint = match nearest(id, entries.iter().map(|known| known.id.as_str())) {
+        Some(near) => Advice::from(format!("did you mean `{near}`?")),
+        None => Advice::call(Operation::ListWorkingSet),
+    };
+    (format!("`{id}` is not in the working set"), hint)
 }
 
 /// Returns a path as entries are compared: without `./`, its range written in

@@ -56,10 +56,10 @@ impl Candidate<'_> {
 /// Returns the files that the manifest's entries stand for, in its order.
 ///
 /// A pattern or directory stands for the files that neither `.gitignore`
-/// ignores nor the manifest excludes, sorted; hidden ones only when it names a hidden component itself,
-/// and never what lies in the sessions' directories. A
-/// file that two entries stand for belongs to the one that names it, else to
-/// the first.
+/// ignores nor the manifest excludes, sorted. Hidden files count only when the
+/// pattern names a hidden component itself, and what lies in the sessions'
+/// directories never does. A file that two entries stand for belongs to the one
+/// that names it, else to the first.
 pub fn expand<'m>(
     root: &Root,
     manifest: &'m Manifest,
@@ -175,8 +175,8 @@ fn walk(
     // The walk begins at the root, so that its `.gitignore` counts, but goes
     // down only towards where the patterns lie.
     let base = root.path().join(common_dir(trees));
-    // ActionKind Contexture itself writes changes with every call; a pattern that
-    // took it in would never give the same prompt twice.
+    // What Contexture itself writes changes with every call; a pattern that
+    // matched it would never give the same prompt twice.
     let sessions = root.path().join(".agent/sessions");
     let above = root.clone();
     let walker = WalkBuilder::new(root.path())
@@ -251,7 +251,7 @@ fn walk(
 
 /// Returns the pattern of an entry that is a pattern or a directory, or why the
 /// entry is neither a file nor a pattern.
-fn glob_of(entry: &Entry) -> Result<Glob, String> {
+pub(super) fn glob_of(entry: &Entry) -> Result<Glob, String> {
     if entry.is_pattern() {
         return pattern(&entry.path);
     }
@@ -323,7 +323,7 @@ fn common_dir(trees: &[(&Entry, Glob)]) -> String {
     common.unwrap_or_default().join("/")
 }
 
-fn has_hidden(path: &str) -> bool {
+pub(super) fn has_hidden(path: &str) -> bool {
     path.split('/')
         .any(|part| part.len() > 1 && part.starts_with('.'))
 }

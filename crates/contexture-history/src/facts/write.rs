@@ -215,7 +215,8 @@ impl Facts {
             cut_off.push(earlier.len());
         }
         left = left.saturating_sub(counter.count(&shown));
-        let mut text = format!("## Goal\nThe latest request of the user, verbatim:\n{shown}\n");
+        let mut text =
+            format!("## Goal\nThe user's latest request before this point, verbatim:\n{shown}\n");
         // The first of all, which began the work, and the newest. Of the others,
         // those with constraints come first. Messages about the focus come
         // before all of them.
@@ -256,7 +257,11 @@ impl Facts {
             text.push('\n');
         }
         if left_out > 0 {
-            text.push_str(&format!("({left_out} earlier messages are not shown)\n"));
+            let are = match left_out {
+                1 => "message is",
+                _ => "messages are",
+            };
+            text.push_str(&format!("({left_out} earlier {are} not shown)\n"));
         }
         cut_off.sort_unstable();
         let hidden = cut_off.iter();
@@ -396,13 +401,30 @@ impl Facts {
     fn failure_lines(&self) -> Vec<Line> {
         let (bland, telling): (Vec<usize>, Vec<usize>) =
             (0..self.failures.len()).partition(|&at| self.failures[at].is_bland);
-        let mut order = telling;
-        order.sort_by_key(|&at| {
-            let failure = &self.failures[at];
-            (failure.is_solved, std::cmp::Reverse(failure.turn))
-        });
-        let line = |at: usize| Line::new(at, self.failures[at].forms());
-        let mut lines: Vec<Line> = order.into_iter().map(line).collect();
+        // Calls that failed for the same reason share a line, too: the newest.
+        let mut same: BTreeMap<&[String], Failure> = BTreeMap::new();
+        for failure in telling.into_iter().map(|at| &self.failures[at]) {
+            match same.get_mut(failure.errors.as_slice()) {
+                None => drop(same.insert(&failure.errors, failure.clone())),
+                Some(other) => {
+                    let times = other.times.max(1) + failure.times.max(1);
+                    let is_solved = other.is_solved && failure.is_solved;
+                    if failure.turn >= other.turn {
+                        *other = failure.clone();
+                    }
+                    (other.times, other.is_solved) = (times, is_solved);
+                }
+            }
+        }
+        let mut telling: Vec<Failure> = same.into_values().collect();
+        telling.sort_by_key(|failure| (failure.is_solved, std::cmp::Reverse(failure.turn)));
+        let place = |failure: &Failure| {
+            let mut all = self.failures.iter();
+            all.position(|one| one.turn == failure.turn && one.call == failure.call)
+        };
+        let mut lines: Vec<Line> = (telling.iter())
+            .map(|failure| Line::new(place(failure).unwrap_or_default(), failure.forms()))
+            .collect();
         let mut groups: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
         for failure in bland.into_iter().map(|at| &self.failures[at]) {
             let error = failure.errors.last().map_or("", String::as_str);

@@ -6,23 +6,21 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use contexture_providers::usage_of;
-use contexture_store::{
-    Compaction, ErrorKind, Message, MessageRole, NewSession, NewTurn, Snapshot, StopReason,
-    Trigger, TurnError, TurnId, TurnStatus,
-};
+use contexture_store::{Message, MessageRole, StopReason, TurnId};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+mod state;
+mod turns;
+
 use super::NAME;
-use super::graph::{Graph, Kind, Node, RowId, row_id, take};
+use super::graph::{Graph, Kind, Node, RowId, row_id};
 use super::row::{ApiMessage, CompactMetadata, Rendered, Row};
-use super::sent::{OpenRequest, Sent};
+use super::sent::Sent;
 use crate::error::ImportError;
 use crate::file::SourceFile;
 use crate::messages;
-use crate::requests::{Requests, RequestsState};
 use crate::writer::{TurnRef, Writer};
 
 /// How far back an answer may be that waits for more rows, in bytes.
@@ -65,27 +63,6 @@ struct Lane {
     answer: Option<Answer>,
     boundary: Option<Boundary>,
     at: Timestamp,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredLane {
-    label: String,
-    parent: Option<String>,
-    title: Option<String>,
-    head: Option<TurnId>,
-    at: Timestamp,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredState {
-    lanes: Vec<StoredLane>,
-    agents: Vec<(String, u16)>,
-    shapes: Vec<(String, u64)>,
-    requests: RequestsState,
-    // The turns of rows that are read again when the file grows.
-    latest: Vec<(String, TurnId)>,
-    // Messages that the next request may refer to.
-    pending: (Vec<String>, Vec<String>),
 }
 
 /// Something that was said to the model.
@@ -171,53 +148,6 @@ impl Reader {
             }
         }
         Ok(reader)
-    }
-
-    /// Goes on from a stored state.
-    fn resume(&mut self, state: &[u8], writer: &mut Writer<'_>) {
-        let Some((stored, nodes)) = read_state(state) else {
-            return;
-        };
-        let mut turn = |id: Option<TurnId>| id.map(|id| writer.stored(id));
-        self.lanes = stored
-            .lanes
-            .into_iter()
-            .map(|lane| Lane {
-                head: turn(lane.head),
-                title: lane.title,
-                ..Lane::new(lane.label, lane.parent, lane.at)
-            })
-            .collect();
-        for node in nodes {
-            self.graph.add(Node {
-                id: node.id,
-                parent: node.parent,
-                offset: node.offset,
-                lane: node.lane,
-                kind: node.kind,
-                turn: turn(node.turn),
-            });
-        }
-        self.agents = stored.agents.into_iter().collect();
-        self.sent.shapes = stored.shapes.into_iter().collect();
-        self.sent.requests = Requests::from_state(stored.requests);
-        self.sent.resume(stored.pending);
-    }
-
-    /// Learns the turns of rows from a stored state.
-    fn know(&mut self, state: &[u8]) -> Option<String> {
-        let (stored, nodes) = read_state(state)?;
-        for node in nodes {
-            if let Some(turn) = node.turn {
-                self.known.insert(node.id, turn);
-            }
-        }
-        for (id, turn) in stored.latest {
-            if let Ok(id) = id.parse() {
-                self.known.insert(id, turn);
-            }
-        }
-        stored.lanes.into_iter().next().map(|lane| lane.label)
     }
 
     /// Reads a row.
@@ -596,305 +526,6 @@ impl Reader {
         self.sent.join_parts();
     }
 
-    /// Makes a turn of the open answer of a lane.
-    fn close(&mut self, lane: u16, writer: &mut Writer<'_>) -> Result<(), ImportError> {
-        let at_lane = usize::from(lane);
-        let Some(answer) = self.lanes[at_lane].answer.take() else {
-            return Ok(());
-        };
-        if answer.noted < answer.blocks.len() {
-            self.sent.answered(answer.message());
-        }
-        let parent = self.graph.nodes[answer.first].parent;
-        let (base, mut inputs) = self.walk(parent, lane);
-        let first = self
-            .graph
-            .find(parent_of_chain(&self.graph, &inputs, parent));
-        if let Some(before) = first
-            && self.graph.nodes[before].kind == Kind::Stop
-        {
-            // Results of calls that ran at the same time.
-            let of_answer = self.first_row_of_answer(before);
-            for result in self.results.remove(&of_answer).unwrap_or_default() {
-                if !inputs.contains(&result) && self.waiting.contains_key(&result) {
-                    inputs.push(result);
-                }
-            }
-            inputs.sort_unstable();
-        }
-        let mut turn = NewTurn {
-            provider: Some("anthropic".to_owned()),
-            model: answer.model.clone(),
-            usage: answer.usage(),
-            stop_reason: answer.stop_reason(),
-            ..NewTurn::default()
-        };
-        for input in &inputs {
-            turn.messages.extend(self.take_input(*input));
-        }
-        let blocks = answer.message_blocks();
-        if answer.is_error {
-            let message = blocks.iter().find_map(|block| match block {
-                contexture_store::Block::Text { text, .. } => Some(text.clone()),
-                _ => None,
-            });
-            turn.error = Some(TurnError {
-                kind: ErrorKind::Unknown,
-                message: message.unwrap_or_default(),
-            });
-            turn.stop_reason = Some(StopReason::Error);
-        }
-        if !blocks.is_empty() {
-            turn.messages
-                .push(messages::message(MessageRole::Assistant, blocks));
-        }
-        self.create_session(at_lane, base, writer)?;
-        let request = answer.request.as_deref();
-        if let Some(id) = request {
-            let open = self.sent.open.remove(id);
-            if let Some(open) = open {
-                turn.request_hash = Some(open.hash.to_string());
-                let tokens = turn.usage.map(|usage| usage.input_tokens);
-                self.put_request(at_lane, open, base, tokens, writer)?;
-            } else if let Some(hash) = self.sent.requests.root(id) {
-                turn.request_hash = Some(hash.to_string());
-            }
-        }
-        let label = self.lanes[at_lane].label.clone();
-        let head = self.lanes[at_lane].head;
-        if head.is_some() && head != base {
-            writer.head(&label, head, "imported", answer.at)?;
-            writer.head(&label, base, "rewound", answer.at)?;
-        }
-        let made = writer.turn(&label, base, turn, answer.at)?;
-        for row in inputs.iter().chain(&answer.rows) {
-            self.graph.nodes[*row].turn = made;
-        }
-        self.lanes[at_lane].head = made;
-        let begins = self.graph.nodes[answer.first].offset;
-        self.record_abandoned(Some(lane), begins, writer)
-    }
-
-    /// Walks from a row towards the root to the latest turn, and returns it with
-    /// the rows between, oldest first.
-    fn walk(&self, from: RowId, lane: u16) -> (Option<TurnRef>, Vec<usize>) {
-        let mut inputs = Vec::new();
-        let mut next = self.graph.find(from);
-        let mut base = None;
-        let mut is_lost = next.is_none() && from != 0;
-        while let Some(at) = next {
-            let node = &self.graph.nodes[at];
-            if node.kind == Kind::Stop {
-                base = node.turn.or_else(|| self.graph.turn_at(node.id));
-                break;
-            }
-            inputs.push(at);
-            // A parent comes before its children, so that no circle is walked.
-            next = self.graph.find(node.parent).filter(|parent| *parent < at);
-            is_lost = node.parent != 0 && next.is_none();
-        }
-        if is_lost {
-            // The row before is missing, or comes later in the file.
-            base = self.lanes[usize::from(lane)].head;
-        }
-        inputs.reverse();
-        (base, inputs)
-    }
-
-    /// Returns what a row said. A row that another turn holds is read again.
-    fn take_input(&mut self, row: usize) -> Vec<Message> {
-        if let Some(waiting) = self.waiting.remove(&row) {
-            self.waiting_bytes -= waiting.bytes.min(self.waiting_bytes);
-            return waiting.messages;
-        }
-        if self.graph.nodes[row].turn.is_none() {
-            return Vec::new();
-        }
-        let offset = self.graph.nodes[row].offset;
-        let Some(line) = read_line(&self.path, offset, self.max_line) else {
-            return Vec::new();
-        };
-        let Ok(row) = serde_json::from_str::<Row<'_>>(&line) else {
-            return Vec::new();
-        };
-        let message = row.message.map(RawValue::get).unwrap_or_default();
-        match serde_json::from_str::<ApiMessage<'_>>(message) {
-            Ok(message) if row.kind == "user" => {
-                let content = message.content.map_or("\"\"", RawValue::get);
-                messages::user(content)
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Records what was said in a lane before `end` and is not on the way to an answer:
-    /// a message that was taken back, say. The head does not move.
-    fn record_abandoned(
-        &mut self,
-        lane: Option<u16>,
-        end: u64,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), ImportError> {
-        let is_old = |row: &usize| {
-            let node = &self.graph.nodes[*row];
-            node.offset < end && lane.is_none_or(|lane| lane == node.lane)
-        };
-        let old: Vec<usize> = self.waiting.keys().copied().filter(is_old).collect();
-        // The last rows first: each takes the rows that lead to it.
-        for row in old.into_iter().rev() {
-            if self.waiting.contains_key(&row) {
-                self.record_waiting(row, writer)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Records a row without an answer, with the rows that lead to it. Returns
-    /// the turn.
-    fn record_waiting(
-        &mut self,
-        row: usize,
-        writer: &mut Writer<'_>,
-    ) -> Result<Option<TurnRef>, ImportError> {
-        let node = self.graph.nodes[row];
-        let at_lane = usize::from(node.lane);
-        let (base, inputs) = self.walk(node.id, node.lane);
-        let mut turn = NewTurn {
-            status: Some(TurnStatus::Pending),
-            ..NewTurn::default()
-        };
-        let mut at = self.lanes[at_lane].at;
-        for input in &inputs {
-            if let Some(waiting) = self.waiting.get(input) {
-                at = waiting.at;
-                turn.messages.extend(self.take_input(*input));
-            }
-        }
-        // Attachments and results alone say nothing that is worth a turn.
-        let is_said = |message: &Message| message.role == MessageRole::User;
-        let is_result = |message: &Message| message.role == MessageRole::Tool;
-        if !turn
-            .messages
-            .iter()
-            .any(|one| is_said(one) || is_result(one))
-        {
-            return Ok(None);
-        }
-        self.create_session(at_lane, base, writer)?;
-        let label = self.lanes[at_lane].label.clone();
-        let made = writer.turn(&label, base, turn, at)?;
-        for input in inputs {
-            self.graph.nodes[input].turn = self.graph.nodes[input].turn.or(made);
-        }
-        Ok(made)
-    }
-
-    fn summary_row(
-        &mut self,
-        row: &Row<'_>,
-        at_row: usize,
-        at: Timestamp,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), ImportError> {
-        let lane = self.graph.nodes[at_row].lane;
-        let Some(boundary) = self.lanes[usize::from(lane)].boundary.take() else {
-            return self.user_row(row, at_row, at, writer);
-        };
-        let raw = row.message.map(RawValue::get).unwrap_or_default();
-        self.sent.said(raw);
-        let message = serde_json::from_str::<ApiMessage<'_>>(raw).ok();
-        let content = message.and_then(|message| message.content);
-        let blocks = content.map(|it| messages::blocks(it.get(), MessageRole::User));
-        let texts: Vec<String> = blocks
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|block| match block {
-                contexture_store::Block::Text { text, .. } => Some(text),
-                _ => None,
-            })
-            .collect();
-        let before = self.graph.turn_at(boundary.logical_parent);
-        let before = before.or(self.lanes[usize::from(lane)].head);
-        let Some(before) = before else {
-            // The file begins with it: there is nothing that it is a summary of.
-            let text = messages::text(MessageRole::User, texts.join("\n\n"));
-            self.wait(at_row, vec![text], at, raw.len());
-            return Ok(());
-        };
-        let begins = self.graph.nodes[boundary.row].offset;
-        self.record_abandoned(Some(lane), begins, writer)?;
-        let kept = boundary.metadata.preserved_segment.as_ref();
-        let kept = kept.and_then(|it| it.head_uuid.as_deref()).map(row_id);
-        let kept = kept.and_then(|id| self.graph.turn_at(id));
-        let summary = texts.join("\n\n");
-        let compaction = Compaction {
-            tokens_before: boundary.metadata.pre_tokens.unwrap_or(0),
-            tokens_after: (boundary.metadata.post_tokens)
-                .unwrap_or((summary.len() as u64).div_ceil(4)),
-            summary,
-            summarized_through: None,
-            first_kept: None,
-            first_kept_message: 0,
-            facts: None,
-            trigger: match boundary.metadata.trigger.as_deref() {
-                Some("manual") => Trigger::Manual,
-                _ => Trigger::ContextLimit,
-            },
-            focus: None,
-            summariser: NAME.to_owned(),
-            usage: None,
-        };
-        self.create_session(usize::from(lane), Some(before), writer)?;
-        let label = self.lanes[usize::from(lane)].label.clone();
-        let made = writer.compaction(&label, before, kept, compaction, boundary.at)?;
-        for row in [boundary.row, at_row] {
-            self.graph.nodes[row].turn = Some(made);
-            self.graph.nodes[row].kind = Kind::Stop;
-        }
-        self.lanes[usize::from(lane)].head = Some(made);
-        Ok(())
-    }
-
-    fn create_session(
-        &mut self,
-        lane: usize,
-        base: Option<TurnRef>,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), ImportError> {
-        let known_label = self.known_label.clone().filter(|_| lane == 0);
-        let lane = &self.lanes[lane];
-        let new = NewSession {
-            label: lane.label.clone(),
-            parent_session: known_label.or_else(|| lane.parent.clone()),
-            task: lane.title.clone(),
-            ..NewSession::default()
-        };
-        writer.session(new, base, lane.at)?;
-        Ok(())
-    }
-
-    fn put_request(
-        &mut self,
-        lane: usize,
-        request: OpenRequest,
-        parent: Option<TurnRef>,
-        tokens: Option<u64>,
-        writer: &mut Writer<'_>,
-    ) -> Result<(), ImportError> {
-        let snapshot = Snapshot {
-            hash: request.hash,
-            session: self.lanes[lane].label.clone(),
-            parent_turn: None,
-            model: request.model,
-            tokens: tokens.unwrap_or(0),
-            counter: "provider".to_owned(),
-            root: request.hash,
-            created_at: request.at,
-        };
-        writer.snapshot(snapshot, parent, request.blobs)?;
-        Ok(())
-    }
-
     /// Ends the import of the file. Returns where the next one begins, and the
     /// state to store.
     ///
@@ -988,39 +619,6 @@ impl Reader {
         let offsets = rows.into_iter().map(|row| self.graph.nodes[row].offset);
         offsets.min().unwrap_or(end).min(end)
     }
-
-    fn state(&self, kept: &[bool], heads: &[Option<TurnRef>], writer: &Writer<'_>) -> Vec<u8> {
-        let lanes = self.lanes.iter().zip(heads).map(|(lane, head)| StoredLane {
-            label: lane.label.clone(),
-            parent: lane.parent.clone(),
-            title: lane.title.clone(),
-            head: head.and_then(|head| writer.id(head)),
-            at: lane.at,
-        });
-        let stored = StoredState {
-            lanes: lanes.collect(),
-            agents: self.agents.clone().into_iter().collect(),
-            shapes: self.sent.shapes.clone().into_iter().collect(),
-            requests: self.sent.requests.state(),
-            pending: self.sent.pending(),
-            latest: (self.graph.nodes.iter().zip(kept))
-                .filter(|(_, kept)| !**kept)
-                .filter_map(|(node, _)| Some((node.id.to_string(), writer.id(node.turn?)?)))
-                .collect(),
-        };
-        let json = serde_json::to_vec(&stored).unwrap_or_default();
-        let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
-        bytes.extend(json);
-        self.graph.write(kept, writer, &mut bytes);
-        bytes
-    }
-}
-
-fn read_state(mut bytes: &[u8]) -> Option<(StoredState, Vec<super::graph::StoredNode>)> {
-    let length = usize::try_from(u64::from_le_bytes(take(&mut bytes)?)).ok()?;
-    let (json, mut rest) = bytes.split_at_checked(length)?;
-    let stored = serde_json::from_slice(json).ok()?;
-    Some((stored, Graph::read(&mut rest)?))
 }
 
 /// Reads a message of the user's side. `None` if it has no content.
@@ -1035,13 +633,6 @@ fn user_messages(raw: &str) -> Option<Vec<Message>> {
     }
     let message: ApiMessage<'_> = serde_json::from_str(raw).ok()?;
     Some(messages::user(message.content?.get()))
-}
-
-/// Returns the parent of the first row of a chain that leads to `last`.
-fn parent_of_chain(graph: &Graph, chain: &[usize], last: RowId) -> RowId {
-    chain
-        .first()
-        .map_or(last, |first| graph.nodes[*first].parent)
 }
 
 fn answer_key(row: &Row<'_>, message: &ApiMessage<'_>) -> String {

@@ -27,6 +27,9 @@ pub struct ServerConfig {
     pub max_body_bytes: usize,
     /// The largest tree in one request, in bytes.
     pub max_tree_bytes: usize,
+    /// The largest archive that can be imported over HTTP, in bytes. It is stored in the
+    /// directory for temporary files while it is checked.
+    pub max_archive_bytes: u64,
     /// The largest head of a request, in bytes.
     #[cfg_attr(feature = "schema", schemars(range(min = 8192, max = 1048576)))]
     pub max_header_bytes: usize,
@@ -43,8 +46,9 @@ pub struct ServerConfig {
     /// time. They do not count as requests in progress. One tenant can have a
     /// quarter.
     pub max_model_calls: usize,
-    /// The memory for the bodies of all requests, in bytes. A body counts eight
-    /// times its size. One tenant can use half.
+    /// The memory for the bodies of all requests and for answers that are not yet
+    /// sent, in bytes. A body counts eight times its size, an answer once. One
+    /// tenant can use half.
     pub body_memory_bytes: usize,
     /// The most connections from one address. 0: a quarter of `max_connections`,
     /// at least 64.
@@ -116,6 +120,7 @@ impl Default for ServerConfig {
             allowed_origins: Vec::new(),
             max_body_bytes: 16 << 20,
             max_tree_bytes: 64 << 20,
+            max_archive_bytes: 16 << 30,
             max_header_bytes: 16 << 10,
             max_connections: 4096,
             max_concurrent: 64,

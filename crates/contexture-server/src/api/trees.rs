@@ -243,6 +243,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Returns the whole tree. Imported elsewhere, it gives the same requests, byte for \
                  byte.",
             )
+            .answers_large()
             .example("/v1/trees/story/document", None),
         |tenant: &Tenant, at: InTree, _: Nothing, _: Nothing| -> Result<TreeDocument, Problem> {
             Ok(tenant.store()?.export_tree(&at.tree)?)

@@ -176,7 +176,7 @@ async fn record_body(app: App, request: Request<Body>, id: &'static str) -> Resp
                 }
             }
             let recorded = sessions::record(&tenant, &path.label, &turn)?;
-            background::compact(&tenant, &path.label);
+            background::compact(&shared, &tenant, &path.label);
             operation::to_bytes(&recorded)
         })
         .await

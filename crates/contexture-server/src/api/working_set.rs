@@ -159,6 +159,18 @@ pub(crate) fn list(
     })
 }
 
+/// Changes the manifest, in the store if it is one of the stored files.
+fn changing<T>(
+    tenant: &Tenant,
+    manifest: &str,
+    change: &dyn Fn() -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    match &tenant.stored {
+        Some(stored) => stored.changing(manifest, tenant.now(), change),
+        None => change(),
+    }
+}
+
 /// Applies changes on behalf of a model.
 pub(crate) fn change(
     tenant: &Tenant,
@@ -166,8 +178,10 @@ pub(crate) fn change(
     changes: Vec<Action>,
 ) -> Result<WorkingSetChanged, Problem> {
     let manifest = manifest_of(tenant, query.manifest.clone())?;
-    let target = target(tenant, query, &manifest);
-    let warnings = actions::apply(target, &changes, Actor::Model)?;
+    let warnings = changing(tenant, &manifest, &|| {
+        let target = target(tenant, query, &manifest);
+        Ok(actions::apply(target, &changes, Actor::Model)?)
+    })?;
     Ok(WorkingSetChanged {
         manifest,
         changes,
@@ -182,9 +196,11 @@ fn observe_turn(
     turn: NewTurn,
 ) -> Result<WorkingSetChanged, Problem> {
     let manifest = manifest_of(tenant, query.manifest.clone())?;
-    let target = target(tenant, &query, &manifest);
     let habits = tenant.engine.config().observe;
-    let (changes, warnings) = observe::observe(target, &turn, habits)?;
+    let (changes, warnings) = changing(tenant, &manifest, &|| {
+        let target = target(tenant, &query, &manifest);
+        Ok(observe::observe(target, &turn, habits)?)
+    })?;
     Ok(WorkingSetChanged {
         manifest,
         changes,

@@ -17,6 +17,10 @@ pub(crate) struct StoreMetrics {
     free_bytes: Bytes,
     queued_writes: Bytes,
     pending_forgetting: Bytes,
+    max_connections: Bytes,
+    connections_in_use: Bytes,
+    waiting_for_connections: Bytes,
+    retries: Bytes,
     last_backup: Gauge,
     pub(crate) failed_snapshots: Counter,
     pub(crate) collections: Counter,
@@ -46,6 +50,22 @@ impl StoreMetrics {
             "store_pending_forgetting",
             "Database files that can still hold deleted text",
         );
+        let max_connections = count(
+            "store_connections_limit",
+            "Maximum number of connections to the database",
+        );
+        let connections_in_use = count(
+            "store_connections_in_use",
+            "Connections to the database that are in use",
+        );
+        let waiting_for_connections = count(
+            "store_connections_waiting",
+            "Calls that wait for a connection to the database",
+        );
+        let retries = count(
+            "store_retries",
+            "Transactions that were begun again after a lost connection, since the start",
+        );
         let last_backup = Gauge::default();
         let help = "Time of the last backup of all tenants, in Unix time; 0 if there is none";
         registry.register_with_unit(
@@ -65,6 +85,10 @@ impl StoreMetrics {
             free_bytes,
             queued_writes,
             pending_forgetting,
+            max_connections,
+            connections_in_use,
+            waiting_for_connections,
+            retries,
             last_backup,
             failed_snapshots: counter(
                 "failed_snapshots",
@@ -92,6 +116,10 @@ impl StoreMetrics {
             (&self.free_bytes, stats.free_bytes),
             (&self.queued_writes, stats.queued_writes),
             (&self.pending_forgetting, stats.pending_forgetting),
+            (&self.max_connections, stats.max_connections),
+            (&self.connections_in_use, stats.connections_in_use),
+            (&self.waiting_for_connections, stats.waiting_for_connections),
+            (&self.retries, stats.retries),
         ] {
             if let Some(value) = value {
                 gauge.set(value);

@@ -6,11 +6,13 @@
 mod support;
 
 mod admin;
+mod archives;
 mod bad_times;
 mod blobs;
 mod bodies;
 mod cache;
 mod events;
+mod files;
 mod inspector;
 mod keys;
 mod metrics;

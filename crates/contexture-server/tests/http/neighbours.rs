@@ -507,3 +507,128 @@ fn a_call_that_waits_for_a_model_leaves_its_place_to_others() {
     let count = metrics.body.lines().find_map(|it| it.strip_prefix(line));
     assert_ne!(count.unwrap(), "0");
 }
+
+/// Returns a measured number.
+fn measured(metrics: &Client, name: &str) -> u64 {
+    let text = metrics.get("/metrics").ok(200).body;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap_or_else(|| panic!("{name}: {text}"))
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn background_summaries_wait_with_the_model_calls_of_requests() {
+    let model = SlowModel::start();
+    // One call of a model at a time for a tenant.
+    let mut lab = Lab::new().with(|server| server.max_model_calls = 4);
+    lab.config.compaction.background = true;
+    let summariser = &mut lab.config.summariser;
+    summariser.kind = contexture::config::SummariserKind::OpenAi;
+    summariser.base_url = Some(format!("http://{}/v1", model.address));
+    summariser.model = Some("slow".to_owned());
+    summariser.attempts = 1;
+    summariser.deadline_ms = 20_000;
+    let (key, metrics) = (lab.key("a"), lab.metrics_key());
+    let server = lab.serve();
+    let (client, metrics) = (server.with_key(&key), server.with_key(&metrics));
+    let said = turn(&"The tide is high at the pier. ".repeat(40));
+    for label in ["s", "t"] {
+        let session = json!({ "label": label }).to_string();
+        client.post("/v1/sessions", &session).ok(201);
+        let target = format!("/v1/sessions/{label}/turns");
+        client.post(&target, &said).ok(201);
+        let body = json!({"recipe": "broker", "session": label, "model": "gpt-4o",
+            "max_tokens": 4000, "event": "Go on."});
+        client.post("/v1/assemble", &body.to_string()).ok(200);
+        for _ in 0..20 {
+            client.post(&target, &said).ok(201);
+        }
+    }
+    let _first = model.asked.recv().unwrap();
+    until(|| (measured(&metrics, "contexture_model_calls_waiting ") == 1).then_some(()));
+    assert_eq!(measured(&metrics, "contexture_model_calls_in_progress "), 1);
+    assert!(model.asked.try_recv().is_err());
+}
+
+/// Asks for a large answer, and does not read it.
+fn ask_and_wait(server: &crate::support::Running, key: &str, target: &str) -> crate::support::Wire {
+    let mut wire = server.connect();
+    wire.send(format!(
+        "GET {target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\r\n"
+    ));
+    wire
+}
+
+#[test]
+fn large_answers_share_the_memory_for_bodies() {
+    // The least memory: a tenant can have 8 MiB of answers at a time.
+    let lab = Lab::new().with(|server| server.body_memory_bytes = 16 << 20);
+    let (victim, attacker, metrics) = (lab.key("victim"), lab.key("attacker"), lab.metrics_key());
+    let server = lab.serve();
+    let (victim, reader) = (server.with_key(&victim), server.with_key(&attacker));
+    let metrics = server.with_key(&metrics);
+    talk(&victim, "v", "Hello.");
+    reader.post("/v1/sessions", r#"{"label":"a"}"#).ok(201);
+    let text = "x".repeat(900_000);
+    for _ in 0..7 {
+        reader.post("/v1/sessions/a/turns", &turn(&text)).ok(201);
+    }
+    // Clients that never read their answers of 6 MB each. The first answer has all
+    // the memory of the attacker; the calls after it wait.
+    let target = "/v1/sessions/a/history?limit=7";
+    let idle: Vec<_> = (0..6)
+        .map(|_| ask_and_wait(&server, &attacker, target))
+        .collect();
+    until(|| (measured(&metrics, "contexture_body_memory_bytes ") > 6_000_000).then_some(()));
+    until(|| (measured(&metrics, "contexture_requests_in_progress ") == 5).then_some(()));
+    assert!(measured(&metrics, "contexture_body_memory_bytes ") <= 8 << 20);
+    // Small answers of the attacker need no memory.
+    reader.get("/v1/sessions/a").ok(200);
+    // Others are answered, small and large.
+    victim.get("/v1/sessions/v").ok(200);
+    victim.post("/v1/sessions/v/turns", &turn(&text)).ok(201);
+    let answer = victim.get("/v1/sessions/v/history").ok(200);
+    assert!(answer.body.len() > 900_000);
+    server.get("/readyz").ok(200);
+    // When its clients are gone, the attacker is answered, too, and nothing is
+    // reserved any more.
+    drop(idle);
+    let answer = until(|| {
+        let answer = reader.get(target);
+        (answer.status == 200).then_some(answer)
+    });
+    assert!(answer.body.len() > 6_000_000);
+    until(|| (measured(&metrics, "contexture_body_memory_bytes ") == 0).then_some(()));
+}
+
+#[test]
+fn a_large_tree_is_exported_within_the_memory_for_bodies() {
+    let lab = Lab::new().with(|server| server.body_memory_bytes = 16 << 20);
+    let (key, metrics) = (lab.key("a"), lab.metrics_key());
+    let server = lab.serve();
+    let (client, metrics) = (server.with_key(&key), server.with_key(&metrics));
+    let text = "x".repeat(100_000);
+    let nodes: Vec<Value> = (0..20)
+        .map(|i| json!({"id": format!("n{i}"), "author": "human", "content": text}))
+        .collect();
+    let edges: Vec<Value> = (1..20)
+        .map(|i| {
+            json!({"id": format!("e{i}"), "type": "continuation",
+                "sources": [{"node_id": format!("n{}", i - 1), "role": "primary"}],
+                "target_node_id": format!("n{i}")})
+        })
+        .collect();
+    let tree = json!({"tree": {"id": "t", "mode": "dialogue"}, "nodes": nodes, "edges": edges});
+    client.post("/v1/trees", &tree.to_string()).ok(200);
+    // A client that never reads holds what its answer needs, not more.
+    let target = "/v1/trees/t/document";
+    let idle = ask_and_wait(&server, &key, target);
+    until(|| (measured(&metrics, "contexture_body_memory_bytes ") > 2_000_000).then_some(()));
+    until(|| (measured(&metrics, "contexture_body_memory_bytes ") < 3_000_000).then_some(()));
+    drop(idle);
+    let answer = client.get(target).ok(200);
+    assert!(answer.body.len() > 2_000_000);
+    until(|| (measured(&metrics, "contexture_body_memory_bytes ") == 0).then_some(()));
+}

@@ -162,7 +162,7 @@ fn large_bodies_wait_for_memory_and_small_ones_do_not() {
     let said = begin(100_000).answer();
     assert_eq!(
         said.text(),
-        "503 unavailable: the server has no memory for more request bodies [retry after \
+        "503 unavailable: the server has no memory for more large bodies and answers [retry after \
          `retry-after` seconds]"
     );
     drop(large);

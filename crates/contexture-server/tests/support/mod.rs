@@ -102,6 +102,12 @@ impl Lab {
         self.stores.revoke_key(id, now()).unwrap();
     }
 
+    /// Uses the store of another project.
+    pub(crate) fn sharing(mut self, other: &Lab) -> Self {
+        self.stores = other.stores.clone();
+        self
+    }
+
     pub(crate) fn service(&self) -> Service {
         Service {
             root: self.dir.path().to_owned(),

@@ -22,6 +22,13 @@ pub(super) fn changes(
     let Ok(after) = i64::try_from(after) else {
         return Ok(Vec::new());
     };
+    // Whoever begins with the first change wants all of them.
+    if after == 0 && !db.has_all_memories()? {
+        return Err(Fault::damaged(
+            "the memory",
+            "its indexes do not have the same records; restore a backup",
+        ));
+    }
     let mut sketches = Sketches::new(db)?;
     // Nothing of what is read for texts has to be parsed.
     let mut texts = db.prepare_cached(

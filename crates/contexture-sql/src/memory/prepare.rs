@@ -246,7 +246,7 @@ pub(super) fn body<T: Serialize>(record: &T) -> Result<String, StoreError> {
 }
 
 /// Returns the number by which a record is found.
-pub(super) fn tag(tenant: i64, kind: i64, id: &str) -> i64 {
+pub(crate) fn tag(tenant: i64, kind: i64, id: &str) -> i64 {
     let mut bytes = Vec::with_capacity(id.len() + 16);
     bytes.extend_from_slice(&tenant.to_le_bytes());
     bytes.extend_from_slice(&kind.to_le_bytes());

@@ -32,6 +32,10 @@ pub(super) fn nodes(
             // Nobody asks how it is reached.
             (row.step, row.parent) = (0, None);
             let head = heads.named(row, None)?;
+            // A damaged index can lead to another node, which is whole.
+            if head.id != *id {
+                return Err(damaged(id));
+            }
             let (content, tokens, intact) = contents.query_row((key, counter), |row| {
                 let intact = is_intact(&head, row.get_ref(0)?.as_str()?, row.get(2)?);
                 let content = row.get::<Json<MessageContent>>(0)?.0;

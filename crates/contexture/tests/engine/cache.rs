@@ -464,7 +464,7 @@ fn a_request_that_must_keep_the_cache_is_refused_and_not_saved() {
         assert_eq!(error.cause(), Cause::CacheBreak);
         let message = error.to_string();
         let expected =
-            "cache break: cause edit, 0 tokens missed, $0.0000, first difference at byte ";
+            "cache break: content changed, 0 tokens missed, $0.0000, first difference at byte ";
         assert!(message.starts_with(expected), "{message}");
         assert!(
             message.contains(" in item AGENTS.md of layer workspace"),

@@ -82,7 +82,7 @@ fn a_run_is_summarised_by_what_happened() {
         text,
         "\
 ## Goal
-The latest request of the user, verbatim:
+The user's latest request before this point, verbatim:
 Good. Don't add dependencies.
 ## Earlier messages of the user
 [turn 1] Add a cache to src/http/client.rs. Entries must expire after 300 seconds.

@@ -374,6 +374,42 @@ impl Upkeep for Counting {
     }
 }
 
+impl Files for Counting {
+    fn files_revision(&self) -> Done<u64> {
+        self.inner.files_revision()
+    }
+    fn files(&self) -> Done<Vec<StoredFile>> {
+        self.inner.files()
+    }
+    fn file(&self, path: &str) -> Done<Option<(StoredFile, Vec<u8>)>> {
+        self.inner.file(path)
+    }
+    fn put_file(
+        &self,
+        path: &str,
+        content: &[u8],
+        expected: ExpectedFile,
+        now: Timestamp,
+    ) -> Done<StoredFile> {
+        self.inner.put_file(path, content, expected, now)
+    }
+    fn delete_file(&self, path: &str, expected: ExpectedFile, now: Timestamp) -> Done<()> {
+        self.inner.delete_file(path, expected, now)
+    }
+}
+
+impl Archive for Counting {
+    fn export_entries(&self, put: ArchiveSink<'_>) -> Done<()> {
+        self.inner.export_entries(put)
+    }
+    fn import_entries(&self, next: ArchiveSource) -> Done<()> {
+        self.inner.import_entries(next)
+    }
+    fn is_blank(&self) -> Done<bool> {
+        self.inner.is_blank()
+    }
+}
+
 impl Store for Counting {
     fn address(&self) -> String {
         self.inner.address()

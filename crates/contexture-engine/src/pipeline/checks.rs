@@ -1,0 +1,96 @@
+//! What is said about a request: fields that nothing uses, history that is not
+//! shown, media that are only described.
+
+use contexture_core::{Layout, Media, MediaSource, Part};
+use contexture_providers::describes;
+use contexture_tokens::Model;
+
+use super::LayerSource;
+use crate::advice::{Advice, Warning};
+use crate::engine::usual_format;
+use crate::error::Error;
+use crate::recipe::Recipe;
+use crate::request::Request;
+use crate::source::Concept;
+
+/// Fails when the request names something that no layer of the recipe uses.
+pub(super) fn check_used(
+    request: &Request,
+    recipe: &Recipe,
+    sources: &[LayerSource<'_>],
+) -> Result<(), Error> {
+    let takes = |field: &str| {
+        let mut all = sources.iter();
+        all.any(|(_, source, _)| source.parameters().iter().any(|known| known.name == field))
+    };
+    let given = [
+        ("query", request.query.is_some()),
+        ("filters", request.filters.is_some()),
+        ("strategy", request.strategy.is_some()),
+        ("stack", request.stack.is_some()),
+        ("tree", request.tree.is_some()),
+        ("head", request.head.is_some()),
+        ("path", request.path.is_some()),
+        ("agent", request.agent.is_some()),
+        ("working_buffer", request.working_buffer.is_some()),
+        ("include_annotations", request.include_annotations),
+        ("instructions", !request.instructions.is_empty()),
+        ("context", !request.context.is_empty()),
+    ];
+    match given.iter().find(|(field, given)| *given && !takes(field)) {
+        None => Ok(()),
+        Some((field, _)) => Err(Error::input(format!(
+            "recipe `{}` has no layer that uses `{field}`",
+            recipe.name
+        ))
+        .at(*field)
+        .advise(Advice::set("recipe"))),
+    }
+}
+
+/// Returns a warning when the request names a session and no layer of the recipe
+/// shows its turns.
+pub(super) fn unread_history(
+    request: &Request,
+    recipe: &Recipe,
+    sources: &[LayerSource<'_>],
+) -> Option<Warning> {
+    let session = request.session.as_deref()?;
+    let mut all = sources.iter();
+    if all.any(|(_, source, _)| source.concept() == Concept::History) {
+        return None;
+    }
+    let message = format!(
+        "recipe `{}` has no layer for history: the request has no turns of session `{session}`",
+        recipe.name
+    );
+    Some(Warning::new("history_unused", message).advise(Advice::set("recipe")))
+}
+
+/// Returns a warning for each medium that the model's provider does not take,
+/// so that only its description is sent.
+pub(super) fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
+    let Some(format) = usual_format(model.provider) else {
+        return Vec::new();
+    };
+    let media = layout.history.iter().filter_map(|block| match &block.part {
+        Part::Media(media) => Some((block, media)),
+        _ => None,
+    });
+    // One that is left out because of its size has a warning of its own.
+    let is_there = |media: &Media| media.source != MediaSource::Url(String::new());
+    let gone =
+        media.filter(|(block, media)| is_there(media) && describes(format, block.role, media));
+    gone.map(|(block, media)| {
+        Warning::new(
+            "media_described",
+            format!(
+                "{} does not accept {} of `{}` at this position: sending its description instead",
+                model.provider.name(),
+                media.media_type,
+                block.id
+            ),
+        )
+    })
+    .collect()
+}

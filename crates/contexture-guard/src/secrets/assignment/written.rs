@@ -1,0 +1,414 @@
+//! Where the value of a key is written, and in which form.
+
+use super::super::value;
+use super::{KEY_MAX, indentation, is_key_byte};
+
+/// The longest values that are read.
+const BARE_MAX: usize = 256;
+const QUOTED_MAX: usize = 1024;
+
+/// How a value is written.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Form {
+    Quoted,
+    /// The argument of a call: `SecretString::new("…")`.
+    Called,
+    /// Alone on its line after the key, as in an env or YAML file.
+    Line,
+    /// A flag of a command, an element of XML, a field of a netrc line.
+    Argument,
+    /// Anywhere else, where it may be an identifier of the language.
+    Bare,
+}
+
+pub(super) struct Value {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) form: Form,
+}
+
+pub(super) fn is_quote(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\'' | b'`')
+}
+
+pub(super) fn blanks(bytes: &[u8], mut at: usize, max: usize) -> usize {
+    let stop = at + max;
+    while at < stop && matches!(bytes.get(at), Some(b' ' | b'\t')) {
+        at += 1;
+    }
+    at
+}
+
+/// Returns where a value begins that is not on the line of its key, which ends at `at`.
+fn on_next_line(bytes: &[u8], key: usize, at: usize, yaml: bool) -> Option<(usize, Option<Form>)> {
+    let mut pos = at;
+    if bytes.get(pos) == Some(&b'(') {
+        pos = blanks(bytes, pos + 1, 16);
+    }
+    let opened = pos > at;
+    pos += usize::from(bytes.get(pos) == Some(&b'\\'));
+    pos += usize::from(bytes.get(pos) == Some(&b'\r'));
+    if bytes.get(pos) == Some(&b'\n') {
+        pos += 1;
+    } else if !opened {
+        return None;
+    }
+    let line = pos;
+    pos = blanks(bytes, pos, 80);
+    let prefixed = bytes
+        .get(pos)
+        .is_some_and(|byte| b"brfuBRFUL@&".contains(byte));
+    if bytes
+        .get(pos + usize::from(prefixed))
+        .is_some_and(|byte| is_quote(*byte))
+    {
+        return Some((pos, None));
+    }
+    // A plain scalar of YAML: one word, deeper than its key.
+    let is_deeper = !opened && indentation(bytes, key).is_some_and(|indent| pos - line > indent);
+    if !yaml || !is_deeper {
+        return None;
+    }
+    let rest = &bytes[pos..bytes.len().min(pos + BARE_MAX)];
+    let length = rest
+        .iter()
+        .position(|byte| *byte <= b' ')
+        .unwrap_or(rest.len());
+    let word = &rest[..length];
+    let closed = rest[length..]
+        .iter()
+        .find(|byte| !matches!(byte, b' ' | b'\t' | b'\r'))
+        .is_none_or(|byte| *byte == b'\n');
+    let is_word = closed && !word.iter().any(|byte| b":;,(){}[]<>=\"'`".contains(byte));
+    is_word.then_some((pos, Some(Form::Line)))
+}
+
+/// Returns where the value begins, and its form where the operator decides it.
+pub(super) fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize, Option<Form>)> {
+    let get = |index: usize| bytes.get(index).copied().unwrap_or(b'\n');
+    let mut pos = key_end;
+    let mut quoted = false;
+    if get(pos) == b'\\' && is_quote(get(pos + 1)) {
+        pos += 2;
+        quoted = true;
+    } else if is_quote(get(pos)) {
+        pos += 1;
+        quoted = true;
+    }
+    if quoted && get(pos) == b']' {
+        pos += 1;
+    }
+    if get(pos) == b'?' && get(pos + 1) == b':' {
+        pos += 1;
+    }
+    let near = pos;
+    pos = blanks(bytes, pos, 48);
+    let yaml = get(pos) == b':';
+    match get(pos) {
+        b'=' | b':' | b'?' | b'|'
+            if matches!((get(pos), get(pos + 1)), (b'?', b'=') | (b'|', b'|')) =>
+        {
+            pos += 2 + usize::from(get(pos + 2) == b'=');
+        }
+        b'=' => {
+            pos += 1;
+            let mut compared = false;
+            while matches!(get(pos), b'=' | b'>') {
+                compared = true;
+                pos += 1;
+            }
+            if compared && !is_quote(get(blanks(bytes, pos, 4))) && get(pos - 1) == b'=' {
+                return None;
+            }
+        }
+        b':' => {
+            if get(pos + 1) == b':' {
+                return None;
+            }
+            pos += 1 + usize::from(get(pos + 1) == b'=');
+            if let Some(after) = after_type(bytes, pos) {
+                pos = after;
+            }
+        }
+        b',' if quoted => {
+            pos = blanks(bytes, pos + 1, 16);
+            if !is_quote(get(pos)) {
+                return value_word(bytes, near);
+            }
+            // `"token", "value": "…"` names the value in a field of its own.
+            if let Some(found) = value_word(bytes, near) {
+                return Some(found);
+            }
+            return Some((pos, Some(Form::Quoted)));
+        }
+        b'(' if is_quote(get(pos + 1)) => return Some((pos + 1, Some(Form::Called))),
+        b'>' if get(pos.wrapping_sub(1)) != b'-' && get(pos.wrapping_sub(1)) != b'=' => {
+            // An element of XML, or an attribute that ends one.
+            let mut open = at;
+            while open > 0
+                && at - open < KEY_MAX
+                && (is_key_byte(bytes[open - 1]) || b".:".contains(&bytes[open - 1]))
+            {
+                open -= 1;
+            }
+            let element = open > 0 && bytes[open - 1] == b'<';
+            if !quoted && !element {
+                return None;
+            }
+            pos += 1;
+            while matches!(get(pos), b' ' | b'\n' | b'\r' | b'\t')
+                && pos < bytes.len()
+                && pos < near + 64
+            {
+                pos += 1;
+            }
+            // `<property name="password"><value>…</value>`.
+            let inner = &b"<value>"[..];
+            pos += match bytes[pos.min(bytes.len())..].starts_with(inner) {
+                true => inner.len(),
+                false => 0,
+            };
+            return Some((pos, Some(Form::Argument)));
+        }
+        _ => {
+            if pos > near && is_argument(bytes, at) {
+                return Some((pos, Some(Form::Argument)));
+            }
+            return value_word(bytes, near);
+        }
+    }
+    pos = blanks(bytes, pos, 48);
+    match get(pos) {
+        b'\n' | b'\r' | b'(' | b'\\' if !is_quote(get(pos + 1)) => {
+            let mut key = at;
+            while key > 0 && at - key < KEY_MAX && is_key_byte(bytes[key - 1]) {
+                key -= 1;
+            }
+            // Nothing on the next line: what is there is read as before.
+            on_next_line(bytes, key, pos, yaml).or(Some((pos, None)))
+        }
+        _ => Some((pos, None)),
+    }
+}
+
+/// Skips the type between a name and its value: `: &str =`, `: Option<String> =`.
+fn after_type(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut pos = blanks(bytes, at, 4);
+    let stop = pos + 40;
+    let begin = pos;
+    while pos < stop
+        && bytes
+            .get(pos)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_&'<>:.?| []".contains(byte))
+    {
+        pos += 1;
+    }
+    if pos == begin || bytes.get(pos) != Some(&b'=') {
+        return None;
+    }
+    pos = blanks(bytes, pos + 1, 4);
+    bytes
+        .get(pos)
+        .is_some_and(|byte| is_quote(*byte))
+        .then_some(pos)
+}
+
+/// Finds `value=` or `"value":` close after a key that is itself a value: `name: TOKEN`, and on
+/// the next line `value: …`.
+fn value_word(bytes: &[u8], at: usize) -> Option<(usize, Option<Form>)> {
+    let mut pos = at;
+    let stop = at + 48;
+    while pos < stop
+        && bytes
+            .get(pos)
+            .is_some_and(|byte| b" \t\r\n,\"'".contains(byte))
+    {
+        pos += 1;
+    }
+    if pos == at || !bytes.get(pos..pos + 5)?.eq_ignore_ascii_case(b"value") {
+        return None;
+    }
+    pos += 5;
+    while matches!(bytes.get(pos), Some(b'"' | b'\'')) {
+        pos += 1;
+    }
+    pos = blanks(bytes, pos, 8);
+    if !matches!(bytes.get(pos), Some(b':' | b'=')) {
+        return None;
+    }
+    Some((blanks(bytes, pos + 1, 16), None))
+}
+
+/// Returns true when a blank parts the key from its value: flags, Dockerfiles, netrc files.
+fn is_argument(bytes: &[u8], at: usize) -> bool {
+    let from = at.saturating_sub(160);
+    let line = bytes[from..at]
+        .rsplit(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let head = line
+        .iter()
+        .rposition(|byte| !is_key_byte(*byte))
+        .map_or(0, |index| index + 1);
+    if line[head..].starts_with(b"--") || (line.len() - head > 1 && line[head] == b'-') {
+        return true;
+    }
+    let before = line[..head].trim_ascii();
+    [
+        &b"ENV"[..],
+        b"ARG",
+        b"setenv",
+        b"set -gx",
+        b"set -x",
+        b"set -Ux",
+    ]
+    .iter()
+    .any(|word| before.eq_ignore_ascii_case(word))
+        || value::contains(before, b"login ")
+        || (line[head..].is_empty() && before.is_empty() && is_netrc(bytes, from))
+}
+
+/// Returns true when a line just above begins like those of a netrc file.
+fn is_netrc(bytes: &[u8], at: usize) -> bool {
+    let from = &bytes[at..bytes.len().min(at + 160)];
+    value::contains(from, b"machine ") || value::contains(from, b"login ")
+}
+
+pub(super) fn read_value(bytes: &[u8], at: usize, form: Option<Form>) -> Option<Value> {
+    let mut start = at;
+    // `b"…"`, `r"…"`, `f"…"`, `@"…"`, `&"…"`.
+    if bytes
+        .get(start)
+        .is_some_and(|byte| b"brfuBRFUL@&".contains(byte))
+        && bytes.get(start + 1).is_some_and(|byte| is_quote(*byte))
+    {
+        start += 1;
+    }
+    let first = *bytes.get(start)?;
+    if first == b'\\' && bytes.get(start + 1).is_some_and(|byte| is_quote(*byte)) {
+        return quoted(
+            bytes,
+            start + 2,
+            bytes[start + 1],
+            true,
+            form.unwrap_or(Form::Quoted),
+        );
+    }
+    if is_quote(first) {
+        while bytes.get(start) == Some(&first) && start < at + 4 {
+            start += 1;
+        }
+        // Two quotes and no third are an empty string.
+        if start == at + 2 {
+            return None;
+        }
+        return quoted(bytes, start, first, false, form.unwrap_or(Form::Quoted));
+    }
+    if form == Some(Form::Quoted) || form == Some(Form::Called) {
+        return None;
+    }
+    // A call with a literal: `String::from("…")`, `Some("…")`.
+    let mut pos = start;
+    while pos < start + 40
+        && bytes
+            .get(pos)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_:. []".contains(byte))
+    {
+        pos += 1;
+    }
+    if bytes.get(pos) == Some(&b'(') && bytes.get(pos + 1).is_some_and(|byte| is_quote(*byte)) {
+        return quoted(bytes, pos + 2, bytes[pos + 1], false, Form::Called);
+    }
+    let mut end = start;
+    while let Some(&byte) = bytes.get(end) {
+        if byte <= b' ' || is_quote(byte) || b"<>,;\\".contains(&byte) {
+            break;
+        }
+        // Padding may end a value; a second assignment does not belong to the first.
+        if byte == b'='
+            && bytes
+                .get(end + 1)
+                .is_some_and(|next| next.is_ascii_alphanumeric())
+        {
+            break;
+        }
+        if byte == b'&' && bytes[end..].iter().take(24).any(|byte| *byte == b'=') {
+            break;
+        }
+        end += 1;
+        if end - start > BARE_MAX {
+            return None;
+        }
+    }
+    while end > start && b")]}.:".contains(&bytes[end - 1]) {
+        end -= 1;
+    }
+    Some(Value {
+        start,
+        end,
+        form: form.unwrap_or(Form::Bare),
+    })
+}
+
+fn quoted(bytes: &[u8], start: usize, quote: u8, escaped: bool, form: Form) -> Option<Value> {
+    let mut end = start;
+    while end - start <= QUOTED_MAX {
+        match *bytes.get(end)? {
+            b'\n' => return None,
+            b'\\' if escaped && bytes.get(end + 1) == Some(&quote) => {
+                return Some(Value { start, end, form });
+            }
+            byte if byte == quote => return Some(Value { start, end, form }),
+            b'\\' => end += 2,
+            _ => end += 1,
+        }
+    }
+    None
+}
+
+/// Tells a value alone on its line from one in the middle of code.
+pub(super) fn settle(bytes: &[u8], key: &str, key_start: usize, found: &Value) -> Form {
+    if found.form != Form::Bare {
+        return found.form;
+    }
+    let from = key_start.saturating_sub(80);
+    let line = bytes[from..key_start]
+        .rsplit(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let mut before = line.trim_ascii();
+    while let [b'-' | b'#' | b'"' | b'\'' | b';' | b'/', rest @ ..] = before {
+        before = rest.trim_ascii();
+    }
+    let opened = line.ends_with(b"--")
+        || before.is_empty()
+        || [
+            &b"export"[..],
+            b"set",
+            b"env",
+            b"arg",
+            b"$env:",
+            b"declare -x",
+            b"-e",
+            b"--env",
+            b"--set",
+        ]
+        .iter()
+        .any(|word| before.eq_ignore_ascii_case(word))
+        || before.ends_with(b" -e")
+        || before.ends_with(b"export");
+    let mut pos = found.end;
+    while matches!(bytes.get(pos), Some(b' ' | b'\t' | b'\r' | b'"' | b'\'')) {
+        pos += 1;
+    }
+    let closed = matches!(bytes.get(pos), None | Some(b'\n' | b'#'))
+        || line.ends_with(b"--")
+        || before.ends_with(b"-e")
+        // `PGPASSWORD=… psql`: a variable for one command.
+        || (bytes[found.start - 1] == b'=' && !key.bytes().any(|byte| byte.is_ascii_lowercase()));
+    if opened && closed {
+        Form::Line
+    } else {
+        Form::Bare
+    }
+}

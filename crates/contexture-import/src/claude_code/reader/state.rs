@@ -1,0 +1,118 @@
+//! What is stored between two imports of a file that grows.
+
+use contexture_store::TurnId;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Lane, Reader};
+use crate::claude_code::graph::{Graph, Node, StoredNode, take};
+use crate::requests::{Requests, RequestsState};
+use crate::writer::{TurnRef, Writer};
+
+#[derive(Serialize, Deserialize)]
+struct StoredLane {
+    label: String,
+    parent: Option<String>,
+    title: Option<String>,
+    head: Option<TurnId>,
+    at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredState {
+    lanes: Vec<StoredLane>,
+    agents: Vec<(String, u16)>,
+    shapes: Vec<(String, u64)>,
+    requests: RequestsState,
+    // The turns of rows that are read again when the file grows.
+    latest: Vec<(String, TurnId)>,
+    // Messages that the next request may refer to.
+    pending: (Vec<String>, Vec<String>),
+}
+
+impl Reader {
+    /// Goes on from a stored state.
+    pub(super) fn resume(&mut self, state: &[u8], writer: &mut Writer<'_>) {
+        let Some((stored, nodes)) = read_state(state) else {
+            return;
+        };
+        let mut turn = |id: Option<TurnId>| id.map(|id| writer.stored(id));
+        self.lanes = stored
+            .lanes
+            .into_iter()
+            .map(|lane| Lane {
+                head: turn(lane.head),
+                title: lane.title,
+                ..Lane::new(lane.label, lane.parent, lane.at)
+            })
+            .collect();
+        for node in nodes {
+            self.graph.add(Node {
+                id: node.id,
+                parent: node.parent,
+                offset: node.offset,
+                lane: node.lane,
+                kind: node.kind,
+                turn: turn(node.turn),
+            });
+        }
+        self.agents = stored.agents.into_iter().collect();
+        self.sent.shapes = stored.shapes.into_iter().collect();
+        self.sent.requests = Requests::from_state(stored.requests);
+        self.sent.resume(stored.pending);
+    }
+
+    /// Learns the turns of rows from a stored state.
+    pub(super) fn know(&mut self, state: &[u8]) -> Option<String> {
+        let (stored, nodes) = read_state(state)?;
+        for node in nodes {
+            if let Some(turn) = node.turn {
+                self.known.insert(node.id, turn);
+            }
+        }
+        for (id, turn) in stored.latest {
+            if let Ok(id) = id.parse() {
+                self.known.insert(id, turn);
+            }
+        }
+        stored.lanes.into_iter().next().map(|lane| lane.label)
+    }
+
+    pub(super) fn state(
+        &self,
+        kept: &[bool],
+        heads: &[Option<TurnRef>],
+        writer: &Writer<'_>,
+    ) -> Vec<u8> {
+        let lanes = self.lanes.iter().zip(heads).map(|(lane, head)| StoredLane {
+            label: lane.label.clone(),
+            parent: lane.parent.clone(),
+            title: lane.title.clone(),
+            head: head.and_then(|head| writer.id(head)),
+            at: lane.at,
+        });
+        let stored = StoredState {
+            lanes: lanes.collect(),
+            agents: self.agents.clone().into_iter().collect(),
+            shapes: self.sent.shapes.clone().into_iter().collect(),
+            requests: self.sent.requests.state(),
+            pending: self.sent.pending(),
+            latest: (self.graph.nodes.iter().zip(kept))
+                .filter(|(_, kept)| !**kept)
+                .filter_map(|(node, _)| Some((node.id.to_string(), writer.id(node.turn?)?)))
+                .collect(),
+        };
+        let json = serde_json::to_vec(&stored).unwrap_or_default();
+        let mut bytes = (json.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(json);
+        self.graph.write(kept, writer, &mut bytes);
+        bytes
+    }
+}
+
+fn read_state(mut bytes: &[u8]) -> Option<(StoredState, Vec<StoredNode>)> {
+    let length = usize::try_from(u64::from_le_bytes(take(&mut bytes)?)).ok()?;
+    let (json, mut rest) = bytes.split_at_checked(length)?;
+    let stored = serde_json::from_slice(json).ok()?;
+    Some((stored, Graph::read(&mut rest)?))
+}

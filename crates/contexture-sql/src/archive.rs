@@ -1,0 +1,55 @@
+//! Portable copies: a tenant's rows, out of one database and into another.
+//!
+//! [`tables`] lists the tables and what their columns mean. The keys of rows are
+//! numbers of a database; in a copy, rows are numbered from 1 in the order of
+//! their keys. An import takes new keys in the same order, so that a copy of the
+//! import is the same as the copy that it was made from.
+
+use contexture_store::{Archive, ArchiveSink, ArchiveSource, SharedPart, StoreError};
+
+use crate::{Backend, SqlStore};
+
+mod export;
+mod import;
+mod shared;
+pub mod tables;
+
+impl<B: Backend> Archive for SqlStore<B> {
+    fn export_entries(&self, put: ArchiveSink<'_>) -> Result<(), StoreError> {
+        self.settle();
+        self.read(|db, tenant| export::export(db, tenant, put))
+    }
+
+    fn import_entries(&self, next: ArchiveSource) -> Result<(), StoreError> {
+        let name = self.backend.tenant_name().to_owned();
+        self.write(move |db, tenant| import::import(db, tenant, &name, next))
+    }
+
+    fn is_blank(&self) -> Result<bool, StoreError> {
+        self.settle();
+        if !self.backend.has_data()? {
+            return Ok(true);
+        }
+        self.read(import::is_blank)
+    }
+}
+
+impl<B: Backend> SqlStore<B> {
+    pub(crate) fn export_part(
+        &self,
+        part: SharedPart,
+        put: ArchiveSink<'_>,
+    ) -> Result<(), StoreError> {
+        let shared = self.backend.shared("");
+        shared.read(|db, _| shared::export(db, part, put))
+    }
+
+    pub(crate) fn import_part(
+        &self,
+        part: SharedPart,
+        next: ArchiveSource,
+    ) -> Result<(), StoreError> {
+        let shared = self.backend.shared("");
+        shared.write(move |db, _| shared::import(db, part, next))
+    }
+}
