@@ -74,7 +74,7 @@ impl<'s> Page<'s> {
             } else if entries.is_object() && self.resolve(entries)["properties"].is_object() {
                 tables.push((format!("{path}.NAME"), about, self.resolve(entries)));
             } else {
-                self.row(&mut rows, key, about, property, resolved);
+                self.row(&mut rows, (key, about), property, schema);
                 // A setting that is a value or a table has both.
                 let either = resolved["anyOf"].as_array().into_iter().flatten();
                 let either = either.map(|one| self.resolve(one));
@@ -101,15 +101,28 @@ impl<'s> Page<'s> {
         }
     }
 
-    fn row(&self, rows: &mut String, key: &str, about: &str, property: &Value, schema: &'s Value) {
+    /// Writes the row of one setting. `owner` is the schema of its table.
+    fn row(
+        &self,
+        rows: &mut String,
+        (key, about): (&str, &str),
+        property: &'s Value,
+        owner: &Value,
+    ) {
+        let schema = self.resolve(property);
         let kind = self.kind(schema);
         let default = property.get("default").or(schema.get("default"));
-        let _ = writeln!(
-            rows,
-            "| `{key}` | {kind} | {} | {} |",
-            default.map_or(String::new(), shown),
-            sentence(about)
-        );
+        let (effect, described) = split_default(&sentence(about));
+        let is_required = owner["required"]
+            .as_array()
+            .is_some_and(|names| names.iter().any(|name| name == key));
+        let default = match (default.map(shown), described) {
+            (Some(value), None) if !value.is_empty() => value,
+            (_, Some(described)) => described,
+            _ if is_required => "required".to_owned(),
+            _ => "none".to_owned(),
+        };
+        let _ = writeln!(rows, "| `{key}` | {kind} | {default} | {effect} |");
     }
 
     fn kind(&self, schema: &'s Value) -> String {
@@ -167,6 +180,20 @@ fn shown(value: &Value) -> String {
         value if value.is_f64() => format!("`{}`", value.as_f64().unwrap_or_default()),
         value => format!("`{value}`"),
     }
+}
+
+/// Takes the sentence `Default: …` out of a description, and returns the rest
+/// and the default.
+fn split_default(about: &str) -> (String, Option<String>) {
+    let Some((before, rest)) = about.split_once("Default: ") else {
+        return (about.to_owned(), None);
+    };
+    let (default, after) = match rest.split_once(". ") {
+        Some((default, after)) => (default, after),
+        None => (rest.trim_end_matches('.'), ""),
+    };
+    let effect = format!("{before}{after}");
+    (effect.trim_end().to_owned(), Some(default.to_owned()))
 }
 
 /// Returns a comment of the code as one line.

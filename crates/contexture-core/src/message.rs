@@ -153,10 +153,10 @@ impl<'de> Deserialize<'de> for MessageContent {
 
 /// A part of a message.
 ///
-/// A block that was read from a provider's own body has its `native` form
-/// where the other fields do not say all of it: a signature, say. A request to
-/// the same provider then holds those bytes; other providers get the block as
-/// its fields describe it.
+/// A block that was read from a provider's own body has its `native` form if
+/// it has fields that the block cannot represent, such as a signature. A
+/// request to the same provider then holds those bytes; other providers get the
+/// block as its fields describe it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(

@@ -42,7 +42,7 @@ pub struct TokenizerInfo {
     pub exact: bool,
 }
 
-/// The token budget of a request and its use, in tokens.
+/// The token budget of a request and its use by layer, in tokens.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetReport {
@@ -262,6 +262,7 @@ impl Excluded {
 /// A change that the guard made to an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "GuardFinding"))]
 pub struct GuardLine {
     /// The path or id of the item.
     pub item: Arc<str>,

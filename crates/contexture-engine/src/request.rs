@@ -70,7 +70,7 @@ pub struct Request {
     #[cfg_attr(feature = "schema", schemars(with = "Option<EventOrText>"))]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub event: Option<Event>,
-    /// Instructions that stand before everything else. Default: none.
+    /// Instructions placed before all other content. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub system: Option<String>,

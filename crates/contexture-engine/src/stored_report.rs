@@ -189,6 +189,7 @@ pub struct ReportedBlock {
 /// The first request that contains a block.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FirstOccurrence"))]
 pub struct Since {
     /// The hash of the request.
     pub snapshot: String,

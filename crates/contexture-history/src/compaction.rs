@@ -41,6 +41,7 @@ const MOST_LOST: usize = 50;
 /// A compaction that was made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "CompactionResult"))]
 pub struct Compacted {
     /// The id of the turn that holds the summary.
     pub turn_id: TurnId,

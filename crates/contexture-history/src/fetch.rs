@@ -33,6 +33,7 @@ pub struct FetchRequest {
 /// A part of a tool result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "BlobContent"))]
 pub struct Fetched {
     /// The whole handle of the tool result.
     pub handle: String,

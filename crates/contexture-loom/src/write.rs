@@ -75,7 +75,7 @@ fn continuation() -> EdgeKind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(
     feature = "schema",
-    schemars(rename = "Material", transform = crate::schema::material)
+    schemars(rename = "NodeSource", transform = crate::schema::material)
 )]
 #[serde(
     deny_unknown_fields,

@@ -52,7 +52,7 @@ pub struct ContextRequest {
 /// A recalled context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "RecalledContext"))]
+#[cfg_attr(feature = "schema", schemars(rename = "RecallResult"))]
 pub struct Context {
     /// The text to add to a prompt.
     pub content: String,
@@ -74,6 +74,7 @@ pub struct Context {
 /// A record in a recalled context.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RecalledRecord"))]
 pub struct ContextComponent {
     /// The search channel that found the record.
     #[serde(rename = "type")]
@@ -169,6 +170,7 @@ impl Channel {
 /// A record that was found and is not in the text.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "DroppedRecord"))]
 pub struct LeftOut {
     /// The search channel that found the record.
     #[serde(rename = "type")]
@@ -190,7 +192,7 @@ pub struct LeftOut {
 /// Details of a recall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "ContextMetadata"))]
+#[cfg_attr(feature = "schema", schemars(rename = "RecallMetadata"))]
 pub struct Metadata {
     /// The query.
     pub query: String,

@@ -10,9 +10,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 /// One action that the caller can take after an error or a warning.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "do", rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
     /// Set a field of the request.
@@ -20,7 +18,6 @@ pub enum Advice {
         /// The name of the field, such as `max_tokens`.
         field: Cow<'static, str>,
         /// The value to set. Null if Contexture cannot suggest one.
-        #[serde(skip_serializing_if = "Option::is_none")]
         value: Option<String>,
     },
     /// Increase a number in a field of the request.
@@ -38,7 +35,6 @@ pub enum Advice {
         /// The operation to call.
         operation: Operation,
         /// The session label or the tree id to call the operation for.
-        #[serde(skip_serializing_if = "Option::is_none")]
         on: Option<String>,
     },
     /// Change a setting in `contexture.toml`.
@@ -53,23 +49,126 @@ pub enum Advice {
     },
 }
 
+/// [`Advice`] as data. An operation of the HTTP API is called, and an operation
+/// that only the command has is run.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Advice"))]
+#[serde(tag = "do", rename_all = "snake_case")]
+enum AdviceData<'a> {
+    /// Set a field of the request.
+    Set {
+        /// The name of the field, such as `max_tokens`.
+        field: &'a str,
+        /// The value to set. Null if Contexture cannot suggest one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        value: Option<&'a str>,
+    },
+    /// Increase a number in a field of the request.
+    Raise {
+        /// The name of the field, such as `max_tokens`.
+        field: &'a str,
+    },
+    /// Decrease a number in a field of the request.
+    Lower {
+        /// The name of the field, such as `reserve_response`.
+        field: &'a str,
+    },
+    /// Call another operation.
+    Call {
+        /// The `operationId` of the operation, such as `list_sessions`.
+        operation: &'static str,
+        /// The session label or the tree id to call the operation for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        on: Option<&'a str>,
+    },
+    /// Run a command on the machine of the store. The HTTP API has no such
+    /// operation.
+    Run {
+        /// The command without the name of the program, such as `models update`.
+        command: &'static str,
+        /// The directory to run the command for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        on: Option<&'a str>,
+    },
+    /// Change a setting in `contexture.toml`.
+    Configure {
+        /// The name of the setting, such as `limits.max_entries`.
+        setting: &'a str,
+    },
+    /// Do something that has no field and no operation.
+    Text {
+        /// The action to take.
+        text: &'a str,
+    },
+}
+
+impl Serialize for Advice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let data = match self {
+            Advice::Set { field, value } => AdviceData::Set {
+                field,
+                value: value.as_deref(),
+            },
+            Advice::Raise { field } => AdviceData::Raise { field },
+            Advice::Lower { field } => AdviceData::Lower { field },
+            Advice::Call { operation, on } if operation.is_command() => AdviceData::Run {
+                command: operation.name(),
+                on: on.as_deref(),
+            },
+            Advice::Call { operation, on } => AdviceData::Call {
+                operation: operation.name(),
+                on: on.as_deref(),
+            },
+            Advice::Configure { setting } => AdviceData::Configure { setting },
+            Advice::Text { text } => AdviceData::Text { text },
+        };
+        data.serialize(serializer)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Advice {
+    fn schema_name() -> Cow<'static, str> {
+        AdviceData::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        AdviceData::json_schema(generator)
+    }
+}
+
 /// Declares the operations: the enum, the list of all of them, and their words,
-/// from one list, so that none can be forgotten.
+/// from one list, so that none can be forgotten. Operations of the HTTP API have
+/// the name of their `operationId`; the others have that of their command.
 macro_rules! operations {
-    ($($(#[$doc:meta])* $operation:ident: $name:literal, $effect:literal;)*) => {
+    (
+        api {$($(#[$api_doc:meta])* $api:ident: $api_name:literal, $api_effect:literal;)*}
+        commands {$($(#[$doc:meta])* $operation:ident: $name:literal, $effect:literal;)*}
+    ) => {
         /// An operation of the product, by its effect.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Operation {
+            $($(#[$api_doc])* $api,)*
             $($(#[$doc])* $operation,)*
         }
 
         impl Operation {
             /// All operations. Tests of a face check each of them.
-            pub const ALL: &'static [Operation] = &[$(Operation::$operation,)*];
+            pub const ALL: &'static [Operation] = &[
+                $(Operation::$api,)*
+                $(Operation::$operation,)*
+            ];
+
+            /// Returns true if only the command has the operation.
+            pub fn is_command(self) -> bool {
+                matches!(self, $(Operation::$operation)|*)
+            }
 
             fn words(self) -> (&'static str, &'static str) {
                 match self {
+                    $(Operation::$api => ($api_name, $api_effect),)*
                     $(Operation::$operation => ($name, $effect),)*
                 }
             }
@@ -78,58 +177,63 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Lists the sessions.
-    ListSessions: "list_sessions", "lists the sessions";
-    /// Creates a session.
-    CreateSession: "create_session", "creates a session";
-    /// Shows the turns of a session.
-    ShowHistory: "show_history", "shows the turns";
-    /// Undoes the latest compaction of a session.
-    UndoCompaction: "undo_compaction", "undoes the compaction";
-    /// Lists the trees.
-    ListTrees: "list_trees", "lists the trees";
-    /// Imports a tree.
-    ImportTree: "import_tree", "imports a tree";
-    /// Shows the nodes of a tree.
-    ShowTree: "show_tree", "shows the nodes";
-    /// Adds a node to a tree.
-    AddNode: "add_node", "adds a node";
-    /// Excludes a node of a tree from requests, or includes it again.
-    FlagNode: "flag_node", "excludes or includes a node";
-    /// Saves a path through a tree.
-    SavePath: "save_path", "saves a path";
-    /// Shows the tasks of a stack.
-    ShowTasks: "show_tasks", "shows the tasks";
-    /// Lists the stacks of tasks.
-    ListStacks: "list_stacks", "lists the stacks";
-    /// Adds a task.
-    PushTask: "push_task", "adds a task";
-    /// Records something in memory.
-    RecordMemory: "record_memory", "records something";
-    /// Prints all records of memory.
-    ExportMemory: "export_memory", "prints all records";
-    /// Computes the vectors of memory again.
-    ReembedMemory: "reembed_memory", "computes the vectors again";
-    /// Lists the API keys.
-    ListKeys: "list_keys", "lists the keys";
-    /// Lists the snapshots.
-    ListSnapshots: "list_snapshots", "lists the snapshots";
-    /// Lists the files of the working set.
-    ListWorkingSet: "list_working_set", "lists the files";
-    /// Changes the priority of a file of the working set.
-    AdjustPriority: "adjust_priority", "changes its priority";
-    /// Creates the first files of a project.
-    CreateProject: "create_project", "creates the files of a project";
-    /// Prints the settings with their defaults.
-    ShowSettings: "show_settings", "prints the settings and their defaults";
-    /// Trusts the settings file of a project.
-    TrustSettings: "trust_settings", "shows what they do and activates them";
-    /// Replaces the model table.
-    UpdateModels: "update_models", "replaces the model table";
+    api {
+        /// Lists the sessions.
+        ListSessions: "list_sessions", "lists the sessions";
+        /// Creates a session.
+        CreateSession: "create_session", "creates a session";
+        /// Shows the turns of a session.
+        ShowHistory: "get_history", "shows the turns";
+        /// Undoes the latest compaction of a session.
+        UndoCompaction: "uncompact_session", "undoes the compaction";
+        /// Lists the trees.
+        ListTrees: "list_trees", "lists the trees";
+        /// Imports a tree.
+        ImportTree: "import_tree", "imports a tree";
+        /// Shows the nodes of a tree.
+        ShowTree: "export_tree", "shows the nodes";
+        /// Adds a node to a tree.
+        AddNode: "add_node", "adds a node";
+        /// Excludes a node of a tree from requests, or includes it again.
+        FlagNode: "flag_node", "excludes or includes a node";
+        /// Saves a path through a tree.
+        SavePath: "save_path", "saves a path";
+        /// Shows the tasks of a stack.
+        ShowTasks: "get_tasks", "shows the tasks";
+        /// Lists the stacks of tasks.
+        ListStacks: "list_stacks", "lists the stacks";
+        /// Adds a task.
+        PushTask: "push_task", "adds a task";
+        /// Records something in memory.
+        RecordMemory: "record_memory", "records something";
+        /// Prints all records of memory.
+        ExportMemory: "export_memory", "prints all records";
+        /// Computes the vectors of memory again.
+        ReembedMemory: "reembed_memory", "computes the vectors again";
+        /// Lists the snapshots.
+        ListSnapshots: "list_snapshots", "lists the snapshots";
+        /// Lists the files of the working set.
+        ListWorkingSet: "get_working_set", "lists the files";
+        /// Changes the priority of a file of the working set.
+        AdjustPriority: "update_working_set", "changes its priority";
+    }
+    commands {
+        /// Lists the API keys.
+        ListKeys: "key list", "lists the keys";
+        /// Creates the first files of a project.
+        CreateProject: "init", "creates the files of a project";
+        /// Prints the settings with their defaults.
+        ShowSettings: "doctor", "prints the settings and their defaults";
+        /// Trusts the settings file of a project.
+        TrustSettings: "trust", "shows what they do and activates them";
+        /// Replaces the model table.
+        UpdateModels: "models update", "replaces the model table";
+    }
 }
 
 impl Operation {
-    /// Returns the name of the operation in data.
+    /// Returns the name of the operation in data: the `operationId` of the HTTP
+    /// API, or the command.
     pub fn name(self) -> &'static str {
         self.words().0
     }
@@ -137,26 +241,6 @@ impl Operation {
     /// Returns the effect of the operation, in the third person.
     pub fn effect(self) -> &'static str {
         self.words().1
-    }
-}
-
-impl Serialize for Operation {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for Operation {
-    fn schema_name() -> Cow<'static, str> {
-        "AdvisedOperation".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({
-            "type": "string",
-            "description": "The name of an operation, such as `list_sessions`.",
-        })
     }
 }
 
@@ -350,12 +434,12 @@ mod tests {
             .advise(Advice::call_on(Operation::UndoCompaction, "s"));
         assert_eq!(
             warning.phrase(&Plain),
-            "it is too long; raise `max_tokens`; or `create_project` creates the files of a \
-             project; or `undo_compaction` of `s` undoes the compaction"
+            "it is too long; raise `max_tokens`; or `init` creates the files of a \
+             project; or `uncompact_session` of `s` undoes the compaction"
         );
         assert_eq!(
             serde_json::to_string(&warning.advice).unwrap_or_default(),
-            r#"[{"do":"raise","field":"max_tokens"},{"do":"call","operation":"create_project"},{"do":"call","operation":"undo_compaction","on":"s"}]"#
+            r#"[{"do":"raise","field":"max_tokens"},{"do":"run","command":"init"},{"do":"call","operation":"uncompact_session","on":"s"}]"#
         );
     }
 }

@@ -91,7 +91,7 @@ pub struct Config {
     pub store: StoreConfig,
     /// Whether assembled requests are stored.
     pub snapshots: SnapshotConfig,
-    /// How long saved requests are kept.
+    /// How long snapshots, memory records and tasks are kept.
     pub retention: RetentionConfig,
     /// The settings of `contexture serve`.
     pub server: ServerConfig,
@@ -133,17 +133,19 @@ impl Default for Config {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The context window in tokens. Required for a model that is not in the
-    /// model table.
+    /// The context window in tokens. Default: that of the model table; required
+    /// for a model that is not in it.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub window: Option<Tokens>,
-    /// The most tokens of a response.
+    /// The most tokens of a response. Default: that of the model table, if it has
+    /// one.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub max_output: Option<Tokens>,
     /// `o200k_base`, `cl100k_base`, `estimate`, or the path of a
     /// `tokenizer.json`. Default: that of the model table, otherwise `estimate`.
     pub tokenizer: Option<String>,
     /// For an estimate: the tokens of the model for each token of `o200k_base`.
+    /// Default: that of the model's family, otherwise 1.
     #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub factor: Option<f64>,
     /// The provider whose API the model is called through. Default: that of the
@@ -641,7 +643,7 @@ pub struct StoreConfig {
     /// How long a write waits for another server that writes for the same tenant,
     /// in milliseconds.
     pub lock_timeout_ms: u64,
-    /// The PostgreSQL URL that creates and migrates the tables, if it is not `url`.
+    /// The PostgreSQL URL that creates and migrates the tables. Default: `url`.
     pub migration_url: Option<String>,
     /// A file with the certificates to trust for TLS to PostgreSQL. Default: those
     /// that browsers trust.

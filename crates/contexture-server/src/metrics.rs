@@ -156,7 +156,7 @@ impl Default for Metrics {
         };
         let connections = gauge("connections", "Open connections");
         let working = gauge("requests_in_progress", "Requests in progress");
-        let waiting = gauge("requests_waiting", "Requests that wait for a place to work");
+        let waiting = gauge("requests_waiting", "Requests waiting for a free slot");
         let body_memory = Gauge::default();
         let help = "Memory that large request bodies and large unsent answers reserve";
         registry.register_with_unit("body_memory", help, Unit::Bytes, Gauge::clone(&body_memory));

@@ -14,7 +14,7 @@ use schemars::Schema;
 use serde_json::{Map, Value, json};
 
 use crate::operation::{Api, Operation, ResponseBody};
-use crate::problem::ErrorAnswer;
+use crate::problem::ErrorResponse;
 use crate::schema::Schemas;
 
 /// The answers to the examples. A test writes this file from real answers.
@@ -52,7 +52,7 @@ const TAGS: [(&str, &str); 15] = [
 pub(crate) fn document(api: &Api, bodies: &Schemas) -> Value {
     let mut inputs = api.inputs.clone();
     let mut outputs = api.outputs.clone();
-    let error = outputs.subschema_for::<ErrorAnswer>();
+    let error = outputs.subschema_for::<ErrorResponse>();
     let (mut inputs, mut outputs) = (
         inputs.take_definitions(true),
         outputs.take_definitions(true),

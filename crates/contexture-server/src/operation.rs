@@ -13,6 +13,7 @@
 //! ```
 
 use std::any::TypeId;
+use std::collections::BTreeMap;
 
 use axum::Router;
 use axum::body::Body;
@@ -23,7 +24,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -55,6 +56,8 @@ pub(crate) struct Operation {
     pub(crate) large: bool,
     /// Whether the answer can be as large as a tree.
     pub(crate) large_answer: bool,
+    /// A field that callers forget, and the hint for a body without it.
+    pub(crate) wrapper: Option<Wrapper>,
     /// The parts of a call.
     pub(crate) takes: Takes,
     /// The content of a successful answer.
@@ -63,6 +66,15 @@ pub(crate) struct Operation {
     pub(crate) only_reads: bool,
     /// Whether the operation needs an admin key.
     pub(crate) is_admin: bool,
+}
+
+/// A field that holds what callers may send as the whole body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wrapper {
+    /// The name of the field.
+    field: &'static str,
+    /// The hint for an invalid body without the field.
+    hint: &'static str,
 }
 
 /// A call that the document shows and a test makes.
@@ -133,6 +145,7 @@ impl Operation {
             refusals: &[],
             example: None,
             large: false,
+            wrapper: None,
             large_answer: false,
             takes: Takes::default(),
             response: ResponseBody::default(),
@@ -161,6 +174,12 @@ impl Operation {
     /// Lets the body be as large as a tree can be.
     pub(crate) fn large(mut self) -> Self {
         self.large = true;
+        self
+    }
+
+    /// Sets the hint for an invalid body without a field that callers forget.
+    pub(crate) fn wrapped_in(mut self, field: &'static str, hint: &'static str) -> Self {
+        self.wrapper = Some(Wrapper { field, hint });
         self
     }
 
@@ -244,6 +263,7 @@ impl Api {
             status: operation.status,
             large: operation.large,
             large_answer: operation.large_answer,
+            wrapper: operation.wrapper,
         };
         let handler = move |State(app): State<App>, request: Request<Body>| async move {
             answer(&app, request, call, work).await
@@ -340,6 +360,18 @@ struct Declared {
     status: StatusCode,
     large: bool,
     large_answer: bool,
+    wrapper: Option<Wrapper>,
+}
+
+impl Wrapper {
+    /// Adds the hint to a problem with a body that does not have the field.
+    fn explain(self, body: &[u8], problem: Problem) -> Problem {
+        let fields: Result<BTreeMap<String, IgnoredAny>, _> = serde_json::from_slice(body);
+        match fields {
+            Ok(fields) if !fields.contains_key(self.field) => problem.hint(self.hint),
+            _ => problem,
+        }
+    }
 }
 
 /// Reads a call, and does the work in a thread. The answer is serialised in that
@@ -387,7 +419,13 @@ where
             false => json::MOST_VALUES,
         };
         let body: B = match &bytes {
-            Some(bytes) => json::read(shared.schemas(), operation.id, bytes, most)?,
+            Some(bytes) => {
+                let read = json::read(shared.schemas(), operation.id, bytes, most);
+                read.map_err(|problem| match operation.wrapper {
+                    Some(wrapper) => wrapper.explain(bytes, problem),
+                    None => problem,
+                })?
+            }
             None => json::nothing()?,
         };
         let answer = to_bytes(&work(&tenant, path, query, body)?)?;

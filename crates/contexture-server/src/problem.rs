@@ -34,7 +34,7 @@ pub(crate) struct Problem {
 /// An error response.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
-pub(crate) struct ErrorAnswer {
+pub(crate) struct ErrorResponse {
     /// The error.
     error: ErrorBody,
 }
@@ -204,7 +204,7 @@ impl IntoResponse for Problem {
         if self.status == StatusCode::INTERNAL_SERVER_ERROR {
             self = self.hint("search the server's log for the answer's `x-request-id`");
         }
-        let answer = ErrorAnswer {
+        let answer = ErrorResponse {
             error: ErrorBody {
                 code: self.code,
                 message: self.message,

@@ -126,7 +126,7 @@ pub struct AuditEntry {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantQuota {
-    /// The size of its database file.
+    /// The bytes that it stores: with SQLite, the size of its database file.
     pub max_bytes: u64,
     /// The number of sessions.
     pub max_sessions: u64,
@@ -134,7 +134,7 @@ pub struct TenantQuota {
     pub max_records: u64,
     /// The number of nodes of all trees.
     pub max_nodes: u64,
-    /// The number of requests in a day, by UTC. A restart begins anew.
+    /// The number of requests in a day, by UTC. The count is reset by a restart.
     pub max_requests_per_day: u64,
 }
 

@@ -947,6 +947,7 @@ pub struct RecordList {
 /// that were derived only from the deleted records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "DeletedRecords"))]
 pub struct Forgotten {
     /// The number of deleted records by kind.
     pub forgotten: BTreeMap<RecordKind, u64>,

@@ -455,6 +455,7 @@ pub struct TreeInfo {
 /// A node without its content.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "NodeSummary"))]
 pub struct NodeHead {
     /// The node's id.
     pub id: String,

@@ -11,6 +11,7 @@ use crate::error::StoreError;
 /// How much a tenant has stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "StorageUsage"))]
 pub struct Usage {
     /// The size of the tenant's files on disk, in bytes.
     pub bytes: u64,
@@ -35,6 +36,7 @@ pub struct Usage {
 /// The result of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "DeletionResult"))]
 pub struct Deleted {
     /// The number of deleted rows by what they are, such as `turns`.
     pub deleted: BTreeMap<String, u64>,

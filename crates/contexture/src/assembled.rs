@@ -357,7 +357,8 @@ struct ModelConfig {
     sampling: Sampling,
 }
 
-/// The token budget of a request and its use, in tokens.
+/// The token budget of a request and its use by position and by kind of
+/// content, in tokens. `report.budget` has the use by layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct TokenBudget {

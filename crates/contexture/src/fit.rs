@@ -28,8 +28,8 @@ pub struct FitOptions {
     /// The size of the context window. Default: the model's.
     pub max_tokens: Option<Tokens>,
     /// The tokens that are kept free for the response. Default: the limit that
-    /// the request sets, otherwise the model's output limit, at most a quarter
-    /// of the window and at most 32,000.
+    /// the request sets; otherwise the model's output limit, at most a quarter of
+    /// the window and at most 32,000.
     pub reserve_response: Option<Tokens>,
     /// Whether a request that loses the provider's cache is an error: one that
     /// changes earlier messages of the session's previous request. Needs a

@@ -91,7 +91,7 @@ def use_generated(own_client: contexture.Client) -> None:
     history = call("sessions.get_history", "s")
     assert history.turns[0].messages[1].content[1].name == "x"
     record = {"kind": "event", "content": "The dog is called Rufus."}
-    call("memory.record_memory", body=models.RecordsToKeep.from_dict({"records": [record]}))
+    call("memory.record_memory", body=models.NewRecords.from_dict({"records": [record]}))
     found = call("memory.recall", body=models.RecallRequest(max_tokens=500, query="dog"))
     assert "Rufus" in found.content
     request = {"request": {"model": "gpt-5.6", "messages": messages}}

@@ -70,7 +70,7 @@ export interface paths {
          * Update a session
          * @description Adds an alias, or sets the status of the session. Omitted fields are not changed.
          */
-        patch: operations["change_session"];
+        patch: operations["update_session"];
         trace?: never;
     };
     "/v1/sessions/{label}/turns": {
@@ -618,7 +618,7 @@ export interface paths {
          * Update a tree
          * @description Changes the settings of a tree. Omitted fields are not changed; an empty text clears a setting. Nodes are not changed.
          */
-        patch: operations["change_tree"];
+        patch: operations["update_tree"];
         trace?: never;
     };
     "/v1/trees/{tree}/document": {
@@ -862,7 +862,7 @@ export interface paths {
          * Update the working set
          * @description Adds and removes files and changes priorities, on behalf of a model. Every change needs a reason. Comments and layout of the manifest are preserved. A model cannot pin files or add files outside the root. All changes are applied, or none.
          */
-        post: operations["change_working_set"];
+        post: operations["update_working_set"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1000,7 +1000,7 @@ export interface paths {
         put?: never;
         /**
          * Refit a snapshot
-         * @description Assembles a saved request again with another budget or for another model, and returns what differs. Nothing is stored, and history is not summarised. The sources are read as they are now, and history as it was then. A request that brought its own content is shortened from what was sent.
+         * @description Assembles a saved request again with another budget or for another model, and returns what differs. Nothing is stored, and history is not summarised. The sources are read as they are now, and history as it was then. For a request with inline content, refit starts from the content that was sent.
          */
         post: operations["refit_snapshot"];
         delete?: never;
@@ -1157,8 +1157,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the usage
-         * @description Returns how much the tenant has stored: bytes on disk, sessions, turns, snapshots, memory records, trees, nodes and tasks.
+         * Get the usage of the tenant
+         * @description Returns how much the tenant of the key has stored: bytes on disk, sessions, turns, snapshots, memory records, trees, nodes and tasks.
          */
         get: operations["get_usage"];
         put?: never;
@@ -1310,7 +1310,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /** @description Adds an action to the agent's trace. */
-        ActAgentMemoryChange: {
+        AddActionAgentMemoryChange: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -1407,10 +1407,11 @@ export interface components {
             /** @description The reason for the change. Never empty. */
             why: string;
         };
-        /** @description One action that the caller can take after an error or a warning. */
-        Advice: components["schemas"]["SetAdvice"] | components["schemas"]["RaiseAdvice"] | components["schemas"]["LowerAdvice"] | components["schemas"]["CallAdvice"] | components["schemas"]["ConfigureAdvice"] | components["schemas"]["TextAdvice"];
-        /** @description The name of an operation, such as `list_sessions`. */
-        AdvisedOperation: string;
+        /**
+         * @description [`Advice`] as data. An operation of the HTTP API is called, and an operation
+         *     that only the command has is run.
+         */
+        Advice: components["schemas"]["SetAdvice"] | components["schemas"]["RaiseAdvice"] | components["schemas"]["LowerAdvice"] | components["schemas"]["CallAdvice"] | components["schemas"]["RunAdvice"] | components["schemas"]["ConfigureAdvice"] | components["schemas"]["TextAdvice"];
         /** @description An action of an agent. */
         AgentAction: {
             /** @description A short description of the action. */
@@ -1448,7 +1449,7 @@ export interface components {
             trace?: components["schemas"]["AgentAction"][];
         };
         /** @description A change to the memory of an agent. */
-        AgentMemoryChange: components["schemas"]["PinAgentMemoryChange"] | components["schemas"]["UnpinAgentMemoryChange"] | components["schemas"]["StashAgentMemoryChange"] | components["schemas"]["RecallAgentMemoryChange"] | components["schemas"]["PutAwayAgentMemoryChange"] | components["schemas"]["DiscardAgentMemoryChange"] | components["schemas"]["ActAgentMemoryChange"];
+        AgentMemoryChange: components["schemas"]["PinAgentMemoryChange"] | components["schemas"]["UnpinAgentMemoryChange"] | components["schemas"]["StashAgentMemoryChange"] | components["schemas"]["ShowStashAgentMemoryChange"] | components["schemas"]["HideStashAgentMemoryChange"] | components["schemas"]["DiscardStashAgentMemoryChange"] | components["schemas"]["AddActionAgentMemoryChange"];
         /** @description The memory of an agent in a tree: pins, stashes and recent actions. */
         AgentMemoryOutput: {
             /** @description The id of the agent. */
@@ -1605,8 +1606,6 @@ export interface components {
              */
             revoked_at: string | null;
         };
-        /** @description An assembled request: in Contexture's own format, or in a provider's. */
-        AssembleAnswer: components["schemas"]["RenderedRequest"] | components["schemas"]["Assembled"];
         /** @description A request to assemble. Every field is optional. */
         AssembleRequest: {
             /**
@@ -1640,7 +1639,7 @@ export interface components {
             toolset?: string | null;
             /** @description The current user message: a text, or in JSON an event with its context. */
             event?: components["schemas"]["EventOrText"] | null;
-            /** @description Instructions that stand before everything else. Default: none. */
+            /** @description Instructions placed before all other content. Default: none. */
             system?: string | null;
             /**
              * @description Definitions of tools: objects with `name`, `description` and
@@ -1733,6 +1732,8 @@ export interface components {
             /** @description Whether the answer includes the report. The format `json` always includes it. Default: true. */
             report?: boolean;
         };
+        /** @description An assembled request: in Contexture's own format, or in a provider's. */
+        AssembleResponse: components["schemas"]["RenderedRequest"] | components["schemas"]["Assembled"];
         /** @description An assembled request in Contexture's own format, with its report. */
         Assembled: {
             /**
@@ -1793,6 +1794,8 @@ export interface components {
             context_json: unknown;
             /** @description The report of every candidate. */
             report: components["schemas"]["Report"];
+            /** @description Warnings that the caller should read. The same as `report.warnings`. */
+            warnings: components["schemas"]["Warning"][];
         };
         /** @description A request was assembled. */
         AssembledSessionEvent: {
@@ -1941,13 +1944,52 @@ export interface components {
          * @enum {string}
          */
         Author: "human" | "model";
+        /** @description A part of a tool result. */
+        BlobContent: {
+            /** @description The whole handle of the tool result. */
+            handle: string;
+            /**
+             * @description The text. With `grep`, each line begins with its number. For an image or a
+             *     document, its base64.
+             */
+            text: string;
+            /** @description The media type of an image or a document. Null for a tool result. */
+            media_type: string | null;
+            /**
+             * Format: uint
+             * @description The number of lines of the tool result, or of the output of `jq`.
+             */
+            total_lines: number;
+            /**
+             * Format: uint
+             * @description The first line that was read.
+             */
+            first_line: number;
+            /**
+             * Format: uint
+             * @description The last line that was read.
+             */
+            last_line: number;
+            /**
+             * Format: uint
+             * @description The number of matching lines. Null without `grep`.
+             */
+            matches: number | null;
+            /**
+             * @description The value of `lines` that returns the next part. Null if `max_bytes` did
+             *     not end this part.
+             */
+            next_lines: string | null;
+            /** @description Whether the last line is cut because it alone is longer than `max_bytes`. */
+            line_cut: boolean;
+        };
         /**
          * @description A part of a message.
          *
-         *     A block that was read from a provider's own body has its `native` form
-         *     where the other fields do not say all of it: a signature, say. A request to
-         *     the same provider then holds those bytes; other providers get the block as
-         *     its fields describe it.
+         *     A block that was read from a provider's own body has its `native` form if
+         *     it has fields that the block cannot represent, such as a signature. A
+         *     request to the same provider then holds those bytes; other providers get the
+         *     block as its fields describe it.
          */
         Block: components["schemas"]["TextBlock"] | components["schemas"]["ImageBlock"] | components["schemas"]["AudioBlock"] | components["schemas"]["DocumentBlock"] | components["schemas"]["ToolCallBlock"] | components["schemas"]["ToolResultBlock"] | components["schemas"]["ThinkingBlock"] | components["schemas"]["ProviderBlock"];
         /** @description A block that differs between two requests. */
@@ -1966,7 +2008,7 @@ export interface components {
             /** @description The content in the later request. Null if the block was removed. */
             now: string | null;
         };
-        /** @description The token budget of a request and its use, in tokens. */
+        /** @description The token budget of a request and its use by layer, in tokens. */
         BudgetReport: {
             /**
              * Format: uint64
@@ -2067,8 +2109,8 @@ export interface components {
              * @enum {string}
              */
             do: "call";
-            /** @description The operation to call. */
-            operation: components["schemas"]["AdvisedOperation"];
+            /** @description The `operationId` of the operation, such as `list_sessions`. */
+            operation: string;
             /** @description The session label or the tree id to call the operation for. */
             on?: string | null;
         };
@@ -2101,13 +2143,6 @@ export interface components {
              */
             kept: number;
         };
-        /** @description The result of a compaction. */
-        CompactAnswer: {
-            /** @description The compaction. Null if there was nothing to summarise. */
-            compacted: components["schemas"]["Compacted"] | null;
-            /** @description The reason why nothing was summarised. Null if there is a compaction. */
-            reason: string | null;
-        };
         /** @description Options of a compaction. */
         CompactRequest: {
             /** @description The topic that the summary concentrates on. Default: none. */
@@ -2124,52 +2159,12 @@ export interface components {
              */
             max_tokens?: number | null;
         };
-        /** @description A compaction that was made. */
-        Compacted: {
-            /** @description The id of the turn that holds the summary. */
-            turn_id: components["schemas"]["TurnIdOutput"];
-            /**
-             * Format: uint
-             * @description The number of turns that the summary covers, without turns of earlier
-             *     summaries.
-             */
-            turns: number;
-            /**
-             * Format: uint
-             * @description The number of steps that the summary covers: answers of the model with
-             *     their tool results.
-             */
-            steps: number;
-            /** @description The first turn that requests still show. */
-            first_kept: components["schemas"]["TurnIdOutput"] | null;
-            /**
-             * Format: uint
-             * @description The index of the first message of that turn that requests still show.
-             */
-            first_kept_message?: number;
-            /** @description The cause of the compaction. */
-            trigger: components["schemas"]["CompactionTrigger"];
-            /** @description The name of the summariser: `extractive`, or a model. */
-            summariser: string;
-            /**
-             * Format: uint64
-             * @description The number of tokens of the turns that the summary covers.
-             */
-            tokens_before: number;
-            /**
-             * Format: uint64
-             * @description The number of tokens of the summary.
-             */
-            tokens_after: number;
-            /** @description The text of the summary. */
-            summary: string;
-            /**
-             * @description Facts of the summarised part that the summary does not contain
-             *     literally: constraints of the user, errors and paths.
-             */
-            lost?: string[];
-            /** @description Warnings that the caller should read. */
-            warnings?: components["schemas"]["Warning"][];
+        /** @description The result of a compaction. */
+        CompactResponse: {
+            /** @description The compaction. Null if there was nothing to summarise. */
+            compacted: components["schemas"]["CompactionResult"] | null;
+            /** @description The reason why nothing was summarised. Null if there is a compaction. */
+            reason: string | null;
         };
         /** @description The history was compacted. */
         CompactedSessionEvent: {
@@ -2221,6 +2216,53 @@ export interface components {
             tokens_after: number;
             /** @description The token usage of the summary, if a model wrote it. */
             usage?: components["schemas"]["UsageOutput"] | null;
+        };
+        /** @description A compaction that was made. */
+        CompactionResult: {
+            /** @description The id of the turn that holds the summary. */
+            turn_id: components["schemas"]["TurnIdOutput"];
+            /**
+             * Format: uint
+             * @description The number of turns that the summary covers, without turns of earlier
+             *     summaries.
+             */
+            turns: number;
+            /**
+             * Format: uint
+             * @description The number of steps that the summary covers: answers of the model with
+             *     their tool results.
+             */
+            steps: number;
+            /** @description The first turn that requests still show. */
+            first_kept: components["schemas"]["TurnIdOutput"] | null;
+            /**
+             * Format: uint
+             * @description The index of the first message of that turn that requests still show.
+             */
+            first_kept_message?: number;
+            /** @description The cause of the compaction. */
+            trigger: components["schemas"]["CompactionTrigger"];
+            /** @description The name of the summariser: `extractive`, or a model. */
+            summariser: string;
+            /**
+             * Format: uint64
+             * @description The number of tokens of the turns that the summary covers.
+             */
+            tokens_before: number;
+            /**
+             * Format: uint64
+             * @description The number of tokens of the summary.
+             */
+            tokens_after: number;
+            /** @description The text of the summary. */
+            summary: string;
+            /**
+             * @description Facts of the summarised part that the summary does not contain
+             *     literally: constraints of the user, errors and paths.
+             */
+            lost?: string[];
+            /** @description Warnings that the caller should read. */
+            warnings?: components["schemas"]["Warning"][];
         };
         /**
          * @description The cause of a compaction.
@@ -2282,38 +2324,6 @@ export interface components {
         };
         /** @description A BLAKE3 hash: 64 hexadecimal digits. */
         ContentHash: string;
-        /** @description A record in a recalled context. */
-        ContextComponent: {
-            /** @description The search channel that found the record. */
-            type: components["schemas"]["Channel"];
-            /** @description The record's id. */
-            source: string;
-            /** @description The kind of record. Omitted for text that the request added. */
-            kind?: components["schemas"]["RecordKind"] | null;
-            /** @description The text of the record as it is shown. */
-            content: string;
-            /**
-             * Format: uint64
-             * @description The tokens of the text, without headings.
-             */
-            tokens: number;
-            /**
-             * Format: uint64
-             * @description The tokens of the whole record.
-             */
-            original_tokens: number;
-            /**
-             * Format: double
-             * @description The relevance score, 0 or more.
-             */
-            relevance_score: number;
-            /** @description The parts of the relevance score. */
-            scores: {
-                [key: string]: number;
-            };
-            /** @description The form of the record. Omitted if the record is shown whole. */
-            shown?: components["schemas"]["ComponentForm"] | null;
-        };
         /** @description Filters for recall. Recall returns only records that pass every filter. */
         ContextFilters: {
             /**
@@ -2353,54 +2363,6 @@ export interface components {
              *     patterns without a source are returned, too. Default: every source.
              */
             source?: string | null;
-        };
-        /** @description Details of a recall. */
-        ContextMetadata: {
-            /** @description The query. */
-            query: string;
-            /** @description The signals that were extracted from the query. */
-            signals: components["schemas"]["QuerySignals"];
-            /**
-             * Format: uint
-             * @description The number of events that were considered.
-             */
-            events_considered: number;
-            /**
-             * Format: uint
-             * @description The number of entities that were considered.
-             */
-            entities_considered: number;
-            /**
-             * Format: uint
-             * @description The number of texts that were searched by words and vectors.
-             */
-            chunks_searched: number;
-            /**
-             * @description Whether no record matches the query. The text then contains recent and
-             *     salient records.
-             */
-            unmatched: boolean;
-            /**
-             * @description How many texts have a vector of the configured encoder. Omitted if all
-             *     have one.
-             */
-            vectors?: components["schemas"]["VectorProgress"] | null;
-            /**
-             * Format: uint
-             * @description The number of excluded records that are not listed.
-             */
-            unlisted: number;
-            /** @description The budget of each channel. */
-            channels: {
-                [key: string]: components["schemas"]["ChannelBudget"];
-            };
-            /** @description Warnings that the caller should read. */
-            warnings?: components["schemas"]["Warning"][];
-            /**
-             * Format: double
-             * @description The duration in milliseconds. Omitted if the request set the time.
-             */
-            assembly_time_ms?: number | null;
         };
         /** @description Where and how a tree is continued. */
         ContinueRequest: {
@@ -2446,10 +2408,13 @@ export interface components {
          * @enum {string}
          */
         Cut: "never" | "start" | "middle" | "end";
-        /** @description The result of a deletion. */
-        Deleted: {
-            /** @description The number of deleted rows by what they are, such as `turns`. */
-            deleted: {
+        /**
+         * @description The number of deleted records, by kind. It includes entities and relations
+         *     that were derived only from the deleted records.
+         */
+        DeletedRecords: {
+            /** @description The number of deleted records by kind. */
+            forgotten: {
                 [key: string]: number;
             };
             /**
@@ -2463,8 +2428,20 @@ export interface components {
             /** @description The name of the tenant. */
             deleted: string;
         };
+        /** @description The result of a deletion. */
+        DeletionResult: {
+            /** @description The number of deleted rows by what they are, such as `turns`. */
+            deleted: {
+                [key: string]: number;
+            };
+            /**
+             * @description Whether the store's files can still hold deleted text. The store
+             *     overwrites it as soon as it can, also after a restart.
+             */
+            pending: boolean;
+        };
         /** @description Deletes a stash. */
-        DiscardAgentMemoryChange: {
+        DiscardStashAgentMemoryChange: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -2515,6 +2492,31 @@ export interface components {
              */
             type: "document";
         });
+        /** @description A record that was found and is not in the text. */
+        DroppedRecord: {
+            /** @description The search channel that found the record. */
+            type: components["schemas"]["Channel"];
+            /** @description The record's id. */
+            source: string;
+            /**
+             * Format: uint64
+             * @description The tokens of the record.
+             */
+            tokens: number;
+            /**
+             * Format: double
+             * @description The relevance score, 0 or more.
+             */
+            relevance_score: number;
+            /** @description The parts of the relevance score. */
+            scores: {
+                [key: string]: number;
+            };
+            /** @description A stable code for the reason. */
+            code: components["schemas"]["ReportCode"];
+            /** @description The reason in words, with numbers. */
+            reason: string;
+        };
         /** @description An edge from source nodes to a target node. */
         Edge: {
             /** @description The edge's id, unique in the tree. */
@@ -2723,45 +2725,6 @@ export interface components {
             /** @description The reason. */
             message: string;
         };
-        /** @description A part of a tool result. */
-        Fetched: {
-            /** @description The whole handle of the tool result. */
-            handle: string;
-            /**
-             * @description The text. With `grep`, each line begins with its number. For an image or a
-             *     document, its base64.
-             */
-            text: string;
-            /** @description The media type of an image or a document. Null for a tool result. */
-            media_type: string | null;
-            /**
-             * Format: uint
-             * @description The number of lines of the tool result, or of the output of `jq`.
-             */
-            total_lines: number;
-            /**
-             * Format: uint
-             * @description The first line that was read.
-             */
-            first_line: number;
-            /**
-             * Format: uint
-             * @description The last line that was read.
-             */
-            last_line: number;
-            /**
-             * Format: uint
-             * @description The number of matching lines. Null without `grep`.
-             */
-            matches: number | null;
-            /**
-             * @description The value of `lines` that returns the next part. Null if `max_bytes` did
-             *     not end this part.
-             */
-            next_lines: string | null;
-            /** @description Whether the last line is cut because it alone is longer than `max_bytes`. */
-            line_cut: boolean;
-        };
         /** @description The size of one text. */
         FileTokens: {
             /** @description The name of the text. */
@@ -2794,16 +2757,20 @@ export interface components {
              */
             byte: number;
         };
-        /** @description A request that fits. */
-        FitAnswer: {
-            /** @description The body to send to the provider. */
-            request: components["schemas"]["JsonObject"];
-            /** @description The format of the body. */
-            format: components["schemas"]["RequestFormat"];
-            /** @description Whether the body differs from the one that was sent. */
-            changed: boolean;
-            /** @description The report of what was kept and left out. Null if it was not requested. */
-            report?: components["schemas"]["Report"] | null;
+        /** @description The first request that contains a block. */
+        FirstOccurrence: {
+            /** @description The hash of the request. */
+            snapshot: string;
+            /** @description The time when the request was assembled. */
+            created_at: string;
+            /**
+             * Format: uint
+             * @description The number of requests in a row that contain the block, including this
+             *     one.
+             */
+            requests: number;
+            /** @description Whether earlier requests, which were not read, may contain it, too. */
+            at_least: boolean;
         };
         /** @description A provider's request, and the tokens that it may use. */
         FitRequest: {
@@ -2822,7 +2789,7 @@ export interface components {
             from?: string | null;
             /** @description The format of the result. Default: that of the request. */
             to?: components["schemas"]["RequestFormat"] | null;
-            /** @description The model whose window and tokenizer count. Default: the request's. */
+            /** @description The model whose window and tokenizer are used. Default: the request's. */
             model?: string | null;
             /**
              * Format: uint64
@@ -2832,8 +2799,8 @@ export interface components {
             /**
              * Format: uint64
              * @description The number of tokens to keep free for the response. Default: the limit
-             *     that the request sets, otherwise the model's output limit, at most a
-             *     quarter of the window.
+             *     that the request sets; otherwise the model's output limit, at most a
+             *     quarter of the window and at most 32,000.
              */
             reserve_response?: number | null;
             /**
@@ -2844,6 +2811,17 @@ export interface components {
             fail_on_cache_break?: boolean;
             /** @description Whether the answer includes the report. Default: true. */
             report?: boolean | null;
+        };
+        /** @description A request that fits. */
+        FitResponse: {
+            /** @description The body to send to the provider. */
+            request: components["schemas"]["JsonObject"];
+            /** @description The format of the body. */
+            format: components["schemas"]["RequestFormat"];
+            /** @description Whether the body differs from the one that was sent. */
+            changed: boolean;
+            /** @description The report of what was kept and left out. Null if it was not requested. */
+            report?: components["schemas"]["Report"] | null;
         };
         /** @description Flags of a node to change. Flags that are omitted keep their value. */
         FlagChange: {
@@ -2859,21 +2837,6 @@ export interface components {
             source: string;
         } | {
             session: string;
-        };
-        /**
-         * @description The number of deleted records, by kind. It includes entities and relations
-         *     that were derived only from the deleted records.
-         */
-        Forgotten: {
-            /** @description The number of deleted records by kind. */
-            forgotten: {
-                [key: string]: number;
-            };
-            /**
-             * @description Whether the store's files can still hold deleted text. The store
-             *     overwrites it as soon as it can, also after a restart.
-             */
-            pending: boolean;
         };
         /** @description The session to create, and the turn to start at. */
         ForkRequest: {
@@ -2891,7 +2854,7 @@ export interface components {
          */
         FormKind: "passage" | "extract" | "summary";
         /** @description A change that the guard made to an item. */
-        GuardLine: {
+        GuardFinding: {
             /** @description The path or id of the item. */
             item: string;
             /** @description The kind of finding. */
@@ -2908,6 +2871,16 @@ export interface components {
              * @description The number of findings.
              */
             count: number;
+        };
+        /** @description Omits a stash from requests again. */
+        HideStashAgentMemoryChange: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            action: "put_away";
+            /** @description The name of the stash. */
+            name: string;
         };
         /** @description The effect of a hint on a file's priority. */
         HintVerdict: {
@@ -3165,31 +3138,6 @@ export interface components {
                 [key: string]: components["schemas"]["LayerBudget"];
             };
         };
-        /** @description A record that was found and is not in the text. */
-        LeftOut: {
-            /** @description The search channel that found the record. */
-            type: components["schemas"]["Channel"];
-            /** @description The record's id. */
-            source: string;
-            /**
-             * Format: uint64
-             * @description The tokens of the record.
-             */
-            tokens: number;
-            /**
-             * Format: double
-             * @description The relevance score, 0 or more.
-             */
-            relevance_score: number;
-            /** @description The parts of the relevance score. */
-            scores: {
-                [key: string]: number;
-            };
-            /** @description A stable code for the reason. */
-            code: components["schemas"]["ReportCode"];
-            /** @description The reason in words, with numbers. */
-            reason: string;
-        };
         /** @description The lines that a cut removed. */
         LinesCut: {
             /**
@@ -3252,24 +3200,6 @@ export interface components {
             /** @description The name of the field, such as `reserve_response`. */
             field: string;
         };
-        /**
-         * @description A context or instruction source of a new node: an existing node, or new
-         *     content that becomes a node.
-         */
-        Material: {
-            /** @description The role of the source. */
-            role: components["schemas"]["SourceRole"];
-            /** @description The existing node, by id or short name. */
-            node_id?: string | null;
-            /** @description The new content. */
-            content?: components["schemas"]["MessageContent"] | null;
-        } & ({
-            node_id: unknown;
-            content?: null;
-        } | {
-            content: unknown;
-            node_id?: null;
-        });
         /** @description The content of a memory in numbers. */
         MemoryOverview: {
             /** @description The number of records by kind, including tasks. */
@@ -3556,9 +3486,39 @@ export interface components {
             /** @description The kind of edge from the parents. Default: `continuation`. */
             kind?: components["schemas"]["EdgeKind"];
             /** @description Context and instruction sources of the node. Default: none. */
-            material?: components["schemas"]["Material"][];
+            material?: components["schemas"]["NodeSource"][];
             /** @description The provider's response, if a model wrote the node. */
             raw_response?: components["schemas"]["RawResponse"] | null;
+        };
+        /** @description Records to store. */
+        NewRecords: {
+            /** @description The records, at most 10,000. All are stored, or none. Default: none. */
+            records?: components["schemas"]["Record"][];
+            /**
+             * @description Messages of a conversation, at most 10,000. Each message of a user or an
+             *     assistant becomes an event. Default: none.
+             */
+            messages?: components["schemas"]["Message"][];
+            /** @description The user of the messages. Default: none. */
+            user?: string | null;
+            /** @description The agent of the messages. Default: none. */
+            agent?: string | null;
+            /** @description The session of the messages. Default: none. */
+            session_id?: string | null;
+            /** @description The id of the task of the messages. Default: none. */
+            task_id?: string | null;
+            /** @description The origin of the messages. Default: none. */
+            source?: string | null;
+        };
+        /** @description A path to save. */
+        NewSavedPath: {
+            /** @description The node at the end of the path, by id or short name. */
+            head: string;
+            /**
+             * @description The ids of nodes or edges to follow where the path has several versions
+             *     or several incoming edges. Default: the newest version.
+             */
+            choices?: string[];
         };
         /** @description A session to create. */
         NewSession: {
@@ -3589,6 +3549,16 @@ export interface components {
             goal: string;
             /** @description The id of the parent task. Default: the current task. */
             parent_id?: string | null;
+        };
+        /** @description A text to store. */
+        NewText: {
+            /**
+             * @description The name of the text, such as its path. Chunks that were recorded under
+             *     this name are replaced.
+             */
+            source: string;
+            /** @description The text. It is split at the ends of sentences or code blocks. */
+            text: string;
         };
         /** @description A turn to record: one exchange between the user and the model. */
         NewTurn: {
@@ -3670,13 +3640,6 @@ export interface components {
             /** @description The provider's response, if a model wrote the node. */
             raw_response?: components["schemas"]["RawResponse"] | null;
         };
-        /** @description A node and its versions. */
-        NodeAnswer: {
-            /** @description The node. */
-            node: components["schemas"]["NodeOutput"];
-            /** @description All versions of the node, in the order they were written. */
-            versions: components["schemas"]["NodeHead"][];
-        };
         /** @description A new version of a node. */
         NodeEdit: {
             /**
@@ -3721,31 +3684,6 @@ export interface components {
             /** @description Whether the node is bookmarked. Default: false. */
             bookmarked: boolean;
         };
-        /** @description A node without its content. */
-        NodeHead: {
-            /** @description The node's id. */
-            id: string;
-            /** @description The node's short name. */
-            local_id: string;
-            /** @description Whether a person or a model wrote the node. */
-            author: components["schemas"]["Author"];
-            /** @description The id of the agent that wrote the node. */
-            author_agent_id: string | null;
-            /** @description The id of the node that this node is a new version of. */
-            edited_from: string | null;
-            /** @description The flags of the node. */
-            flags: components["schemas"]["NodeFlagsOutput"];
-            /**
-             * Format: date-time
-             * @description The time when the node was written.
-             */
-            created_at: string;
-            /**
-             * Format: uint64
-             * @description The size of the content in bytes.
-             */
-            bytes: number;
-        };
         /** @description A node of a tree. Only its flags can change; an edit creates a new node. */
         NodeOutput: {
             /** @description The node's id, unique across all trees. */
@@ -3783,6 +3721,13 @@ export interface components {
             /** @description The provider's response, if a model wrote the node. */
             raw_response?: components["schemas"]["RawResponseOutput"] | null;
         };
+        /** @description A node and its versions. */
+        NodeResponse: {
+            /** @description The node. */
+            node: components["schemas"]["NodeOutput"];
+            /** @description All versions of the node, in the order they were written. */
+            versions: components["schemas"]["NodeSummary"][];
+        };
         /** @description A sample is complete and is a node now. */
         NodeSampleEvent: {
             /**
@@ -3796,17 +3741,50 @@ export interface components {
              */
             sample: number;
             /** @description The node. */
-            node: components["schemas"]["NodeHead"];
+            node: components["schemas"]["NodeSummary"];
         };
-        /** @description A path to save. */
-        PathTarget: {
-            /** @description The node at the end of the path, by id or short name. */
-            head: string;
+        /**
+         * @description A context or instruction source of a new node: an existing node, or new
+         *     content that becomes a node.
+         */
+        NodeSource: {
+            /** @description The role of the source. */
+            role: components["schemas"]["SourceRole"];
+            /** @description The existing node, by id or short name. */
+            node_id?: string | null;
+            /** @description The new content. */
+            content?: components["schemas"]["MessageContent"] | null;
+        } & ({
+            node_id: unknown;
+            content?: null;
+        } | {
+            content: unknown;
+            node_id?: null;
+        });
+        /** @description A node without its content. */
+        NodeSummary: {
+            /** @description The node's id. */
+            id: string;
+            /** @description The node's short name. */
+            local_id: string;
+            /** @description Whether a person or a model wrote the node. */
+            author: components["schemas"]["Author"];
+            /** @description The id of the agent that wrote the node. */
+            author_agent_id: string | null;
+            /** @description The id of the node that this node is a new version of. */
+            edited_from: string | null;
+            /** @description The flags of the node. */
+            flags: components["schemas"]["NodeFlagsOutput"];
             /**
-             * @description The ids of nodes or edges to follow where the path has several versions
-             *     or several incoming edges. Default: the newest version.
+             * Format: date-time
+             * @description The time when the node was written.
              */
-            choices?: string[];
+            created_at: string;
+            /**
+             * Format: uint64
+             * @description The size of the content in bytes.
+             */
+            bytes: number;
         };
         /** @description A pinned node or text: exactly one of both fields is given. */
         Pin: {
@@ -3871,8 +3849,8 @@ export interface components {
              */
             token_buffer?: number | null;
         };
-        /** @description A request that was assembled for a look at it. */
-        PreviewAnswer: {
+        /** @description A request that was assembled and not stored. */
+        PreviewResponse: {
             /** @description The model. */
             model: string;
             /** @description The provider of the model. */
@@ -3918,16 +3896,6 @@ export interface components {
             provider: string;
             /** @description The block as JSON, byte for byte. */
             raw: components["schemas"]["JsonObject"];
-        };
-        /** @description Omits a stash from requests again. */
-        PutAwayAgentMemoryChange: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
-            action: "put_away";
-            /** @description The name of the stash. */
-            name: string;
         };
         /**
          * @description The intent of a query.
@@ -4004,15 +3972,53 @@ export interface components {
             /** @description The response as it was received. */
             body: unknown;
         };
-        /** @description Includes a stash in requests. */
-        RecallAgentMemoryChange: {
+        /** @description Details of a recall. */
+        RecallMetadata: {
+            /** @description The query. */
+            query: string;
+            /** @description The signals that were extracted from the query. */
+            signals: components["schemas"]["QuerySignals"];
             /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
+             * Format: uint
+             * @description The number of events that were considered.
              */
-            action: "recall";
-            /** @description The name of the stash. */
-            name: string;
+            events_considered: number;
+            /**
+             * Format: uint
+             * @description The number of entities that were considered.
+             */
+            entities_considered: number;
+            /**
+             * Format: uint
+             * @description The number of texts that were searched by words and vectors.
+             */
+            chunks_searched: number;
+            /**
+             * @description Whether no record matches the query. The text then contains recent and
+             *     salient records.
+             */
+            unmatched: boolean;
+            /**
+             * @description How many texts have a vector of the configured encoder. Omitted if all
+             *     have one.
+             */
+            vectors?: components["schemas"]["VectorProgress"] | null;
+            /**
+             * Format: uint
+             * @description The number of excluded records that are not listed.
+             */
+            unlisted: number;
+            /** @description The budget of each channel. */
+            channels: {
+                [key: string]: components["schemas"]["ChannelBudget"];
+            };
+            /** @description Warnings that the caller should read. */
+            warnings?: components["schemas"]["Warning"][];
+            /**
+             * Format: double
+             * @description The duration in milliseconds. Omitted if the request set the time.
+             */
+            assembly_time_ms?: number | null;
         };
         /** @description A query to memory. */
         RecallRequest: {
@@ -4056,11 +4062,11 @@ export interface components {
             timezone?: string | null;
         };
         /** @description A recalled context. */
-        RecalledContext: {
+        RecallResult: {
             /** @description The text to add to a prompt. */
             content: string;
             /** @description The records in the text, in order. */
-            components: components["schemas"]["ContextComponent"][];
+            components: components["schemas"]["RecalledRecord"][];
             /**
              * Format: uint64
              * @description The number of tokens of the text.
@@ -4071,9 +4077,41 @@ export interface components {
             /** @description The recall strategy that was used. */
             strategy: components["schemas"]["Strategy"];
             /** @description The records that were found and are not in the text, best first. */
-            excluded?: components["schemas"]["LeftOut"][];
+            excluded?: components["schemas"]["DroppedRecord"][];
             /** @description Details of the recall. */
-            metadata: components["schemas"]["ContextMetadata"];
+            metadata: components["schemas"]["RecallMetadata"];
+        };
+        /** @description A record in a recalled context. */
+        RecalledRecord: {
+            /** @description The search channel that found the record. */
+            type: components["schemas"]["Channel"];
+            /** @description The record's id. */
+            source: string;
+            /** @description The kind of record. Omitted for text that the request added. */
+            kind?: components["schemas"]["RecordKind"] | null;
+            /** @description The text of the record as it is shown. */
+            content: string;
+            /**
+             * Format: uint64
+             * @description The tokens of the text, without headings.
+             */
+            tokens: number;
+            /**
+             * Format: uint64
+             * @description The tokens of the whole record.
+             */
+            original_tokens: number;
+            /**
+             * Format: double
+             * @description The relevance score, 0 or more.
+             */
+            relevance_score: number;
+            /** @description The parts of the relevance score. */
+            scores: {
+                [key: string]: number;
+            };
+            /** @description The form of the record. Omitted if the record is shown whole. */
+            shown?: components["schemas"]["ComponentForm"] | null;
         };
         /** @description A recipe that was checked. */
         RecipeCheck: {
@@ -4815,26 +4853,6 @@ export interface components {
             /** @description The records. Records of different kinds can share an id. */
             records: components["schemas"]["RecordOutput"][];
         };
-        /** @description Records to store. */
-        RecordsToKeep: {
-            /** @description The records, at most 10,000. All are stored, or none. Default: none. */
-            records?: components["schemas"]["Record"][];
-            /**
-             * @description Messages of a conversation, at most 10,000. Each message of a user or an
-             *     assistant becomes an event. Default: none.
-             */
-            messages?: components["schemas"]["Message"][];
-            /** @description The user of the messages. Default: none. */
-            user?: string | null;
-            /** @description The agent of the messages. Default: none. */
-            agent?: string | null;
-            /** @description The session of the messages. Default: none. */
-            session_id?: string | null;
-            /** @description The id of the task of the messages. Default: none. */
-            task_id?: string | null;
-            /** @description The origin of the messages. Default: none. */
-            source?: string | null;
-        };
         /** @description The result of creating vectors. */
         Reembedded: {
             /** @description The name of the current embedder. */
@@ -4849,26 +4867,6 @@ export interface components {
              * @description The number of texts that got a vector.
              */
             embedded: number;
-        };
-        /** @description A request at another budget or for another model. */
-        RefitAnswer: {
-            /** @description The content that the refit starts from. */
-            basis: components["schemas"]["RefitBasis"];
-            /**
-             * @description Whether the sources still give the saved request at its own budget. Null
-             *     if that was not checked.
-             */
-            reproduced: boolean | null;
-            /** @description The model. */
-            model: string;
-            /** @description The provider of the model. */
-            provider: components["schemas"]["Provider"];
-            /** @description The report of the refitted request. */
-            report: components["schemas"]["Report"];
-            /** @description The blocks of the refitted request, without their content. */
-            blocks: components["schemas"]["ReportedBlock"][];
-            /** @description The blocks that differ from the saved request. */
-            changes: components["schemas"]["BlockChange"][];
         };
         /**
          * @description The content that a refit starts from.
@@ -4892,10 +4890,30 @@ export interface components {
              */
             reserve_response?: number | null;
             /**
-             * @description Whether to check that the sources still give the saved request at its
+             * @description Whether to check that the sources still produce the saved request at its
              *     own budget. This assembles the request twice. Default: false.
              */
             verify?: boolean;
+        };
+        /** @description A request at another budget or for another model. */
+        RefitResponse: {
+            /** @description The content that the refit starts from. */
+            basis: components["schemas"]["RefitBasis"];
+            /**
+             * @description Whether the sources still produce the saved request at its own budget.
+             *     Null if that was not checked.
+             */
+            reproduced: boolean | null;
+            /** @description The model. */
+            model: string;
+            /** @description The provider of the model. */
+            provider: components["schemas"]["Provider"];
+            /** @description The report of the refitted request. */
+            report: components["schemas"]["Report"];
+            /** @description The blocks of the refitted request, without their content. */
+            blocks: components["schemas"]["ReportedBlock"][];
+            /** @description The blocks that differ from the saved request. */
+            changes: components["schemas"]["BlockChange"][];
         };
         /** @description Removes a file. */
         RemoveFromWorkingSetAction: {
@@ -4954,7 +4972,10 @@ export interface components {
              * @description The number of tokens of the request.
              */
             tokens: number;
-            /** @description Warnings that the caller should read. */
+            /**
+             * @description Warnings that the caller should read. The same as `report.warnings`, and
+             *     present without a report.
+             */
             warnings: components["schemas"]["Warning"][];
             /** @description The report of every candidate. Null if `report` was false. */
             report: components["schemas"]["Report"] | null;
@@ -4979,7 +5000,7 @@ export interface components {
             /** @description Warnings that the caller should read. */
             warnings: components["schemas"]["Warning"][];
             /** @description The changes that the guard made to content. */
-            guard: components["schemas"]["GuardLine"][];
+            guard: components["schemas"]["GuardFinding"][];
             /** @description The effect of each priority hint. */
             hints?: components["schemas"]["HintVerdict"][];
             /**
@@ -5043,7 +5064,7 @@ export interface components {
             /** @description The row of the report, if it says more than that the block fits whole. */
             row: components["schemas"]["JsonObject"] | null;
             /** @description The first of the earlier requests in a row that contain the block. */
-            since: components["schemas"]["Since"] | null;
+            since: components["schemas"]["FirstOccurrence"] | null;
         };
         /** @description The body to send to the provider, or a text. */
         RequestBody: string | components["schemas"]["JsonObject"];
@@ -5052,6 +5073,21 @@ export interface components {
          * @enum {string}
          */
         RequestFormat: "json" | "text" | "anthropic" | "openai-chat" | "openai-responses" | "openai-completions" | "gemini";
+        /**
+         * @description Run a command on the machine of the store. The HTTP API has no such
+         *     operation.
+         */
+        RunAdvice: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            do: "run";
+            /** @description The command without the name of the program, such as `models update`. */
+            command: string;
+            /** @description The directory to run the command for. */
+            on?: string | null;
+        };
         /** @description What happens while a tree is continued. */
         SampleEvent: components["schemas"]["TextSampleEvent"] | components["schemas"]["NodeSampleEvent"] | components["schemas"]["FailedSampleEvent"];
         /** @description A saved path: a name for a node and for the branches that lead to it. */
@@ -5232,20 +5268,15 @@ export interface components {
             /** @description The value to set. Null if Contexture cannot suggest one. */
             value?: string | null;
         };
-        /** @description The first request that contains a block. */
-        Since: {
-            /** @description The hash of the request. */
-            snapshot: string;
-            /** @description The time when the request was assembled. */
-            created_at: string;
+        /** @description Includes a stash in requests. */
+        ShowStashAgentMemoryChange: {
             /**
-             * Format: uint
-             * @description The number of requests in a row that contain the block, including this
-             *     one.
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
              */
-            requests: number;
-            /** @description Whether earlier requests, which were not read, may contain it, too. */
-            at_least: boolean;
+            action: "recall";
+            /** @description The name of the stash. */
+            name: string;
         };
         /** @description An assembled request that was saved, without its content. */
         Snapshot: {
@@ -5274,18 +5305,6 @@ export interface components {
              * @description The time when the request was assembled.
              */
             created_at: string;
-        };
-        /** @description An assembled request that was saved. */
-        SnapshotAnswer: {
-            /** @description The description of the snapshot. */
-            snapshot: components["schemas"]["Snapshot"];
-            /** @description The format of `request`. */
-            format: components["schemas"]["RequestFormat"];
-            /**
-             * @description The request. For `text`, the exact bytes that were rendered; for `json`,
-             *     a list of its content; otherwise the body to send to the provider.
-             */
-            request: unknown;
         };
         /** @description A snapshot that was verified. */
         SnapshotCheck: {
@@ -5367,6 +5386,18 @@ export interface components {
              *     refit can only shorten the content that was sent.
              */
             has_inputs: boolean;
+        };
+        /** @description An assembled request that was saved. */
+        SnapshotResponse: {
+            /** @description The description of the snapshot. */
+            snapshot: components["schemas"]["Snapshot"];
+            /** @description The format of `request`. */
+            format: components["schemas"]["RequestFormat"];
+            /**
+             * @description The request. For `text`, the exact bytes that were rendered; for `json`,
+             *     a list of its content; otherwise the body to send to the provider.
+             */
+            request: unknown;
         };
         /** @description A source: it fills a layer of a recipe. */
         SourceInfo: {
@@ -5486,6 +5517,51 @@ export interface components {
          * @example refusal
          */
         StopReasonOutput: string;
+        /** @description How much a tenant has stored. */
+        StorageUsage: {
+            /**
+             * Format: uint64
+             * @description The size of the tenant's files on disk, in bytes.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description The number of sessions.
+             */
+            sessions: number;
+            /**
+             * Format: uint64
+             * @description The number of turns.
+             */
+            turns: number;
+            /**
+             * Format: uint64
+             * @description The number of saved requests.
+             */
+            snapshots: number;
+            /**
+             * Format: uint64
+             * @description The number of memory records, archived ones included.
+             */
+            records: number;
+            /**
+             * Format: uint64
+             * @description The number of trees.
+             */
+            trees: number;
+            /**
+             * Format: uint64
+             * @description The number of nodes of all trees.
+             */
+            nodes: number;
+            /**
+             * Format: uint64
+             * @description The number of tasks.
+             */
+            tasks: number;
+            /** @description Whether the files can still hold deleted text. */
+            pending: boolean;
+        };
         /** @description A recall strategy: how records are scored and how the budget is split. */
         Strategy: {
             /**
@@ -5670,7 +5746,7 @@ export interface components {
         TenantQuota: {
             /**
              * Format: uint64
-             * @description The size of its database file. Default: `0`.
+             * @description The bytes that it stores: with SQLite, the size of its database file. Default: `0`.
              */
             max_bytes?: number;
             /**
@@ -5690,7 +5766,7 @@ export interface components {
             max_nodes?: number;
             /**
              * Format: uint64
-             * @description The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+             * @description The number of requests in a day, by UTC. The count is reset by a restart. Default: `0`.
              */
             max_requests_per_day?: number;
         };
@@ -5698,7 +5774,7 @@ export interface components {
         TenantQuotaOutput: {
             /**
              * Format: uint64
-             * @description The size of its database file. Default: `0`.
+             * @description The bytes that it stores: with SQLite, the size of its database file. Default: `0`.
              */
             max_bytes: number;
             /**
@@ -5718,7 +5794,7 @@ export interface components {
             max_nodes: number;
             /**
              * Format: uint64
-             * @description The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+             * @description The number of requests in a day, by UTC. The count is reset by a restart. Default: `0`.
              */
             max_requests_per_day: number;
         };
@@ -5727,7 +5803,7 @@ export interface components {
             /** @description The name of the tenant. */
             tenant: string;
             /** @description What it has stored. */
-            usage: components["schemas"]["Usage2"];
+            usage: components["schemas"]["StorageUsage"];
         };
         /** @description Do something that has no field and no operation. */
         TextAdvice: {
@@ -5780,16 +5856,6 @@ export interface components {
         };
         /** @description A text, or a text with a name. */
         TextToCount: string | components["schemas"]["NamedText"];
-        /** @description A text to store. */
-        TextToKeep: {
-            /**
-             * @description The name of the text, such as its path. Chunks that were recorded under
-             *     this name are replaced.
-             */
-            source: string;
-            /** @description The text. It is split at the ends of sentences or code blocks. */
-            text: string;
-        };
         /** @description Reasoning of the model. */
         ThinkingBlock: {
             /**
@@ -5831,7 +5897,10 @@ export interface components {
              */
             to: string | null;
         };
-        /** @description The token budget of a request and its use, in tokens. */
+        /**
+         * @description The token budget of a request and its use by position and by kind of
+         *     content, in tokens. `report.budget` has the use by layer.
+         */
         TokenBudget: {
             /**
              * Format: uint64
@@ -6244,9 +6313,9 @@ export interface components {
             preferences?: components["schemas"]["Preferences"] | null;
         };
         /** @description The nodes of a path. */
-        TreeWay: {
+        TreePath: {
             /** @description The nodes from the root to the head, without their content. */
-            nodes: components["schemas"]["NodeHead"][];
+            nodes: components["schemas"]["NodeSummary"][];
         };
         /** @description The items that were cut or dropped to fit the budget. */
         Truncation: {
@@ -6263,7 +6332,7 @@ export interface components {
              */
             items_dropped: number;
             /** @description The compaction that made room. Null if there was none. */
-            compacted: components["schemas"]["Compacted"] | null;
+            compacted: components["schemas"]["CompactionResult"] | null;
         };
         /**
          * @description The part of a path that is dropped when the path exceeds the budget.
@@ -6495,51 +6564,6 @@ export interface components {
              * @description The number of output tokens that were reasoning. Default: 0.
              */
             reasoning_tokens?: number;
-        };
-        /** @description How much a tenant has stored. */
-        Usage2: {
-            /**
-             * Format: uint64
-             * @description The size of the tenant's files on disk, in bytes.
-             */
-            bytes: number;
-            /**
-             * Format: uint64
-             * @description The number of sessions.
-             */
-            sessions: number;
-            /**
-             * Format: uint64
-             * @description The number of turns.
-             */
-            turns: number;
-            /**
-             * Format: uint64
-             * @description The number of saved requests.
-             */
-            snapshots: number;
-            /**
-             * Format: uint64
-             * @description The number of memory records, archived ones included.
-             */
-            records: number;
-            /**
-             * Format: uint64
-             * @description The number of trees.
-             */
-            trees: number;
-            /**
-             * Format: uint64
-             * @description The number of nodes of all trees.
-             */
-            nodes: number;
-            /**
-             * Format: uint64
-             * @description The number of tasks.
-             */
-            tasks: number;
-            /** @description Whether the files can still hold deleted text. */
-            pending: boolean;
         };
         /** @description The token usage that a provider reported for a call. */
         UsageOutput: {
@@ -7081,7 +7105,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["AssembleAnswer"];
+                    "application/json": components["schemas"]["AssembleResponse"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -7680,7 +7704,7 @@ export interface operations {
                      *       "pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Deleted"];
+                    "application/json": components["schemas"]["DeletionResult"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -7766,7 +7790,7 @@ export interface operations {
             };
         };
     };
-    change_session: {
+    update_session: {
         parameters: {
             query?: never;
             header?: never;
@@ -8353,7 +8377,7 @@ export interface operations {
                      *       "reason": "every step is among the latest, which stay"
                      *     }
                      */
-                    "application/json": components["schemas"]["CompactAnswer"];
+                    "application/json": components["schemas"]["CompactResponse"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -8527,7 +8551,7 @@ export interface operations {
                      *       "summary": "## Goal\nThe latest request of the user, verbatim:\nWhich ships are expected at 6 o'clock?\n## Earlier messages of the user\n[turn 1] Which ships are expected at 1 o'clock?\n[turn 2] Which ships are expected at 2 o'clock?\n[turn 3] Which ships are expected at 3 o'clock?\n[turn 4] Which ships are expected at 4 o'clock?\n[turn 5] Which ships are expected at 5 o'clock?\n## In progress and next\n- It carries passengers, bicycles and the mail."
                      *     }
                      */
-                    "application/json": components["schemas"]["Compacted"];
+                    "application/json": components["schemas"]["CompactionResult"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -9674,7 +9698,7 @@ export interface operations {
                      *       "line_cut": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Fetched"];
+                    "application/json": components["schemas"]["BlobContent"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -9826,7 +9850,7 @@ export interface operations {
                      *       "changed": false
                      *     }
                      */
-                    "application/json": components["schemas"]["FitAnswer"];
+                    "application/json": components["schemas"]["FitResponse"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -10079,7 +10103,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["RecordsToKeep"];
+                "application/json": components["schemas"]["NewRecords"];
                 "application/x-ndjson": string;
             };
         };
@@ -10239,7 +10263,7 @@ export interface operations {
                  *       "text": "The tide tables are printed in March."
                  *     }
                  */
-                "application/json": components["schemas"]["TextToKeep"];
+                "application/json": components["schemas"]["NewText"];
             };
         };
         responses: {
@@ -10533,7 +10557,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["RecalledContext"];
+                    "application/json": components["schemas"]["RecallResult"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -11122,7 +11146,7 @@ export interface operations {
                      *       "pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Forgotten"];
+                    "application/json": components["schemas"]["DeletedRecords"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -11249,7 +11273,7 @@ export interface operations {
                      *       "pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Forgotten"];
+                    "application/json": components["schemas"]["DeletedRecords"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -12700,7 +12724,7 @@ export interface operations {
                      *       "pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Deleted"];
+                    "application/json": components["schemas"]["DeletionResult"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -12786,7 +12810,7 @@ export interface operations {
             };
         };
     };
-    change_tree: {
+    update_tree: {
         parameters: {
             query?: never;
             header?: never;
@@ -13187,7 +13211,7 @@ export interface operations {
                      *       "bytes": 9
                      *     }
                      */
-                    "application/json": components["schemas"]["NodeHead"];
+                    "application/json": components["schemas"]["NodeSummary"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -13378,7 +13402,7 @@ export interface operations {
                      *       ]
                      *     }
                      */
-                    "application/json": components["schemas"]["NodeAnswer"];
+                    "application/json": components["schemas"]["NodeResponse"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -13680,7 +13704,7 @@ export interface operations {
                      *       "bytes": 27
                      *     }
                      */
-                    "application/json": components["schemas"]["NodeHead"];
+                    "application/json": components["schemas"]["NodeSummary"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -14074,7 +14098,7 @@ export interface operations {
                      *       ]
                      *     }
                      */
-                    "application/json": components["schemas"]["TreeWay"];
+                    "application/json": components["schemas"]["TreePath"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -14194,7 +14218,7 @@ export interface operations {
                  *       "head": "n4"
                  *     }
                  */
-                "application/json": components["schemas"]["PathTarget"];
+                "application/json": components["schemas"]["NewSavedPath"];
             };
         };
         responses: {
@@ -14947,8 +14971,6 @@ export interface operations {
                  *     `working-set.yml`, otherwise `.agent/working-set.yml`.
                  */
                 manifest?: string;
-                /** @description The session whose event log records the change. Default: `default`. */
-                session?: string;
             };
             header?: never;
             path?: never;
@@ -15083,7 +15105,7 @@ export interface operations {
             };
         };
     };
-    change_working_set: {
+    update_working_set: {
         parameters: {
             query?: {
                 /**
@@ -15851,7 +15873,7 @@ export interface operations {
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["SnapshotAnswer"];
+                    "application/json": components["schemas"]["SnapshotResponse"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -17099,7 +17121,7 @@ export interface operations {
                      *       ]
                      *     }
                      */
-                    "application/json": components["schemas"]["RefitAnswer"];
+                    "application/json": components["schemas"]["RefitResponse"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -17727,7 +17749,7 @@ export interface operations {
                      *       ]
                      *     }
                      */
-                    "application/json": components["schemas"]["PreviewAnswer"];
+                    "application/json": components["schemas"]["PreviewResponse"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */
@@ -18892,7 +18914,7 @@ export interface operations {
                      *       "pending": false
                      *     }
                      */
-                    "application/json": components["schemas"]["Usage2"];
+                    "application/json": components["schemas"]["StorageUsage"];
                 };
             };
             /** @description Bad request: the call does not match this document; see `field` */

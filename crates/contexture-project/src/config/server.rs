@@ -65,8 +65,8 @@ pub struct ServerConfig {
     /// stream, in milliseconds.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub body_timeout_ms: u64,
-    /// How long a request may wait and be worked on before it is answered with
-    /// 503. What was begun is finished.
+    /// The time that a request can wait and run before it is answered with 503 or
+    /// 504, in milliseconds. A write that has begun is completed.
     pub request_timeout_ms: u64,
     /// The most requests per second of one API key. 0: no limit.
     pub rate_per_second: u32,
@@ -104,9 +104,11 @@ pub struct ServerConfig {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantConfig {
-    /// The root of the tenant, relative to the root of the server.
+    /// The root of the tenant, relative to the root of the server. Default:
+    /// `.contexture/tenants/NAME`.
     pub root: Option<String>,
-    /// What it may store and send, in place of the server's `quota`.
+    /// The limits of what the tenant can store and send. They replace the
+    /// server's `quota`.
     pub quota: Option<TenantQuota>,
 }
 

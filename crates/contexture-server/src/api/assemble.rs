@@ -148,7 +148,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for RequestFields<'_, A> {
 /// An assembled request: in Contexture's own format, or in a provider's.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-enum AssembleAnswer {
+enum AssembleResponse {
     /// A request in a provider's format, or as text.
     Rendered(Box<Rendered>),
     /// A request in Contexture's own format.
@@ -164,6 +164,7 @@ impl Serialize for Own {
         let form = OwnForm {
             format: OwnFormat::Json,
             form: self.0.form(),
+            warnings: &self.0.report.warnings,
         };
         form.serialize(serializer)
     }
@@ -177,6 +178,8 @@ struct OwnForm<'a> {
     format: OwnFormat,
     #[serde(flatten)]
     form: AssembledForm<'a>,
+    /// Warnings that the caller should read. The same as `report.warnings`.
+    warnings: &'a [Warning],
 }
 
 /// The name of Contexture's own format.
@@ -231,7 +234,8 @@ struct Rendered {
     snapshot: Option<String>,
     /// The number of tokens of the request.
     tokens: u64,
-    /// Warnings that the caller should read.
+    /// Warnings that the caller should read. The same as `report.warnings`, and
+    /// present without a report.
     warnings: Vec<Warning>,
     /// The report of every candidate. Null if `report` was false.
     report: Option<Report>,
@@ -301,18 +305,17 @@ impl AssembleCall {
 }
 
 /// Assembles a request and returns it in the requested format.
-fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem> {
+fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleResponse, Problem> {
     let report = call.report;
     let mut request = call.into_request()?;
     let format = *request.format.get_or_insert(Format::Json);
-    let mut assembled = assemble(tenant, request)?;
+    let assembled = assemble(tenant, request)?;
     if format == Format::Json {
-        return Ok(AssembleAnswer::Own(Box::new(Own(assembled))));
+        return Ok(AssembleResponse::Own(Box::new(Own(assembled))));
     }
     let request = Body::new(format, assembled.render_compact(format)?)?;
-    let warnings = std::mem::take(&mut assembled.report.warnings);
     let assembled = assembled.into_inner();
-    Ok(AssembleAnswer::Rendered(Box::new(Rendered {
+    Ok(AssembleResponse::Rendered(Box::new(Rendered {
         format,
         request,
         model: assembled.model.name,
@@ -321,7 +324,7 @@ fn answer(tenant: &Tenant, call: AssembleCall) -> Result<AssembleAnswer, Problem
         parent_turn_id: assembled.parent_turn_id.map(|id| id.to_string()),
         snapshot: assembled.snapshot,
         tokens: assembled.report.budget.used,
-        warnings,
+        warnings: assembled.report.warnings.clone(),
         report: report.then_some(assembled.report),
     })))
 }

@@ -30,15 +30,15 @@ pub(crate) struct FitBody {
     /// The format of the result. Default: that of the request.
     #[serde(default)]
     pub(crate) to: Option<Format>,
-    /// The model whose window and tokenizer count. Default: the request's.
+    /// The model whose window and tokenizer are used. Default: the request's.
     #[serde(default)]
     pub(crate) model: Option<String>,
     /// The size of the context window in tokens. Default: the model's.
     #[serde(default)]
     pub(crate) max_tokens: Option<u64>,
     /// The number of tokens to keep free for the response. Default: the limit
-    /// that the request sets, otherwise the model's output limit, at most a
-    /// quarter of the window.
+    /// that the request sets; otherwise the model's output limit, at most a
+    /// quarter of the window and at most 32,000.
     #[serde(default)]
     pub(crate) reserve_response: Option<u64>,
     /// Fails with `cache_break` if the request changes earlier messages of the
@@ -53,8 +53,8 @@ pub(crate) struct FitBody {
 
 /// A request that fits.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "FitAnswer")]
-pub(crate) struct FitAnswer {
+#[schemars(rename = "FitResponse")]
+pub(crate) struct FitResponse {
     /// The body to send to the provider.
     #[schemars(with = "Map<String, Value>")]
     pub(crate) request: RawJson,
@@ -89,12 +89,16 @@ pub(crate) fn add(api: &mut Api) {
                  `session`, new messages are recorded, and summaries are kept from call to call.",
             )
             .refuses(&[409, 422])
+            .wrapped_in(
+                "request",
+                "wrap the provider's request: `{\"request\": {…}}`",
+            )
             .example("/v1/fit", Some(example)),
         |tenant: &Tenant, _: Nothing, _: Nothing, body: FitBody| fit(tenant, body),
     );
 }
 
-pub(crate) fn fit(tenant: &Tenant, body: FitBody) -> Result<FitAnswer, Problem> {
+pub(crate) fn fit(tenant: &Tenant, body: FitBody) -> Result<FitResponse, Problem> {
     let options = FitOptions {
         session: body.session,
         from: body.from,
@@ -113,7 +117,7 @@ pub(crate) fn fit(tenant: &Tenant, body: FitBody) -> Result<FitAnswer, Problem> 
         )))
     })?;
     let report = body.report.unwrap_or(true);
-    Ok(FitAnswer {
+    Ok(FitResponse {
         request,
         format: fitted.format,
         changed: fitted.is_changed,

@@ -40,7 +40,7 @@ const PART_BYTES: usize = 64 << 10;
 
 /// Records to store.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "RecordsToKeep")]
+#[schemars(rename = "NewRecords")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RecordsBody {
     /// The records, at most 10,000. All are stored, or none. Default: none.
@@ -71,7 +71,7 @@ pub(crate) struct RecordsBody {
 
 /// A text to store.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "TextToKeep")]
+#[schemars(rename = "NewText")]
 #[serde(deny_unknown_fields)]
 struct TextBody {
     /// The name of the text, such as its path. Chunks that were recorded under

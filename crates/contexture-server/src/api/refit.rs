@@ -1,6 +1,5 @@
-//! Requests for a look at them: the report of a snapshot, the same request at
-//! another budget or for another model, and a preview of a new one. Nothing is
-//! stored.
+//! Reports and previews: the report of a snapshot, the same request at another
+//! budget or for another model, and a preview of a new one. Nothing is stored.
 
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ struct RefitBody {
     /// The number of tokens reserved for the response. Default: that of the
     /// request.
     reserve_response: Option<u64>,
-    /// Whether to check that the sources still give the saved request at its
+    /// Whether to check that the sources still produce the saved request at its
     /// own budget. This assembles the request twice. Default: false.
     verify: bool,
 }
@@ -71,11 +70,11 @@ enum Basis {
 
 /// A request at another budget or for another model.
 #[derive(Debug, Serialize, JsonSchema)]
-struct RefitAnswer {
+struct RefitResponse {
     /// The content that the refit starts from.
     basis: Basis,
-    /// Whether the sources still give the saved request at its own budget. Null
-    /// if that was not checked.
+    /// Whether the sources still produce the saved request at its own budget.
+    /// Null if that was not checked.
     reproduced: Option<bool>,
     /// The model.
     model: String,
@@ -89,9 +88,9 @@ struct RefitAnswer {
     changes: Vec<Change>,
 }
 
-/// A request that was assembled for a look at it.
+/// A request that was assembled and not stored.
 #[derive(Debug, Serialize, JsonSchema)]
-struct PreviewAnswer {
+struct PreviewResponse {
     /// The model.
     model: String,
     /// The provider of the model.
@@ -127,8 +126,8 @@ pub(crate) fn add(api: &mut Api) {
                 "Refit a snapshot",
                 "Assembles a saved request again with another budget or for another model, and \
                  returns what differs. Nothing is stored, and history is not summarised. The \
-                 sources are read as they are now, and history as it was then. A request that \
-                 brought its own content is shortened from what was sent.",
+                 sources are read as they are now, and history as it was then. For a request \
+                 with inline content, refit starts from the content that was sent.",
             )
             .reads()
             .refuses(&[422])
@@ -158,7 +157,7 @@ pub(crate) fn add(api: &mut Api) {
             let assembled = tenant.engine.preview(&tenant.root, &request, preview)?;
             let blocks = stored_report::blocks(&assembled.layout);
             let assembled = assembled.into_inner();
-            Ok::<PreviewAnswer, Problem>(PreviewAnswer {
+            Ok::<PreviewResponse, Problem>(PreviewResponse {
                 model: assembled.model.name,
                 provider: assembled.model.provider,
                 report: assembled.report,
@@ -168,7 +167,12 @@ pub(crate) fn add(api: &mut Api) {
     );
 }
 
-fn refit(tenant: &Tenant, by: ByHash, _: Nothing, body: RefitBody) -> Result<RefitAnswer, Problem> {
+fn refit(
+    tenant: &Tenant,
+    by: ByHash,
+    _: Nothing,
+    body: RefitBody,
+) -> Result<RefitResponse, Problem> {
     let store = tenant.store()?;
     let snapshot = snapshot::find(store, &by.hash)?;
     let saved = Arc::new(Saved::load(store, &snapshot)?);
@@ -193,7 +197,7 @@ fn refit(tenant: &Tenant, by: ByHash, _: Nothing, body: RefitBody) -> Result<Ref
     let mut blocks = stored_report::blocks(&assembled.layout);
     blocks.iter_mut().for_each(|block| block.text = None);
     let assembled = assembled.into_inner();
-    Ok(RefitAnswer {
+    Ok(RefitResponse {
         basis,
         reproduced,
         model: assembled.model.name,
@@ -204,7 +208,7 @@ fn refit(tenant: &Tenant, by: ByHash, _: Nothing, body: RefitBody) -> Result<Ref
     })
 }
 
-/// Returns true if the sources still give the saved request.
+/// Returns true if the sources still produce the saved request.
 fn is_reproduced(
     tenant: &Tenant,
     snapshot: &Snapshot,

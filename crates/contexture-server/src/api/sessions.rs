@@ -104,7 +104,7 @@ pub(crate) struct CompactBody {
 
 /// The result of a compaction.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CompactAnswer {
+pub(crate) struct CompactResponse {
     /// The compaction. Null if there was nothing to summarise.
     pub(crate) compacted: Option<Compacted>,
     /// The reason why nothing was summarised. Null if there is a compaction.
@@ -164,7 +164,7 @@ pub(crate) fn add(api: &mut Api) {
         Operation::new(
             axum::http::Method::PATCH,
             "/v1/sessions/{label}",
-            "change_session",
+            "update_session",
         )
         .says(
             "Update a session",
@@ -384,17 +384,17 @@ pub(crate) fn compact(
     tenant: &Tenant,
     label: &str,
     body: CompactBody,
-) -> Result<CompactAnswer, Problem> {
+) -> Result<CompactResponse, Problem> {
     Ok(
         match tenant.engine.compact(label, &request(tenant, body))? {
             Attempt::Compacted(compacted) => {
                 publish_compacted(tenant, label, &compacted)?;
-                CompactAnswer {
+                CompactResponse {
                     compacted: Some(*compacted),
                     reason: None,
                 }
             }
-            Attempt::Nothing(reason) => CompactAnswer {
+            Attempt::Nothing(reason) => CompactResponse {
                 compacted: None,
                 reason: Some(reason),
             },

@@ -61,7 +61,7 @@ impl Default for InForm {
 
 /// An assembled request that was saved.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "SnapshotAnswer")]
+#[schemars(rename = "SnapshotResponse")]
 struct Shown {
     /// The description of the snapshot.
     snapshot: Snapshot,

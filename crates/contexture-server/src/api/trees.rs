@@ -80,7 +80,7 @@ struct TreePatch {
 
 /// A node and its versions.
 #[derive(Debug, Serialize, JsonSchema)]
-struct NodeAnswer {
+struct NodeResponse {
     /// The node.
     node: Node,
     /// All versions of the node, in the order they were written.
@@ -103,7 +103,7 @@ struct PathQuery {
 
 /// The nodes of a path.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "TreeWay")]
+#[schemars(rename = "TreePath")]
 struct PathNodes {
     /// The nodes from the root to the head, without their content.
     nodes: Vec<NodeHead>,
@@ -111,7 +111,7 @@ struct PathNodes {
 
 /// A path to save.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(rename = "PathTarget")]
+#[schemars(rename = "NewSavedPath")]
 #[serde(deny_unknown_fields)]
 struct PathBody {
     /// The node at the end of the path, by id or short name.
@@ -128,16 +128,19 @@ struct PathBody {
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 enum AgentMemoryChange {
     /// Pins a node or a text.
+    #[schemars(title = "PinAgentMemoryChange")]
     Pin {
         /// The node or the text to pin.
         what: Pin,
     },
     /// Removes a pin.
+    #[schemars(title = "UnpinAgentMemoryChange")]
     Unpin {
         /// The node or the text to unpin.
         what: Pin,
     },
     /// Saves a text under a name. An existing text with this name is replaced.
+    #[schemars(title = "StashAgentMemoryChange")]
     Stash {
         /// The name of the stash.
         name: String,
@@ -145,21 +148,25 @@ enum AgentMemoryChange {
         text: String,
     },
     /// Includes a stash in requests.
+    #[schemars(title = "ShowStashAgentMemoryChange")]
     Recall {
         /// The name of the stash.
         name: String,
     },
     /// Omits a stash from requests again.
+    #[schemars(title = "HideStashAgentMemoryChange")]
     PutAway {
         /// The name of the stash.
         name: String,
     },
     /// Deletes a stash.
+    #[schemars(title = "DiscardStashAgentMemoryChange")]
     Discard {
         /// The name of the stash.
         name: String,
     },
     /// Adds an action to the agent's trace.
+    #[schemars(title = "AddActionAgentMemoryChange")]
     Act {
         /// A short description of the action.
         text: String,
@@ -217,7 +224,7 @@ pub(crate) fn add(api: &mut Api) {
         },
     );
     api.add(
-        Operation::new(Method::PATCH, "/v1/trees/{tree}", "change_tree")
+        Operation::new(Method::PATCH, "/v1/trees/{tree}", "update_tree")
             .says(
                 "Update a tree",
                 "Changes the settings of a tree. Omitted fields are not changed; an empty text \
@@ -405,7 +412,7 @@ fn change(tenant: &Tenant, at: InTree, _: Nothing, body: TreePatch) -> Result<Tr
     Ok(store.tree(&at.tree)?)
 }
 
-fn node(tenant: &Tenant, at: AtNode, _: Nothing, _: Nothing) -> Result<NodeAnswer, Problem> {
+fn node(tenant: &Tenant, at: AtNode, _: Nothing, _: Nothing) -> Result<NodeResponse, Problem> {
     let store = tenant.store()?;
     let head = store.find_node(&at.tree, &at.node)?;
     let versions = store.versions(&at.tree, &head.id)?;
@@ -415,7 +422,7 @@ fn node(tenant: &Tenant, at: AtNode, _: Nothing, _: Nothing) -> Result<NodeAnswe
     };
     let mut node = found.node;
     node.raw_response = store.raw_response(&at.tree, &head.id)?;
-    Ok(NodeAnswer { node, versions })
+    Ok(NodeResponse { node, versions })
 }
 
 fn add_edge(tenant: &Tenant, at: InTree, _: Nothing, mut edge: Edge) -> Result<Edge, Problem> {

@@ -21,8 +21,8 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/usage", "get_usage")
             .says(
-                "Get the usage",
-                "Returns how much the tenant has stored: bytes on disk, sessions, turns, \
+                "Get the usage of the tenant",
+                "Returns how much the tenant of the key has stored: bytes on disk, sessions, turns, \
                  snapshots, memory records, trees, nodes and tasks.",
             )
             .example("/v1/usage", None),

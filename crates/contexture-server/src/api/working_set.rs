@@ -14,7 +14,16 @@ use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// The query of a call about the working set.
+/// The query of a call that reads the working set.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct ListQuery {
+    /// The path of the manifest, relative to the root. Default:
+    /// `working-set.yml`, otherwise `.agent/working-set.yml`.
+    manifest: Option<String>,
+}
+
+/// The query of a call that changes the working set.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct WorkingSetQuery {
@@ -67,10 +76,10 @@ pub(crate) fn add(api: &mut Api) {
             )
             .refuses(&[404, 422])
             .example("/v1/working-set", None),
-        |tenant: &Tenant, _: Nothing, query: WorkingSetQuery, _: Nothing| list(tenant, &query),
+        |tenant: &Tenant, _: Nothing, query: ListQuery, _: Nothing| list(tenant, query.manifest),
     );
     api.add(
-        Operation::post("/v1/working-set/actions", "change_working_set")
+        Operation::post("/v1/working-set/actions", "update_working_set")
             .says(
                 "Update the working set",
                 "Adds and removes files and changes priorities, on behalf of a model. Every \
@@ -111,9 +120,11 @@ pub(crate) fn add(api: &mut Api) {
     );
 }
 
-fn manifest_of(tenant: &Tenant, query: &WorkingSetQuery) -> Result<String, Problem> {
-    Ok(match &query.manifest {
-        Some(path) => path.clone(),
+/// Returns the path of the manifest that a call names, otherwise that of the
+/// tenant's root.
+fn manifest_of(tenant: &Tenant, named: Option<String>) -> Result<String, Problem> {
+    Ok(match named {
+        Some(path) => path,
         None => find_manifest(&tenant.root)?,
     })
 }
@@ -129,9 +140,12 @@ fn target<'a>(tenant: &'a Tenant, query: &'a WorkingSetQuery, manifest: &'a str)
 }
 
 /// Lists the working set.
-pub(crate) fn list(tenant: &Tenant, query: &WorkingSetQuery) -> Result<WorkingSetListing, Problem> {
+pub(crate) fn list(
+    tenant: &Tenant,
+    manifest: Option<String>,
+) -> Result<WorkingSetListing, Problem> {
     let root = &tenant.root;
-    let manifest = Manifest::read(root, &manifest_of(tenant, query)?)?;
+    let manifest = Manifest::read(root, &manifest_of(tenant, manifest)?)?;
     let hints = Hints::read(root, manifest.dir())?;
     let mut warnings = manifest.warnings.clone();
     let candidates = expand(root, &manifest, &mut warnings)?;
@@ -163,7 +177,7 @@ pub(crate) fn change(
     query: &WorkingSetQuery,
     changes: Vec<Action>,
 ) -> Result<WorkingSetChanged, Problem> {
-    let manifest = manifest_of(tenant, query)?;
+    let manifest = manifest_of(tenant, query.manifest.clone())?;
     let warnings = changing(tenant, &manifest, &|| {
         let target = target(tenant, query, &manifest);
         Ok(actions::apply(target, &changes, Actor::Model)?)
@@ -181,7 +195,7 @@ fn observe_turn(
     query: WorkingSetQuery,
     turn: NewTurn,
 ) -> Result<WorkingSetChanged, Problem> {
-    let manifest = manifest_of(tenant, &query)?;
+    let manifest = manifest_of(tenant, query.manifest.clone())?;
     let habits = tenant.engine.config().observe;
     let (changes, warnings) = changing(tenant, &manifest, &|| {
         let target = target(tenant, &query, &manifest);

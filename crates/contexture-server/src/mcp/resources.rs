@@ -7,7 +7,7 @@ use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
 use super::{latest, tool};
-use crate::api::working_set::{WorkingSetQuery, list};
+use crate::api::working_set::list;
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
@@ -54,10 +54,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 pub(super) fn read(tenant: &Tenant, uri: &str) -> Result<ResourceContents, Problem> {
     let session = |prefix: &str| uri.strip_prefix(prefix)?.strip_prefix('/');
     let (text, media) = match uri {
-        WORKING_SET => (
-            pretty(&list(tenant, &WorkingSetQuery::default())?.working_set)?,
-            JSON,
-        ),
+        WORKING_SET => (pretty(&list(tenant, None)?.working_set)?, JSON),
         REPORT => (report(tenant, None)?, JSON),
         REQUEST => (request(tenant, None)?, TEXT),
         _ => match (session(REPORT), session(REQUEST)) {

@@ -32,6 +32,24 @@ fn is_well(server: &Running) {
 }
 
 #[test]
+fn fit_explains_where_the_providers_request_belongs() {
+    let (_lab, server) = server();
+    let request = json!({"model": "gpt-5.6", "messages": [{"role": "user", "content": "Hi"}]});
+    let answer = server.post("/v1/fit", &request.to_string());
+    assert_eq!(answer.status, 400);
+    let hint = "wrap the provider's request: `{\"request\": {…}}`";
+    assert_eq!(answer.json()["error"]["hint"], hint);
+    // Another error of a body with the field has no such hint.
+    let wrapped = json!({"request": request, "max_tokens": "many"});
+    let answer = server.post("/v1/fit", &wrapped.to_string());
+    assert_eq!(answer.json()["error"]["field"], "max_tokens");
+    assert!(answer.json()["error"]["hint"].is_null());
+    let wrapped = json!({"request": request, "report": false});
+    let answer = server.post("/v1/fit", &wrapped.to_string());
+    assert_eq!(answer.ok(200).json()["changed"], false);
+}
+
+#[test]
 fn a_too_large_body_is_rejected_before_it_is_read() {
     let lab = Lab::new().with(|server| server.max_body_bytes = 1000);
     let server = lab.serve();

@@ -282,11 +282,21 @@ fn a_session_without_a_history_layer_gives_a_warning() {
     let server = lab.serve();
     let client = server.with_key(&key);
     talk(&client, "support", "Where is the pier?");
-    let warnings = |recipe: &str| {
-        let body = json!({"recipe": recipe, "session": "support", "event": "Hello"});
+    let assemble = |recipe: &str, format: &str, report: bool| {
+        let body = json!({"recipe": recipe, "session": "support", "event": "Hello",
+                          "format": format, "report": report});
         let answer = client.post("/v1/assemble", &body.to_string());
-        let answer = answer.ok(200).json();
-        answer["report"]["warnings"].as_array().unwrap().clone()
+        answer.ok(200).json()
+    };
+    // Every format has the warnings, and their copy in the report.
+    let warnings = |recipe: &str| {
+        for format in ["json", "text", "openai-chat"] {
+            let answer = assemble(recipe, format, true);
+            assert_eq!(answer["warnings"], answer["report"]["warnings"], "{format}");
+        }
+        let answer = assemble(recipe, "openai-chat", false);
+        assert!(answer["report"].is_null());
+        answer["warnings"].as_array().unwrap().clone()
     };
     let warned = json!({
         "code": "no_history",

@@ -141,7 +141,7 @@ fn turns_are_found_by_how_their_ids_begin() {
         told(&fork("empty", &id).unwrap_err()),
         format!(
             "session `empty` has no turn `{id}`\n\
-             hint: `show_history` of `empty` shows the turns"
+             hint: `get_history` of `empty` shows the turns"
         )
     );
     assert_eq!(

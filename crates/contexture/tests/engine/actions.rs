@@ -47,7 +47,7 @@ fn invalid_actions_are_rejected() {
     let lab = project();
     let why = "MISSING_WHY: the change to `b.md` has no reason\nhint: set `why` to the reason \
                for the change";
-    let list = "hint: `list_working_set` lists the files";
+    let list = "hint: `get_working_set` lists the files";
     let root = "hint: only files below the root can be in the working set";
     let pinned = "PERMISSION_DENIED: `rules.md` is pinned; only a person can change it";
     for (actions, message) in [

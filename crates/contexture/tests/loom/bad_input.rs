@@ -172,7 +172,7 @@ fn an_edit_of_what_is_not_there() {
         &told(&error),
         "
         there is no node `n9`
-        hint: `show_tree` shows the nodes
+        hint: `export_tree` shows the nodes
         ",
     );
 }
@@ -308,7 +308,7 @@ fn missing_names_are_errors() {
         &lab.complaint("--head n7"),
         "
         there is no node `n7`
-        hint: `show_tree` shows the nodes
+        hint: `export_tree` shows the nodes
         ",
     );
     expect(
@@ -323,7 +323,7 @@ fn missing_names_are_errors() {
         &lab.complaint(""),
         "
         tree `t` has 2 leaves (n2, m2); name the node to continue from
-        hint: set `head`; or `show_tree` of `t` shows the nodes
+        hint: set `head`; or `export_tree` of `t` shows the nodes
         ",
     );
 }

@@ -240,7 +240,7 @@ fn what_comes_next_has_sources_too() {
         &lab.complaint("--head n3 --context chat"),
         "
         there is no node `chat`
-        hint: `show_tree` shows the nodes
+        hint: `export_tree` shows the nodes
         ",
     );
 }

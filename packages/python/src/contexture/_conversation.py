@@ -141,7 +141,7 @@ def _restored(
     conversation: list[Encoded[Message]],
     adapter: Adapter[Message],
     options: Options,
-    answer: models.FitAnswer,
+    answer: models.FitResponse,
 ) -> Fitted[Message]:
     added = any(part.message is None for part in conversation)
     if not answer.changed and not added:

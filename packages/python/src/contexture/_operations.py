@@ -66,7 +66,7 @@ class Operations:
         format: models.RequestFormat | Unset | None = UNSET,
         fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset = UNSET,
-    ) -> models.AssembleAnswer:
+    ) -> models.AssembleResponse:
         """Assemble a request.
 
         Collects the content that the recipe names, fits it into the token budget, and returns the
@@ -85,7 +85,7 @@ class Operations:
             task: The agent's task. Default: the session's task.
             toolset: The toolset that the tools come from. Default: the configured toolset.
             event: The current user message: a text, or in JSON an event with its context.
-            system: Instructions that stand before everything else. Default: none.
+            system: Instructions placed before all other content. Default: none.
             tools: Definitions of tools: objects with `name`, `description` and `parameters`. They
                 are used instead of the project's tools. Default: the project's tools.
             messages: A conversation, oldest message first. Default: none.
@@ -125,10 +125,10 @@ class Operations:
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
-        answer: models.AssembleAnswer = self._call(
+        answer: models.AssembleResponse = self._call(
             "POST",
             "/v1/assemble",
-            models.AssembleAnswer,
+            models.AssembleResponse,
             body=given(
                 {
                     "recipe": recipe,
@@ -234,7 +234,7 @@ class Operations:
         )
         return answer
 
-    def change_session(
+    def update_session(
         self,
         label: str,
         *,
@@ -257,15 +257,15 @@ class Operations:
         )
         return answer
 
-    def delete_session(self, label: str) -> models.Deleted:
+    def delete_session(self, label: str) -> models.DeletionResult:
         """Delete a session.
 
         Deletes a session with its turns and snapshots. Turns that a fork shares are kept, and so
         are memory records of the session. The deleted text is overwritten in the database files;
         if `pending` is true, that happens later.
         """
-        answer: models.Deleted = self._call(
-            "DELETE", path_of("/v1/sessions/{label}", {"label": label}), models.Deleted
+        answer: models.DeletionResult = self._call(
+            "DELETE", path_of("/v1/sessions/{label}", {"label": label}), models.DeletionResult
         )
         return answer
 
@@ -330,7 +330,7 @@ class Operations:
         focus: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
-    ) -> models.CompactAnswer:
+    ) -> models.CompactResponse:
         """Compact a session.
 
         Summarises all turns except the latest ones, so that requests become shorter. Contexture
@@ -344,10 +344,10 @@ class Operations:
             max_tokens: The number of tokens that a request can use. Default: the budget of the
                 latest request.
         """
-        answer: models.CompactAnswer = self._call(
+        answer: models.CompactResponse = self._call(
             "POST",
             path_of("/v1/sessions/{label}/compact", {"label": label}),
-            models.CompactAnswer,
+            models.CompactResponse,
             body=given({"focus": focus, "model": model, "max_tokens": max_tokens}),
         )
         return answer
@@ -359,7 +359,7 @@ class Operations:
         focus: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
-    ) -> models.Compacted:
+    ) -> models.CompactionResult:
         """Recover from a context overflow.
 
         Compacts the session further than usual. Call this after the provider rejected a request
@@ -373,10 +373,10 @@ class Operations:
             max_tokens: The number of tokens that a request can use. Default: the budget of the
                 latest request.
         """
-        answer: models.Compacted = self._call(
+        answer: models.CompactionResult = self._call(
             "POST",
             path_of("/v1/sessions/{label}/overflow", {"label": label}),
-            models.Compacted,
+            models.CompactionResult,
             body=given({"focus": focus, "model": model, "max_tokens": max_tokens}),
         )
         return answer
@@ -500,7 +500,7 @@ class Operations:
         grep: str | Unset = UNSET,
         jq: str | Unset = UNSET,
         max_bytes: int | Unset = UNSET,
-    ) -> models.Fetched:
+    ) -> models.BlobContent:
         """Fetch a tool result.
 
         Returns a tool result that was cut in a request, or a part of it: lines, lines that match
@@ -513,10 +513,10 @@ class Operations:
                 apply to its output.
             max_bytes: The maximum number of bytes to return. Default: 32768.
         """
-        answer: models.Fetched = self._call(
+        answer: models.BlobContent = self._call(
             "GET",
             path_of("/v1/blobs/{handle}", {"handle": handle}),
-            models.Fetched,
+            models.BlobContent,
             query=given({"lines": lines, "grep": grep, "jq": jq, "max_bytes": max_bytes}),
         )
         return answer
@@ -533,7 +533,7 @@ class Operations:
         reserve_response: int | Unset | None = UNSET,
         fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset | None = UNSET,
-    ) -> models.FitAnswer:
+    ) -> models.FitResponse:
         """Make a request fit.
 
         Returns a provider's own request within a number of tokens. A request that fits is
@@ -549,20 +549,20 @@ class Operations:
             from_: The API of the request: `anthropic`, `openai`, `openai-chat`, `openai-
                 responses` or `gemini`. Default: detected.
             to: The format of the result. Default: that of the request.
-            model: The model whose window and tokenizer count. Default: the request's.
+            model: The model whose window and tokenizer are used. Default: the request's.
             max_tokens: The size of the context window in tokens. Default: the model's.
             reserve_response: The number of tokens to keep free for the response. Default: the
-                limit that the request sets, otherwise the model's output limit, at most a quarter
-                of the window.
+                limit that the request sets; otherwise the model's output limit, at most a quarter
+                of the window and at most 32,000.
             fail_on_cache_break: Fails with `cache_break` if the request changes earlier messages
                 of the session's previous request, so that the provider's cache is lost. Needs
                 `session`. Default: false.
             report: Whether the answer includes the report. Default: true.
         """
-        answer: models.FitAnswer = self._call(
+        answer: models.FitResponse = self._call(
             "POST",
             "/v1/fit",
-            models.FitAnswer,
+            models.FitResponse,
             body=given(
                 {
                     "request": request,
@@ -666,7 +666,7 @@ class Operations:
         identity: Sequence[str] | Unset = UNSET,
         model: str | Unset | None = UNSET,
         timezone: str | Unset | None = UNSET,
-    ) -> models.RecalledContext:
+    ) -> models.RecallResult:
         """Recall memories.
 
         Finds the records that help with a query and returns as many as fit into the budget, with
@@ -687,10 +687,10 @@ class Operations:
             timezone: The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the
                 query, such as `yesterday`, are read in it. Default: UTC.
         """
-        answer: models.RecalledContext = self._call(
+        answer: models.RecallResult = self._call(
             "POST",
             "/v1/memory/recall",
-            models.RecalledContext,
+            models.RecallResult,
             body=given(
                 {
                     "query": query,
@@ -774,7 +774,7 @@ class Operations:
 
     def forget_record(
         self, id: str, *, kind: models.RecordKind | Unset = UNSET
-    ) -> models.Forgotten:
+    ) -> models.DeletedRecords:
         """Delete a record.
 
         Deletes the record and everything derived only from it, and overwrites it in the database
@@ -783,21 +783,21 @@ class Operations:
         Args:
             kind: The kind of record. Default: every kind.
         """
-        answer: models.Forgotten = self._call(
+        answer: models.DeletedRecords = self._call(
             "DELETE",
             path_of("/v1/memory/records/{id}", {"id": id}),
-            models.Forgotten,
+            models.DeletedRecords,
             query=given({"kind": kind}),
         )
         return answer
 
-    def forget(self, body: models.ForgetRequest) -> models.Forgotten:
+    def forget(self, body: models.ForgetRequest) -> models.DeletedRecords:
         """Delete the records of a source or session.
 
         Deletes all records of a source or of a session, and everything derived only from them.
         """
-        answer: models.Forgotten = self._call(
-            "POST", "/v1/memory/forget", models.Forgotten, body=given({"body": body})["body"]
+        answer: models.DeletedRecords = self._call(
+            "POST", "/v1/memory/forget", models.DeletedRecords, body=given({"body": body})["body"]
         )
         return answer
 
@@ -969,7 +969,7 @@ class Operations:
         )
         return answer
 
-    def change_tree(
+    def update_tree(
         self,
         tree: str,
         *,
@@ -1005,14 +1005,14 @@ class Operations:
         )
         return answer
 
-    def delete_tree(self, tree: str) -> models.Deleted:
+    def delete_tree(self, tree: str) -> models.DeletionResult:
         """Delete a tree.
 
         Deletes a tree with its nodes, edges, agents and paths. The deleted text is overwritten in
         the database files; if `pending` is true, that happens later.
         """
-        answer: models.Deleted = self._call(
-            "DELETE", path_of("/v1/trees/{tree}", {"tree": tree}), models.Deleted
+        answer: models.DeletionResult = self._call(
+            "DELETE", path_of("/v1/trees/{tree}", {"tree": tree}), models.DeletionResult
         )
         return answer
 
@@ -1036,9 +1036,9 @@ class Operations:
         agent: str | Unset | None = UNSET,
         after: Sequence[str] | Unset = UNSET,
         kind: models.EdgeKind | Unset = UNSET,
-        material: Sequence[models.Material | Mapping[str, Any]] | Unset = UNSET,
+        material: Sequence[models.NodeSource | Mapping[str, Any]] | Unset = UNSET,
         raw_response: models.RawResponse | Mapping[str, Any] | Unset | None = UNSET,
-    ) -> models.NodeHead:
+    ) -> models.NodeSummary:
         """Add a node.
 
         Adds a node after existing nodes, or the root of an empty tree.
@@ -1054,10 +1054,10 @@ class Operations:
             material: Context and instruction sources of the node. Default: none.
             raw_response: The provider's response, if a model wrote the node.
         """
-        answer: models.NodeHead = self._call(
+        answer: models.NodeSummary = self._call(
             "POST",
             path_of("/v1/trees/{tree}/nodes", {"tree": tree}),
-            models.NodeHead,
+            models.NodeSummary,
             body=given(
                 {
                     "id": id,
@@ -1073,15 +1073,15 @@ class Operations:
         )
         return answer
 
-    def get_node(self, tree: str, node: str) -> models.NodeAnswer:
+    def get_node(self, tree: str, node: str) -> models.NodeResponse:
         """Get a node.
 
         Returns a node with its content and all its versions.
         """
-        answer: models.NodeAnswer = self._call(
+        answer: models.NodeResponse = self._call(
             "GET",
             path_of("/v1/trees/{tree}/nodes/{node}", {"tree": tree, "node": node}),
-            models.NodeAnswer,
+            models.NodeResponse,
         )
         return answer
 
@@ -1120,7 +1120,7 @@ class Operations:
         id: str | Unset | None = UNSET,
         author: models.Author | Unset | None = UNSET,
         agent: str | Unset | None = UNSET,
-    ) -> models.NodeHead:
+    ) -> models.NodeSummary:
         """Edit a node.
 
         Adds a new version of a node. The new version takes the position of the original, which is
@@ -1133,10 +1133,10 @@ class Operations:
                 edited node.
             agent: The id of the agent that wrote the version.
         """
-        answer: models.NodeHead = self._call(
+        answer: models.NodeSummary = self._call(
             "POST",
             path_of("/v1/trees/{tree}/nodes/{node}/edits", {"tree": tree, "node": node}),
-            models.NodeHead,
+            models.NodeSummary,
             body=given({"id": id, "author": author, "agent": agent, "content": content}),
         )
         return answer
@@ -1178,7 +1178,7 @@ class Operations:
         head: str | Unset = UNSET,
         path: str | Unset = UNSET,
         agent: str | Unset = UNSET,
-    ) -> models.TreeWay:
+    ) -> models.TreePath:
         """Get a path.
 
         Returns the nodes from the root to a node, without their content.
@@ -1189,10 +1189,10 @@ class Operations:
             path: The name of a saved path to follow. Default: none.
             agent: The id of an agent of the tree. Default: none.
         """
-        answer: models.TreeWay = self._call(
+        answer: models.TreePath = self._call(
             "GET",
             path_of("/v1/trees/{tree}/path", {"tree": tree}),
-            models.TreeWay,
+            models.TreePath,
             query=given({"head": head, "path": path, "agent": agent}),
         )
         return answer
@@ -1336,9 +1336,7 @@ class Operations:
             ),
         )
 
-    def get_working_set(
-        self, *, manifest: str | Unset = UNSET, session: str | Unset = UNSET
-    ) -> models.WorkingSetListing:
+    def get_working_set(self, *, manifest: str | Unset = UNSET) -> models.WorkingSetListing:
         """Get the working set.
 
         Returns the entries of the manifest and the files that match them.
@@ -1346,17 +1344,13 @@ class Operations:
         Args:
             manifest: The path of the manifest, relative to the root. Default: `working-set.yml`,
                 otherwise `.agent/working-set.yml`.
-            session: The session whose event log records the change. Default: `default`.
         """
         answer: models.WorkingSetListing = self._call(
-            "GET",
-            "/v1/working-set",
-            models.WorkingSetListing,
-            query=given({"manifest": manifest, "session": session}),
+            "GET", "/v1/working-set", models.WorkingSetListing, query=given({"manifest": manifest})
         )
         return answer
 
-    def change_working_set(
+    def update_working_set(
         self,
         *,
         actions: Sequence[models.WorkingSetAction | Mapping[str, Any]],
@@ -1504,7 +1498,7 @@ class Operations:
 
     def get_snapshot(
         self, hash: str, *, format: models.RequestFormat | Unset = UNSET
-    ) -> models.SnapshotAnswer:
+    ) -> models.SnapshotResponse:
         """Get a snapshot.
 
         Returns an assembled request exactly as it was, in the given format.
@@ -1512,10 +1506,10 @@ class Operations:
         Args:
             format: The format of the request. `json` lists its content. Default: `text`.
         """
-        answer: models.SnapshotAnswer = self._call(
+        answer: models.SnapshotResponse = self._call(
             "GET",
             path_of("/v1/snapshots/{hash}", {"hash": hash}),
-            models.SnapshotAnswer,
+            models.SnapshotResponse,
             query=given({"format": format}),
         )
         return answer
@@ -1558,13 +1552,13 @@ class Operations:
         max_tokens: int | Unset | None = UNSET,
         reserve_response: int | Unset | None = UNSET,
         verify: bool | Unset = UNSET,
-    ) -> models.RefitAnswer:
+    ) -> models.RefitResponse:
         """Refit a snapshot.
 
         Assembles a saved request again with another budget or for another model, and returns what
         differs. Nothing is stored, and history is not summarised. The sources are read as they
-        are now, and history as it was then. A request that brought its own content is shortened
-        from what was sent.
+        are now, and history as it was then. For a request with inline content, refit starts from
+        the content that was sent.
 
         Args:
             model: The model. Default: the model of the request.
@@ -1572,13 +1566,13 @@ class Operations:
                 `model` is set, the model's.
             reserve_response: The number of tokens reserved for the response. Default: that of the
                 request.
-            verify: Whether to check that the sources still give the saved request at its own
+            verify: Whether to check that the sources still produce the saved request at its own
                 budget. This assembles the request twice. Default: false.
         """
-        answer: models.RefitAnswer = self._call(
+        answer: models.RefitResponse = self._call(
             "POST",
             path_of("/v1/snapshots/{hash}/refit", {"hash": hash}),
-            models.RefitAnswer,
+            models.RefitResponse,
             body=given(
                 {
                     "model": model,
@@ -1629,7 +1623,7 @@ class Operations:
         format: models.RequestFormat | Unset | None = UNSET,
         fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset = UNSET,
-    ) -> models.PreviewAnswer:
+    ) -> models.PreviewResponse:
         """Preview a request.
 
         Assembles a request as `assemble` does, and returns its blocks and its report. Nothing is
@@ -1647,7 +1641,7 @@ class Operations:
             task: The agent's task. Default: the session's task.
             toolset: The toolset that the tools come from. Default: the configured toolset.
             event: The current user message: a text, or in JSON an event with its context.
-            system: Instructions that stand before everything else. Default: none.
+            system: Instructions placed before all other content. Default: none.
             tools: Definitions of tools: objects with `name`, `description` and `parameters`. They
                 are used instead of the project's tools. Default: the project's tools.
             messages: A conversation, oldest message first. Default: none.
@@ -1687,10 +1681,10 @@ class Operations:
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
-        answer: models.PreviewAnswer = self._call(
+        answer: models.PreviewResponse = self._call(
             "POST",
             "/v1/assemble/preview",
-            models.PreviewAnswer,
+            models.PreviewResponse,
             body=given(
                 {
                     "recipe": recipe,
@@ -1802,13 +1796,13 @@ class Operations:
         )
         return answer
 
-    def get_usage(self) -> models.Usage2:
-        """Get the usage.
+    def get_usage(self) -> models.StorageUsage:
+        """Get the usage of the tenant.
 
-        Returns how much the tenant has stored: bytes on disk, sessions, turns, snapshots, memory
-        records, trees, nodes and tasks.
+        Returns how much the tenant of the key has stored: bytes on disk, sessions, turns,
+        snapshots, memory records, trees, nodes and tasks.
         """
-        answer: models.Usage2 = self._call("GET", "/v1/usage", models.Usage2)
+        answer: models.StorageUsage = self._call("GET", "/v1/usage", models.StorageUsage)
         return answer
 
     def admin_list_tenants(
@@ -1871,12 +1865,13 @@ class Operations:
         within two seconds. Needs an admin key.
 
         Args:
-            max_bytes: The size of its database file. Default: `0`.
+            max_bytes: The bytes that it stores: with SQLite, the size of its database file.
+                Default: `0`.
             max_sessions: The number of sessions. Default: `0`.
             max_records: The number of memory records. Default: `0`.
             max_nodes: The number of nodes of all trees. Default: `0`.
-            max_requests_per_day: The number of requests in a day, by UTC. A restart begins anew.
-                Default: `0`.
+            max_requests_per_day: The number of requests in a day, by UTC. The count is reset by a
+                restart. Default: `0`.
         """
         answer: models.QuotaState = self._call(
             "PUT",
@@ -2037,7 +2032,7 @@ class AsyncOperations:
         format: models.RequestFormat | Unset | None = UNSET,
         fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset = UNSET,
-    ) -> models.AssembleAnswer:
+    ) -> models.AssembleResponse:
         """Assemble a request.
 
         Collects the content that the recipe names, fits it into the token budget, and returns the
@@ -2056,7 +2051,7 @@ class AsyncOperations:
             task: The agent's task. Default: the session's task.
             toolset: The toolset that the tools come from. Default: the configured toolset.
             event: The current user message: a text, or in JSON an event with its context.
-            system: Instructions that stand before everything else. Default: none.
+            system: Instructions placed before all other content. Default: none.
             tools: Definitions of tools: objects with `name`, `description` and `parameters`. They
                 are used instead of the project's tools. Default: the project's tools.
             messages: A conversation, oldest message first. Default: none.
@@ -2096,10 +2091,10 @@ class AsyncOperations:
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
-        answer: models.AssembleAnswer = await self._call(
+        answer: models.AssembleResponse = await self._call(
             "POST",
             "/v1/assemble",
-            models.AssembleAnswer,
+            models.AssembleResponse,
             body=given(
                 {
                     "recipe": recipe,
@@ -2205,7 +2200,7 @@ class AsyncOperations:
         )
         return answer
 
-    async def change_session(
+    async def update_session(
         self,
         label: str,
         *,
@@ -2228,15 +2223,15 @@ class AsyncOperations:
         )
         return answer
 
-    async def delete_session(self, label: str) -> models.Deleted:
+    async def delete_session(self, label: str) -> models.DeletionResult:
         """Delete a session.
 
         Deletes a session with its turns and snapshots. Turns that a fork shares are kept, and so
         are memory records of the session. The deleted text is overwritten in the database files;
         if `pending` is true, that happens later.
         """
-        answer: models.Deleted = await self._call(
-            "DELETE", path_of("/v1/sessions/{label}", {"label": label}), models.Deleted
+        answer: models.DeletionResult = await self._call(
+            "DELETE", path_of("/v1/sessions/{label}", {"label": label}), models.DeletionResult
         )
         return answer
 
@@ -2301,7 +2296,7 @@ class AsyncOperations:
         focus: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
-    ) -> models.CompactAnswer:
+    ) -> models.CompactResponse:
         """Compact a session.
 
         Summarises all turns except the latest ones, so that requests become shorter. Contexture
@@ -2315,10 +2310,10 @@ class AsyncOperations:
             max_tokens: The number of tokens that a request can use. Default: the budget of the
                 latest request.
         """
-        answer: models.CompactAnswer = await self._call(
+        answer: models.CompactResponse = await self._call(
             "POST",
             path_of("/v1/sessions/{label}/compact", {"label": label}),
-            models.CompactAnswer,
+            models.CompactResponse,
             body=given({"focus": focus, "model": model, "max_tokens": max_tokens}),
         )
         return answer
@@ -2330,7 +2325,7 @@ class AsyncOperations:
         focus: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
-    ) -> models.Compacted:
+    ) -> models.CompactionResult:
         """Recover from a context overflow.
 
         Compacts the session further than usual. Call this after the provider rejected a request
@@ -2344,10 +2339,10 @@ class AsyncOperations:
             max_tokens: The number of tokens that a request can use. Default: the budget of the
                 latest request.
         """
-        answer: models.Compacted = await self._call(
+        answer: models.CompactionResult = await self._call(
             "POST",
             path_of("/v1/sessions/{label}/overflow", {"label": label}),
-            models.Compacted,
+            models.CompactionResult,
             body=given({"focus": focus, "model": model, "max_tokens": max_tokens}),
         )
         return answer
@@ -2471,7 +2466,7 @@ class AsyncOperations:
         grep: str | Unset = UNSET,
         jq: str | Unset = UNSET,
         max_bytes: int | Unset = UNSET,
-    ) -> models.Fetched:
+    ) -> models.BlobContent:
         """Fetch a tool result.
 
         Returns a tool result that was cut in a request, or a part of it: lines, lines that match
@@ -2484,10 +2479,10 @@ class AsyncOperations:
                 apply to its output.
             max_bytes: The maximum number of bytes to return. Default: 32768.
         """
-        answer: models.Fetched = await self._call(
+        answer: models.BlobContent = await self._call(
             "GET",
             path_of("/v1/blobs/{handle}", {"handle": handle}),
-            models.Fetched,
+            models.BlobContent,
             query=given({"lines": lines, "grep": grep, "jq": jq, "max_bytes": max_bytes}),
         )
         return answer
@@ -2504,7 +2499,7 @@ class AsyncOperations:
         reserve_response: int | Unset | None = UNSET,
         fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset | None = UNSET,
-    ) -> models.FitAnswer:
+    ) -> models.FitResponse:
         """Make a request fit.
 
         Returns a provider's own request within a number of tokens. A request that fits is
@@ -2520,20 +2515,20 @@ class AsyncOperations:
             from_: The API of the request: `anthropic`, `openai`, `openai-chat`, `openai-
                 responses` or `gemini`. Default: detected.
             to: The format of the result. Default: that of the request.
-            model: The model whose window and tokenizer count. Default: the request's.
+            model: The model whose window and tokenizer are used. Default: the request's.
             max_tokens: The size of the context window in tokens. Default: the model's.
             reserve_response: The number of tokens to keep free for the response. Default: the
-                limit that the request sets, otherwise the model's output limit, at most a quarter
-                of the window.
+                limit that the request sets; otherwise the model's output limit, at most a quarter
+                of the window and at most 32,000.
             fail_on_cache_break: Fails with `cache_break` if the request changes earlier messages
                 of the session's previous request, so that the provider's cache is lost. Needs
                 `session`. Default: false.
             report: Whether the answer includes the report. Default: true.
         """
-        answer: models.FitAnswer = await self._call(
+        answer: models.FitResponse = await self._call(
             "POST",
             "/v1/fit",
-            models.FitAnswer,
+            models.FitResponse,
             body=given(
                 {
                     "request": request,
@@ -2637,7 +2632,7 @@ class AsyncOperations:
         identity: Sequence[str] | Unset = UNSET,
         model: str | Unset | None = UNSET,
         timezone: str | Unset | None = UNSET,
-    ) -> models.RecalledContext:
+    ) -> models.RecallResult:
         """Recall memories.
 
         Finds the records that help with a query and returns as many as fit into the budget, with
@@ -2658,10 +2653,10 @@ class AsyncOperations:
             timezone: The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the
                 query, such as `yesterday`, are read in it. Default: UTC.
         """
-        answer: models.RecalledContext = await self._call(
+        answer: models.RecallResult = await self._call(
             "POST",
             "/v1/memory/recall",
-            models.RecalledContext,
+            models.RecallResult,
             body=given(
                 {
                     "query": query,
@@ -2747,7 +2742,7 @@ class AsyncOperations:
 
     async def forget_record(
         self, id: str, *, kind: models.RecordKind | Unset = UNSET
-    ) -> models.Forgotten:
+    ) -> models.DeletedRecords:
         """Delete a record.
 
         Deletes the record and everything derived only from it, and overwrites it in the database
@@ -2756,21 +2751,21 @@ class AsyncOperations:
         Args:
             kind: The kind of record. Default: every kind.
         """
-        answer: models.Forgotten = await self._call(
+        answer: models.DeletedRecords = await self._call(
             "DELETE",
             path_of("/v1/memory/records/{id}", {"id": id}),
-            models.Forgotten,
+            models.DeletedRecords,
             query=given({"kind": kind}),
         )
         return answer
 
-    async def forget(self, body: models.ForgetRequest) -> models.Forgotten:
+    async def forget(self, body: models.ForgetRequest) -> models.DeletedRecords:
         """Delete the records of a source or session.
 
         Deletes all records of a source or of a session, and everything derived only from them.
         """
-        answer: models.Forgotten = await self._call(
-            "POST", "/v1/memory/forget", models.Forgotten, body=given({"body": body})["body"]
+        answer: models.DeletedRecords = await self._call(
+            "POST", "/v1/memory/forget", models.DeletedRecords, body=given({"body": body})["body"]
         )
         return answer
 
@@ -2944,7 +2939,7 @@ class AsyncOperations:
         )
         return answer
 
-    async def change_tree(
+    async def update_tree(
         self,
         tree: str,
         *,
@@ -2980,14 +2975,14 @@ class AsyncOperations:
         )
         return answer
 
-    async def delete_tree(self, tree: str) -> models.Deleted:
+    async def delete_tree(self, tree: str) -> models.DeletionResult:
         """Delete a tree.
 
         Deletes a tree with its nodes, edges, agents and paths. The deleted text is overwritten in
         the database files; if `pending` is true, that happens later.
         """
-        answer: models.Deleted = await self._call(
-            "DELETE", path_of("/v1/trees/{tree}", {"tree": tree}), models.Deleted
+        answer: models.DeletionResult = await self._call(
+            "DELETE", path_of("/v1/trees/{tree}", {"tree": tree}), models.DeletionResult
         )
         return answer
 
@@ -3011,9 +3006,9 @@ class AsyncOperations:
         agent: str | Unset | None = UNSET,
         after: Sequence[str] | Unset = UNSET,
         kind: models.EdgeKind | Unset = UNSET,
-        material: Sequence[models.Material | Mapping[str, Any]] | Unset = UNSET,
+        material: Sequence[models.NodeSource | Mapping[str, Any]] | Unset = UNSET,
         raw_response: models.RawResponse | Mapping[str, Any] | Unset | None = UNSET,
-    ) -> models.NodeHead:
+    ) -> models.NodeSummary:
         """Add a node.
 
         Adds a node after existing nodes, or the root of an empty tree.
@@ -3029,10 +3024,10 @@ class AsyncOperations:
             material: Context and instruction sources of the node. Default: none.
             raw_response: The provider's response, if a model wrote the node.
         """
-        answer: models.NodeHead = await self._call(
+        answer: models.NodeSummary = await self._call(
             "POST",
             path_of("/v1/trees/{tree}/nodes", {"tree": tree}),
-            models.NodeHead,
+            models.NodeSummary,
             body=given(
                 {
                     "id": id,
@@ -3048,15 +3043,15 @@ class AsyncOperations:
         )
         return answer
 
-    async def get_node(self, tree: str, node: str) -> models.NodeAnswer:
+    async def get_node(self, tree: str, node: str) -> models.NodeResponse:
         """Get a node.
 
         Returns a node with its content and all its versions.
         """
-        answer: models.NodeAnswer = await self._call(
+        answer: models.NodeResponse = await self._call(
             "GET",
             path_of("/v1/trees/{tree}/nodes/{node}", {"tree": tree, "node": node}),
-            models.NodeAnswer,
+            models.NodeResponse,
         )
         return answer
 
@@ -3095,7 +3090,7 @@ class AsyncOperations:
         id: str | Unset | None = UNSET,
         author: models.Author | Unset | None = UNSET,
         agent: str | Unset | None = UNSET,
-    ) -> models.NodeHead:
+    ) -> models.NodeSummary:
         """Edit a node.
 
         Adds a new version of a node. The new version takes the position of the original, which is
@@ -3108,10 +3103,10 @@ class AsyncOperations:
                 edited node.
             agent: The id of the agent that wrote the version.
         """
-        answer: models.NodeHead = await self._call(
+        answer: models.NodeSummary = await self._call(
             "POST",
             path_of("/v1/trees/{tree}/nodes/{node}/edits", {"tree": tree, "node": node}),
-            models.NodeHead,
+            models.NodeSummary,
             body=given({"id": id, "author": author, "agent": agent, "content": content}),
         )
         return answer
@@ -3153,7 +3148,7 @@ class AsyncOperations:
         head: str | Unset = UNSET,
         path: str | Unset = UNSET,
         agent: str | Unset = UNSET,
-    ) -> models.TreeWay:
+    ) -> models.TreePath:
         """Get a path.
 
         Returns the nodes from the root to a node, without their content.
@@ -3164,10 +3159,10 @@ class AsyncOperations:
             path: The name of a saved path to follow. Default: none.
             agent: The id of an agent of the tree. Default: none.
         """
-        answer: models.TreeWay = await self._call(
+        answer: models.TreePath = await self._call(
             "GET",
             path_of("/v1/trees/{tree}/path", {"tree": tree}),
-            models.TreeWay,
+            models.TreePath,
             query=given({"head": head, "path": path, "agent": agent}),
         )
         return answer
@@ -3311,9 +3306,7 @@ class AsyncOperations:
             ),
         )
 
-    async def get_working_set(
-        self, *, manifest: str | Unset = UNSET, session: str | Unset = UNSET
-    ) -> models.WorkingSetListing:
+    async def get_working_set(self, *, manifest: str | Unset = UNSET) -> models.WorkingSetListing:
         """Get the working set.
 
         Returns the entries of the manifest and the files that match them.
@@ -3321,17 +3314,13 @@ class AsyncOperations:
         Args:
             manifest: The path of the manifest, relative to the root. Default: `working-set.yml`,
                 otherwise `.agent/working-set.yml`.
-            session: The session whose event log records the change. Default: `default`.
         """
         answer: models.WorkingSetListing = await self._call(
-            "GET",
-            "/v1/working-set",
-            models.WorkingSetListing,
-            query=given({"manifest": manifest, "session": session}),
+            "GET", "/v1/working-set", models.WorkingSetListing, query=given({"manifest": manifest})
         )
         return answer
 
-    async def change_working_set(
+    async def update_working_set(
         self,
         *,
         actions: Sequence[models.WorkingSetAction | Mapping[str, Any]],
@@ -3479,7 +3468,7 @@ class AsyncOperations:
 
     async def get_snapshot(
         self, hash: str, *, format: models.RequestFormat | Unset = UNSET
-    ) -> models.SnapshotAnswer:
+    ) -> models.SnapshotResponse:
         """Get a snapshot.
 
         Returns an assembled request exactly as it was, in the given format.
@@ -3487,10 +3476,10 @@ class AsyncOperations:
         Args:
             format: The format of the request. `json` lists its content. Default: `text`.
         """
-        answer: models.SnapshotAnswer = await self._call(
+        answer: models.SnapshotResponse = await self._call(
             "GET",
             path_of("/v1/snapshots/{hash}", {"hash": hash}),
-            models.SnapshotAnswer,
+            models.SnapshotResponse,
             query=given({"format": format}),
         )
         return answer
@@ -3533,13 +3522,13 @@ class AsyncOperations:
         max_tokens: int | Unset | None = UNSET,
         reserve_response: int | Unset | None = UNSET,
         verify: bool | Unset = UNSET,
-    ) -> models.RefitAnswer:
+    ) -> models.RefitResponse:
         """Refit a snapshot.
 
         Assembles a saved request again with another budget or for another model, and returns what
         differs. Nothing is stored, and history is not summarised. The sources are read as they
-        are now, and history as it was then. A request that brought its own content is shortened
-        from what was sent.
+        are now, and history as it was then. For a request with inline content, refit starts from
+        the content that was sent.
 
         Args:
             model: The model. Default: the model of the request.
@@ -3547,13 +3536,13 @@ class AsyncOperations:
                 `model` is set, the model's.
             reserve_response: The number of tokens reserved for the response. Default: that of the
                 request.
-            verify: Whether to check that the sources still give the saved request at its own
+            verify: Whether to check that the sources still produce the saved request at its own
                 budget. This assembles the request twice. Default: false.
         """
-        answer: models.RefitAnswer = await self._call(
+        answer: models.RefitResponse = await self._call(
             "POST",
             path_of("/v1/snapshots/{hash}/refit", {"hash": hash}),
-            models.RefitAnswer,
+            models.RefitResponse,
             body=given(
                 {
                     "model": model,
@@ -3604,7 +3593,7 @@ class AsyncOperations:
         format: models.RequestFormat | Unset | None = UNSET,
         fail_on_cache_break: bool | Unset = UNSET,
         report: bool | Unset = UNSET,
-    ) -> models.PreviewAnswer:
+    ) -> models.PreviewResponse:
         """Preview a request.
 
         Assembles a request as `assemble` does, and returns its blocks and its report. Nothing is
@@ -3622,7 +3611,7 @@ class AsyncOperations:
             task: The agent's task. Default: the session's task.
             toolset: The toolset that the tools come from. Default: the configured toolset.
             event: The current user message: a text, or in JSON an event with its context.
-            system: Instructions that stand before everything else. Default: none.
+            system: Instructions placed before all other content. Default: none.
             tools: Definitions of tools: objects with `name`, `description` and `parameters`. They
                 are used instead of the project's tools. Default: the project's tools.
             messages: A conversation, oldest message first. Default: none.
@@ -3662,10 +3651,10 @@ class AsyncOperations:
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
-        answer: models.PreviewAnswer = await self._call(
+        answer: models.PreviewResponse = await self._call(
             "POST",
             "/v1/assemble/preview",
-            models.PreviewAnswer,
+            models.PreviewResponse,
             body=given(
                 {
                     "recipe": recipe,
@@ -3777,13 +3766,13 @@ class AsyncOperations:
         )
         return answer
 
-    async def get_usage(self) -> models.Usage2:
-        """Get the usage.
+    async def get_usage(self) -> models.StorageUsage:
+        """Get the usage of the tenant.
 
-        Returns how much the tenant has stored: bytes on disk, sessions, turns, snapshots, memory
-        records, trees, nodes and tasks.
+        Returns how much the tenant of the key has stored: bytes on disk, sessions, turns,
+        snapshots, memory records, trees, nodes and tasks.
         """
-        answer: models.Usage2 = await self._call("GET", "/v1/usage", models.Usage2)
+        answer: models.StorageUsage = await self._call("GET", "/v1/usage", models.StorageUsage)
         return answer
 
     async def admin_list_tenants(
@@ -3846,12 +3835,13 @@ class AsyncOperations:
         within two seconds. Needs an admin key.
 
         Args:
-            max_bytes: The size of its database file. Default: `0`.
+            max_bytes: The bytes that it stores: with SQLite, the size of its database file.
+                Default: `0`.
             max_sessions: The number of sessions. Default: `0`.
             max_records: The number of memory records. Default: `0`.
             max_nodes: The number of nodes of all trees. Default: `0`.
-            max_requests_per_day: The number of requests in a day, by UTC. A restart begins anew.
-                Default: `0`.
+            max_requests_per_day: The number of requests in a day, by UTC. The count is reset by a
+                restart. Default: `0`.
         """
         answer: models.QuotaState = await self._call(
             "PUT",

@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType
 from contexture._model import Model
 
 
-class ActAgentMemoryChange(Model):
+class AddActionAgentMemoryChange(Model):
     """
     Adds an action to the agent's trace.
     """
@@ -84,12 +84,6 @@ class AdjustPriorityWorkingSetActionOutput(Model):
     """
     The reason for the change. Never empty.
     """
-
-
-AdvisedOperation = TypeAliasType("AdvisedOperation", str)
-"""
-The name of an operation, such as `list_sessions`.
-"""
 
 
 class AgentAction(Model):
@@ -350,6 +344,51 @@ The kind of author.
 """
 
 
+class BlobContent(Model):
+    """
+    A part of a tool result.
+    """
+
+    handle: str
+    """
+    The whole handle of the tool result.
+    """
+    text: str
+    """
+    The text. With `grep`, each line begins with its number. For an image or a
+    document, its base64.
+    """
+    media_type: str | None
+    """
+    The media type of an image or a document. Null for a tool result.
+    """
+    total_lines: int
+    """
+    The number of lines of the tool result, or of the output of `jq`.
+    """
+    first_line: int
+    """
+    The first line that was read.
+    """
+    last_line: int
+    """
+    The last line that was read.
+    """
+    matches: int | None
+    """
+    The number of matching lines. Null without `grep`.
+    """
+    next_lines: str | None
+    """
+    The value of `lines` that returns the next part. Null if `max_bytes` did
+    not end this part.
+    """
+    line_cut: bool
+    """
+    Whether the last line is cut because it alone is longer than `max_bytes`.
+    """
+
+
 class BlockChange(Model):
     """
     A block that differs between two requests.
@@ -391,9 +430,9 @@ class CallAdvice(Model):
     """
 
     do: Literal["call"]
-    operation: AdvisedOperation
+    operation: str
     """
-    The operation to call.
+    The `operationId` of the operation, such as `list_sessions`.
     """
     on: str | None = None
     """
@@ -613,14 +652,15 @@ The part of an item that a cut removes.
 """
 
 
-class Deleted(Model):
+class DeletedRecords(Model):
     """
-    The result of a deletion.
+    The number of deleted records, by kind. It includes entities and relations
+    that were derived only from the deleted records.
     """
 
-    deleted: dict[str, int]
+    forgotten: dict[str, int]
     """
-    The number of deleted rows by what they are, such as `turns`.
+    The number of deleted records by kind.
     """
     pending: bool
     """
@@ -640,7 +680,23 @@ class DeletedTenant(Model):
     """
 
 
-class DiscardAgentMemoryChange(Model):
+class DeletionResult(Model):
+    """
+    The result of a deletion.
+    """
+
+    deleted: dict[str, int]
+    """
+    The number of deleted rows by what they are, such as `turns`.
+    """
+    pending: bool
+    """
+    Whether the store's files can still hold deleted text. The store
+    overwrites it as soon as it can, also after a restart.
+    """
+
+
+class DiscardStashAgentMemoryChange(Model):
     """
     Deletes a stash.
     """
@@ -758,51 +814,6 @@ class FailedSampleEvent(Model):
     """
 
 
-class Fetched(Model):
-    """
-    A part of a tool result.
-    """
-
-    handle: str
-    """
-    The whole handle of the tool result.
-    """
-    text: str
-    """
-    The text. With `grep`, each line begins with its number. For an image or a
-    document, its base64.
-    """
-    media_type: str | None
-    """
-    The media type of an image or a document. Null for a tool result.
-    """
-    total_lines: int
-    """
-    The number of lines of the tool result, or of the output of `jq`.
-    """
-    first_line: int
-    """
-    The first line that was read.
-    """
-    last_line: int
-    """
-    The last line that was read.
-    """
-    matches: int | None
-    """
-    The number of matching lines. Null without `grep`.
-    """
-    next_lines: str | None
-    """
-    The value of `lines` that returns the next part. Null if `max_bytes` did
-    not end this part.
-    """
-    line_cut: bool
-    """
-    Whether the last line is cut because it alone is longer than `max_bytes`.
-    """
-
-
 class FileTokens(Model):
     """
     The size of one text.
@@ -849,6 +860,30 @@ class FirstDifference(Model):
     """
 
 
+class FirstOccurrence(Model):
+    """
+    The first request that contains a block.
+    """
+
+    snapshot: str
+    """
+    The hash of the request.
+    """
+    created_at: str
+    """
+    The time when the request was assembled.
+    """
+    requests: int
+    """
+    The number of requests in a row that contain the block, including this
+    one.
+    """
+    at_least: bool
+    """
+    Whether earlier requests, which were not read, may contain it, too.
+    """
+
+
 class FlagChange(Model):
     """
     Flags of a node to change. Flags that are omitted keep their value.
@@ -890,23 +925,6 @@ The records to delete: those of a source, or those of a session.
 """
 
 
-class Forgotten(Model):
-    """
-    The number of deleted records, by kind. It includes entities and relations
-    that were derived only from the deleted records.
-    """
-
-    forgotten: dict[str, int]
-    """
-    The number of deleted records by kind.
-    """
-    pending: bool
-    """
-    Whether the store's files can still hold deleted text. The store
-    overwrites it as soon as it can, also after a restart.
-    """
-
-
 class ForkRequest(Model):
     """
     The session to create, and the turn to start at.
@@ -929,7 +947,7 @@ The kind of a shorter form of an item.
 """
 
 
-class GuardLine(Model):
+class GuardFinding(Model):
     """
     A change that the guard made to an item.
     """
@@ -953,6 +971,18 @@ class GuardLine(Model):
     count: int
     """
     The number of findings.
+    """
+
+
+class HideStashAgentMemoryChange(Model):
+    """
+    Omits a stash from requests again.
+    """
+
+    action: Literal["put_away"]
+    name: str
+    """
+    The name of the stash.
     """
 
 
@@ -1150,16 +1180,6 @@ class LowerAdvice(Model):
     """
 
 
-class ContentItem(Model):
-    type: Literal["text", "image", "audio", "document"] | None = None
-
-
-class Content(Model):
-    """
-    The new content.
-    """
-
-
 class MemoryOverview(Model):
     """
     The content of a memory in numbers.
@@ -1310,10 +1330,30 @@ class NewKey(Model):
     """
 
 
-class Content1(Model):
+class ContentItem(Model):
+    type: Literal["text", "image", "audio", "document"] | None = None
+
+
+class Content(Model):
     """
     The content: text, or blocks of type `text`, `image`, `audio` or
     `document`.
+    """
+
+
+class NewSavedPath(Model):
+    """
+    A path to save.
+    """
+
+    head: str
+    """
+    The node at the end of the path, by id or short name.
+    """
+    choices: list[str] | None = None
+    """
+    The ids of nodes or edges to follow where the path has several versions
+    or several incoming edges. Default: the newest version.
     """
 
 
@@ -1337,6 +1377,22 @@ class NewTask(Model):
     """
 
 
+class NewText(Model):
+    """
+    A text to store.
+    """
+
+    source: str
+    """
+    The name of the text, such as its path. Chunks that were recorded under
+    this name are replaced.
+    """
+    text: str
+    """
+    The text. It is split at the ends of sentences or code blocks.
+    """
+
+
 class NodeEdit(Model):
     """
     A new version of a node.
@@ -1356,7 +1412,7 @@ class NodeEdit(Model):
     """
     The id of the agent that wrote the version.
     """
-    content: list[ContentItem] | Content1
+    content: list[ContentItem] | Content
     """
     The content: text, or blocks of type `text`, `image`, `audio` or
     `document`.
@@ -1403,7 +1459,13 @@ class NodeFlagsOutput(Model):
     """
 
 
-class NodeHead(Model):
+class Content4(Model):
+    """
+    The new content.
+    """
+
+
+class NodeSummary(Model):
     """
     A node without its content.
     """
@@ -1439,38 +1501,6 @@ class NodeHead(Model):
     bytes: int
     """
     The size of the content in bytes.
-    """
-
-
-class NodeSampleEvent(Model):
-    """
-    A sample is complete and is a node now.
-    """
-
-    event: Literal["node"]
-    sample: int
-    """
-    The number of the sample, from 0.
-    """
-    node: NodeHead
-    """
-    The node.
-    """
-
-
-class PathTarget(Model):
-    """
-    A path to save.
-    """
-
-    head: str
-    """
-    The node at the end of the path, by id or short name.
-    """
-    choices: list[str] | None = None
-    """
-    The ids of nodes or edges to follow where the path has several versions
-    or several incoming edges. Default: the newest version.
     """
 
 
@@ -1568,18 +1598,6 @@ class ProviderHistoryBlock(Model):
     """
 
 
-class PutAwayAgentMemoryChange(Model):
-    """
-    Omits a stash from requests again.
-    """
-
-    action: Literal["put_away"]
-    name: str
-    """
-    The name of the stash.
-    """
-
-
 QueryIntent = TypeAliasType("QueryIntent", Literal["question", "action", "fix", "explain", "other"])
 """
 The intent of a query.
@@ -1595,18 +1613,6 @@ class RaiseAdvice(Model):
     field: str
     """
     The name of the field, such as `max_tokens`.
-    """
-
-
-class RecallAgentMemoryChange(Model):
-    """
-    Includes a stash in requests.
-    """
-
-    action: Literal["recall"]
-    name: str
-    """
-    The name of the stash.
     """
 
 
@@ -2421,7 +2427,7 @@ class RefitRequest(Model):
     """
     verify: bool | None = None
     """
-    Whether to check that the sources still give the saved request at its
+    Whether to check that the sources still produce the saved request at its
     own budget. This assembles the request twice. Default: false.
     """
 
@@ -2494,6 +2500,23 @@ RequestFormat = TypeAliasType(
 """
 The formats that a request can be rendered in.
 """
+
+
+class RunAdvice(Model):
+    """
+    Run a command on the machine of the store. The HTTP API has no such
+    operation.
+    """
+
+    do: Literal["run"]
+    command: str
+    """
+    The command without the name of the program, such as `models update`.
+    """
+    on: str | None = None
+    """
+    The directory to run the command for.
+    """
 
 
 class SavedPath(Model):
@@ -2601,27 +2624,15 @@ class SetAdvice(Model):
     """
 
 
-class Since(Model):
+class ShowStashAgentMemoryChange(Model):
     """
-    The first request that contains a block.
+    Includes a stash in requests.
     """
 
-    snapshot: str
+    action: Literal["recall"]
+    name: str
     """
-    The hash of the request.
-    """
-    created_at: str
-    """
-    The time when the request was assembled.
-    """
-    requests: int
-    """
-    The number of requests in a row that contain the block, including this
-    one.
-    """
-    at_least: bool
-    """
-    Whether earlier requests, which were not read, may contain it, too.
+    The name of the stash.
     """
 
 
@@ -2787,6 +2798,49 @@ The reason why a model stopped: `end_turn`, `max_tokens`, `tool_use`, `timeout`,
 """
 
 
+class StorageUsage(Model):
+    """
+    How much a tenant has stored.
+    """
+
+    bytes: int
+    """
+    The size of the tenant's files on disk, in bytes.
+    """
+    sessions: int
+    """
+    The number of sessions.
+    """
+    turns: int
+    """
+    The number of turns.
+    """
+    snapshots: int
+    """
+    The number of saved requests.
+    """
+    records: int
+    """
+    The number of memory records, archived ones included.
+    """
+    trees: int
+    """
+    The number of trees.
+    """
+    nodes: int
+    """
+    The number of nodes of all trees.
+    """
+    tasks: int
+    """
+    The number of tasks.
+    """
+    pending: bool
+    """
+    Whether the files can still hold deleted text.
+    """
+
+
 class Strategy(Model):
     """
     A recall strategy: how records are scored and how the budget is split.
@@ -2932,7 +2986,7 @@ class TenantQuota(Model):
 
     max_bytes: int | None = None
     """
-    The size of its database file. Default: `0`.
+    The bytes that it stores: with SQLite, the size of its database file. Default: `0`.
     """
     max_sessions: int | None = None
     """
@@ -2948,7 +3002,7 @@ class TenantQuota(Model):
     """
     max_requests_per_day: int | None = None
     """
-    The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+    The number of requests in a day, by UTC. The count is reset by a restart. Default: `0`.
     """
 
 
@@ -2959,7 +3013,7 @@ class TenantQuotaOutput(Model):
 
     max_bytes: int
     """
-    The size of its database file. Default: `0`.
+    The bytes that it stores: with SQLite, the size of its database file. Default: `0`.
     """
     max_sessions: int
     """
@@ -2975,7 +3029,22 @@ class TenantQuotaOutput(Model):
     """
     max_requests_per_day: int
     """
-    The number of requests in a day, by UTC. A restart begins anew. Default: `0`.
+    The number of requests in a day, by UTC. The count is reset by a restart. Default: `0`.
+    """
+
+
+class TenantUsage(Model):
+    """
+    A tenant with its usage.
+    """
+
+    tenant: str
+    """
+    The name of the tenant.
+    """
+    usage: StorageUsage
+    """
+    What it has stored.
     """
 
 
@@ -3043,22 +3112,6 @@ TextToCount = TypeAliasType("TextToCount", str | NamedText)
 """
 A text, or a text with a name.
 """
-
-
-class TextToKeep(Model):
-    """
-    A text to store.
-    """
-
-    source: str
-    """
-    The name of the text, such as its path. Chunks that were recorded under
-    this name are replaced.
-    """
-    text: str
-    """
-    The text. It is split at the ends of sentences or code blocks.
-    """
 
 
 class ThinkingBlock(Model):
@@ -3427,12 +3480,12 @@ The kind of content of a tree's nodes.
 """
 
 
-class TreeWay(Model):
+class TreePath(Model):
     """
     The nodes of a path.
     """
 
-    nodes: list[NodeHead]
+    nodes: list[NodeSummary]
     """
     The nodes from the root to the head, without their content.
     """
@@ -3587,49 +3640,6 @@ class Usage(Model):
     reasoning_tokens: int | None = None
     """
     The number of output tokens that were reasoning. Default: 0.
-    """
-
-
-class Usage2(Model):
-    """
-    How much a tenant has stored.
-    """
-
-    bytes: int
-    """
-    The size of the tenant's files on disk, in bytes.
-    """
-    sessions: int
-    """
-    The number of sessions.
-    """
-    turns: int
-    """
-    The number of turns.
-    """
-    snapshots: int
-    """
-    The number of saved requests.
-    """
-    records: int
-    """
-    The number of memory records, archived ones included.
-    """
-    trees: int
-    """
-    The number of trees.
-    """
-    nodes: int
-    """
-    The number of nodes of all trees.
-    """
-    tasks: int
-    """
-    The number of tasks.
-    """
-    pending: bool
-    """
-    Whether the files can still hold deleted text.
     """
 
 
@@ -3853,12 +3863,19 @@ class AddToWorkingSetAction(Model):
 Advice = TypeAliasType(
     "Advice",
     Annotated[
-        SetAdvice | RaiseAdvice | LowerAdvice | CallAdvice | ConfigureAdvice | TextAdvice,
+        SetAdvice
+        | RaiseAdvice
+        | LowerAdvice
+        | CallAdvice
+        | RunAdvice
+        | ConfigureAdvice
+        | TextAdvice,
         Field(..., discriminator="do"),
     ],
 )
 """
-One action that the caller can take after an error or a warning.
+[`Advice`] as data. An operation of the HTTP API is called, and an operation
+that only the command has is run.
 """
 
 
@@ -3892,10 +3909,10 @@ AgentMemoryChange = TypeAliasType(
         PinAgentMemoryChange
         | UnpinAgentMemoryChange
         | StashAgentMemoryChange
-        | RecallAgentMemoryChange
-        | PutAwayAgentMemoryChange
-        | DiscardAgentMemoryChange
-        | ActAgentMemoryChange,
+        | ShowStashAgentMemoryChange
+        | HideStashAgentMemoryChange
+        | DiscardStashAgentMemoryChange
+        | AddActionAgentMemoryChange,
         Field(..., discriminator="action"),
     ],
 )
@@ -3985,7 +4002,7 @@ class AudioBlock(Model):
 
 class BudgetReport(Model):
     """
-    The token budget of a request and its use, in tokens.
+    The token budget of a request and its use by layer, in tokens.
     """
 
     max: int
@@ -4161,49 +4178,6 @@ class Condition(Model):
     """
 
 
-class ContextComponent(Model):
-    """
-    A record in a recalled context.
-    """
-
-    type: Channel
-    """
-    The search channel that found the record.
-    """
-    source: str
-    """
-    The record's id.
-    """
-    kind: RecordKind | None = None
-    """
-    The kind of record. Omitted for text that the request added.
-    """
-    content: str
-    """
-    The text of the record as it is shown.
-    """
-    tokens: int
-    """
-    The tokens of the text, without headings.
-    """
-    original_tokens: int
-    """
-    The tokens of the whole record.
-    """
-    relevance_score: float
-    """
-    The relevance score, 0 or more.
-    """
-    scores: dict[str, float]
-    """
-    The parts of the relevance score.
-    """
-    shown: ComponentForm | None = None
-    """
-    The form of the record. Omitted if the record is shown whole.
-    """
-
-
 class CreatedKey(Model):
     """
     A created key.
@@ -4240,6 +4214,41 @@ class DocumentBlock(Model):
     native: NativeBlock | None = None
     """
     The block in its provider's own form.
+    """
+
+
+class DroppedRecord(Model):
+    """
+    A record that was found and is not in the text.
+    """
+
+    type: Channel
+    """
+    The search channel that found the record.
+    """
+    source: str
+    """
+    The record's id.
+    """
+    tokens: int
+    """
+    The tokens of the record.
+    """
+    relevance_score: float
+    """
+    The relevance score, 0 or more.
+    """
+    scores: dict[str, float]
+    """
+    The parts of the relevance score.
+    """
+    code: ReportCode
+    """
+    A stable code for the reason.
+    """
+    reason: str
+    """
+    The reason in words, with numbers.
     """
 
 
@@ -4441,7 +4450,7 @@ class FitRequest(Model):
     """
     model: str | None = None
     """
-    The model whose window and tokenizer count. Default: the request's.
+    The model whose window and tokenizer are used. Default: the request's.
     """
     max_tokens: int | None = None
     """
@@ -4450,8 +4459,8 @@ class FitRequest(Model):
     reserve_response: int | None = None
     """
     The number of tokens to keep free for the response. Default: the limit
-    that the request sets, otherwise the model's output limit, at most a
-    quarter of the window.
+    that the request sets; otherwise the model's output limit, at most a
+    quarter of the window and at most 32,000.
     """
     fail_on_cache_break: bool | None = None
     """
@@ -4664,41 +4673,6 @@ class KeyList(Model):
     """
 
 
-class LeftOut(Model):
-    """
-    A record that was found and is not in the text.
-    """
-
-    type: Channel
-    """
-    The search channel that found the record.
-    """
-    source: str
-    """
-    The record's id.
-    """
-    tokens: int
-    """
-    The tokens of the record.
-    """
-    relevance_score: float
-    """
-    The relevance score, 0 or more.
-    """
-    scores: dict[str, float]
-    """
-    The parts of the relevance score.
-    """
-    code: ReportCode
-    """
-    A stable code for the reason.
-    """
-    reason: str
-    """
-    The reason in words, with numbers.
-    """
-
-
 class LoomSummary(Model):
     """
     The use of a path through a loom tree.
@@ -4745,26 +4719,6 @@ class LoomSummary(Model):
     """
     The number of nodes within `minimum_recent_nodes` that were dropped
     because even they exceeded the budget.
-    """
-
-
-class Material(Model):
-    """
-    A context or instruction source of a new node: an existing node, or new
-    content that becomes a node.
-    """
-
-    role: SourceRole
-    """
-    The role of the source.
-    """
-    node_id: str | None = None
-    """
-    The existing node, by id or short name.
-    """
-    content: list[ContentItem] | Content | None = None
-    """
-    The new content.
     """
 
 
@@ -4908,6 +4862,42 @@ class NewSession(Model):
     task: str | None = None
     """
     The task of the agent in this session. Default: none.
+    """
+
+
+class NodeSampleEvent(Model):
+    """
+    A sample is complete and is a node now.
+    """
+
+    event: Literal["node"]
+    sample: int
+    """
+    The number of the sample, from 0.
+    """
+    node: NodeSummary
+    """
+    The node.
+    """
+
+
+class NodeSource(Model):
+    """
+    A context or instruction source of a new node: an existing node, or new
+    content that becomes a node.
+    """
+
+    role: SourceRole
+    """
+    The role of the source.
+    """
+    node_id: str | None = None
+    """
+    The existing node, by id or short name.
+    """
+    content: list[ContentItem] | Content4 | None = None
+    """
+    The new content.
     """
 
 
@@ -5101,6 +5091,49 @@ class RecallRequest(Model):
     """
     The caller's time zone, such as `Europe/Berlin` or `+02:00`. Times in the query, such as `yesterday`, are read in it.
     Default: UTC.
+    """
+
+
+class RecalledRecord(Model):
+    """
+    A record in a recalled context.
+    """
+
+    type: Channel
+    """
+    The search channel that found the record.
+    """
+    source: str
+    """
+    The record's id.
+    """
+    kind: RecordKind | None = None
+    """
+    The kind of record. Omitted for text that the request added.
+    """
+    content: str
+    """
+    The text of the record as it is shown.
+    """
+    tokens: int
+    """
+    The tokens of the text, without headings.
+    """
+    original_tokens: int
+    """
+    The tokens of the whole record.
+    """
+    relevance_score: float
+    """
+    The relevance score, 0 or more.
+    """
+    scores: dict[str, float]
+    """
+    The parts of the relevance score.
+    """
+    shown: ComponentForm | None = None
+    """
+    The form of the record. Omitted if the record is shown whole.
     """
 
 
@@ -5326,7 +5359,7 @@ class ReportedBlock(Model):
     """
     The row of the report, if it says more than that the block fits whole.
     """
-    since: Since | None
+    since: FirstOccurrence | None
     """
     The first of the earlier requests in a row that contain the block.
     """
@@ -5479,26 +5512,6 @@ class Snapshot(Model):
     """
 
 
-class SnapshotAnswer(Model):
-    """
-    An assembled request that was saved.
-    """
-
-    snapshot: Snapshot
-    """
-    The description of the snapshot.
-    """
-    format: RequestFormat
-    """
-    The format of `request`.
-    """
-    request: Any
-    """
-    The request. For `text`, the exact bytes that were rendered; for `json`,
-    a list of its content; otherwise the body to send to the provider.
-    """
-
-
 class SnapshotDifference(Model):
     """
     The differences between two requests.
@@ -5601,6 +5614,26 @@ class SnapshotReport(Model):
     """
 
 
+class SnapshotResponse(Model):
+    """
+    An assembled request that was saved.
+    """
+
+    snapshot: Snapshot
+    """
+    The description of the snapshot.
+    """
+    format: RequestFormat
+    """
+    The format of `request`.
+    """
+    request: Any
+    """
+    The request. For `text`, the exact bytes that were rendered; for `json`,
+    a list of its content; otherwise the body to send to the provider.
+    """
+
+
 class TaskRecord(Model):
     """
     A stored task, and the form of a task in an import file.
@@ -5647,24 +5680,25 @@ class TaskRecord(Model):
     """
 
 
-class TenantUsage(Model):
+class TenantList(Model):
     """
-    A tenant with its usage.
+    A page of the list of tenants.
     """
 
-    tenant: str
+    tenants: list[TenantUsage]
     """
-    The name of the tenant.
+    The tenants that have data, by name. `default` is the first.
     """
-    usage: Usage2
+    next: str | None
     """
-    What it has stored.
+    The value of `after` for the next page. Null on the last page.
     """
 
 
 class TokenBudget(Model):
     """
-    The token budget of a request and its use, in tokens.
+    The token budget of a request and its use by position and by kind of
+    content, in tokens. `report.budget` has the use by layer.
     """
 
     model_limit: int
@@ -5941,14 +5975,14 @@ Block = TypeAliasType(
 """
 A part of a message.
 
-A block that was read from a provider's own body has its `native` form
-where the other fields do not say all of it: a signature, say. A request to
-the same provider then holds those bytes; other providers get the block as
-its fields describe it.
+A block that was read from a provider's own body has its `native` form if
+it has fields that the block cannot represent, such as a signature. A
+request to the same provider then holds those bytes; other providers get the
+block as its fields describe it.
 """
 
 
-class Compacted(Model):
+class CompactionResult(Model):
     """
     A compaction that was made.
     """
@@ -6003,59 +6037,6 @@ class Compacted(Model):
     warnings: list[Warning] | None = None
     """
     Warnings that the caller should read.
-    """
-
-
-class ContextMetadata(Model):
-    """
-    Details of a recall.
-    """
-
-    query: str
-    """
-    The query.
-    """
-    signals: QuerySignals
-    """
-    The signals that were extracted from the query.
-    """
-    events_considered: int
-    """
-    The number of events that were considered.
-    """
-    entities_considered: int
-    """
-    The number of entities that were considered.
-    """
-    chunks_searched: int
-    """
-    The number of texts that were searched by words and vectors.
-    """
-    unmatched: bool
-    """
-    Whether no record matches the query. The text then contains recent and
-    salient records.
-    """
-    vectors: VectorProgress | None = None
-    """
-    How many texts have a vector of the configured encoder. Omitted if all
-    have one.
-    """
-    unlisted: int
-    """
-    The number of excluded records that are not listed.
-    """
-    channels: dict[str, ChannelBudget]
-    """
-    The budget of each channel.
-    """
-    warnings: list[Warning] | None = None
-    """
-    Warnings that the caller should read.
-    """
-    assembly_time_ms: float | None = None
-    """
-    The duration in milliseconds. Omitted if the request set the time.
     """
 
 
@@ -6190,7 +6171,7 @@ class NewNode(Model):
     """
     The id of the agent that wrote the node.
     """
-    content: list[ContentItem] | Content1
+    content: list[ContentItem] | Content
     """
     The content: text, or blocks of type `text`, `image`, `audio` or
     `document`.
@@ -6204,7 +6185,7 @@ class NewNode(Model):
     """
     The kind of edge from the parents. Default: `continuation`.
     """
-    material: list[Material] | None = None
+    material: list[NodeSource] | None = None
     """
     Context and instruction sources of the node. Default: none.
     """
@@ -6236,7 +6217,7 @@ class Node(Model):
     """
     The id of the agent that wrote the node.
     """
-    content: list[ContentItem] | Content1
+    content: list[ContentItem] | Content
     """
     The content: text, or blocks of type `text`, `image`, `audio` or
     `document`.
@@ -6284,7 +6265,7 @@ class NodeOutput(Model):
     """
     The id of the agent that wrote the node.
     """
-    content: list[ContentItem] | Content1
+    content: list[ContentItem] | Content
     """
     The content: text, or blocks of type `text`, `image`, `audio` or
     `document`.
@@ -6310,7 +6291,75 @@ class NodeOutput(Model):
     """
 
 
-class RecalledContext(Model):
+class NodeResponse(Model):
+    """
+    A node and its versions.
+    """
+
+    node: NodeOutput
+    """
+    The node.
+    """
+    versions: list[NodeSummary]
+    """
+    All versions of the node, in the order they were written.
+    """
+
+
+class RecallMetadata(Model):
+    """
+    Details of a recall.
+    """
+
+    query: str
+    """
+    The query.
+    """
+    signals: QuerySignals
+    """
+    The signals that were extracted from the query.
+    """
+    events_considered: int
+    """
+    The number of events that were considered.
+    """
+    entities_considered: int
+    """
+    The number of entities that were considered.
+    """
+    chunks_searched: int
+    """
+    The number of texts that were searched by words and vectors.
+    """
+    unmatched: bool
+    """
+    Whether no record matches the query. The text then contains recent and
+    salient records.
+    """
+    vectors: VectorProgress | None = None
+    """
+    How many texts have a vector of the configured encoder. Omitted if all
+    have one.
+    """
+    unlisted: int
+    """
+    The number of excluded records that are not listed.
+    """
+    channels: dict[str, ChannelBudget]
+    """
+    The budget of each channel.
+    """
+    warnings: list[Warning] | None = None
+    """
+    Warnings that the caller should read.
+    """
+    assembly_time_ms: float | None = None
+    """
+    The duration in milliseconds. Omitted if the request set the time.
+    """
+
+
+class RecallResult(Model):
     """
     A recalled context.
     """
@@ -6319,7 +6368,7 @@ class RecalledContext(Model):
     """
     The text to add to a prompt.
     """
-    components: list[ContextComponent]
+    components: list[RecalledRecord]
     """
     The records in the text, in order.
     """
@@ -6335,11 +6384,11 @@ class RecalledContext(Model):
     """
     The recall strategy that was used.
     """
-    excluded: list[LeftOut] | None = None
+    excluded: list[DroppedRecord] | None = None
     """
     The records that were found and are not in the text, best first.
     """
-    metadata: ContextMetadata
+    metadata: RecallMetadata
     """
     Details of the recall.
     """
@@ -6434,7 +6483,7 @@ class Report(Model):
     """
     Warnings that the caller should read.
     """
-    guard: list[GuardLine]
+    guard: list[GuardFinding]
     """
     The changes that the guard made to content.
     """
@@ -6541,21 +6590,6 @@ class TaskChanged(Model):
     current: TaskRecord | None
     """
     The task that is current now. Null if there is none.
-    """
-
-
-class TenantList(Model):
-    """
-    A page of the list of tenants.
-    """
-
-    tenants: list[TenantUsage]
-    """
-    The tenants that have data, by name. `default` is the first.
-    """
-    next: str | None
-    """
-    The value of `after` for the next page. Null on the last page.
     """
 
 
@@ -6684,7 +6718,7 @@ class Truncation(Model):
     """
     The number of items that were dropped.
     """
-    compacted: Compacted | None
+    compacted: CompactionResult | None
     """
     The compaction that made room. Null if there was none.
     """
@@ -6786,14 +6820,18 @@ class Assembled(Model):
     """
     The report of every candidate.
     """
+    warnings: list[Warning]
+    """
+    Warnings that the caller should read. The same as `report.warnings`.
+    """
 
 
-class CompactAnswer(Model):
+class CompactResponse(Model):
     """
     The result of a compaction.
     """
 
-    compacted: Compacted | None
+    compacted: CompactionResult | None
     """
     The compaction. Null if there was nothing to summarise.
     """
@@ -6803,7 +6841,7 @@ class CompactAnswer(Model):
     """
 
 
-class FitAnswer(Model):
+class FitResponse(Model):
     """
     A request that fits.
     """
@@ -6855,6 +6893,42 @@ class Message(Model):
     """
     Data about the message that is stored with it, such as hashes of the
     parts of a system prompt or the event of a user message.
+    """
+
+
+class NewRecords(Model):
+    """
+    Records to store.
+    """
+
+    records: list[Record] | None = None
+    """
+    The records, at most 10,000. All are stored, or none. Default: none.
+    """
+    messages: list[Message] | None = None
+    """
+    Messages of a conversation, at most 10,000. Each message of a user or an
+    assistant becomes an event. Default: none.
+    """
+    user: str | None = None
+    """
+    The user of the messages. Default: none.
+    """
+    agent: str | None = None
+    """
+    The agent of the messages. Default: none.
+    """
+    session_id: str | None = None
+    """
+    The session of the messages. Default: none.
+    """
+    task_id: str | None = None
+    """
+    The id of the task of the messages. Default: none.
+    """
+    source: str | None = None
+    """
+    The origin of the messages. Default: none.
     """
 
 
@@ -6929,24 +7003,9 @@ class NewTurn(Model):
     """
 
 
-class NodeAnswer(Model):
+class PreviewResponse(Model):
     """
-    A node and its versions.
-    """
-
-    node: NodeOutput
-    """
-    The node.
-    """
-    versions: list[NodeHead]
-    """
-    All versions of the node, in the order they were written.
-    """
-
-
-class PreviewAnswer(Model):
-    """
-    A request that was assembled for a look at it.
+    A request that was assembled and not stored.
     """
 
     model: str
@@ -6967,43 +7026,7 @@ class PreviewAnswer(Model):
     """
 
 
-class RecordsToKeep(Model):
-    """
-    Records to store.
-    """
-
-    records: list[Record] | None = None
-    """
-    The records, at most 10,000. All are stored, or none. Default: none.
-    """
-    messages: list[Message] | None = None
-    """
-    Messages of a conversation, at most 10,000. Each message of a user or an
-    assistant becomes an event. Default: none.
-    """
-    user: str | None = None
-    """
-    The user of the messages. Default: none.
-    """
-    agent: str | None = None
-    """
-    The agent of the messages. Default: none.
-    """
-    session_id: str | None = None
-    """
-    The session of the messages. Default: none.
-    """
-    task_id: str | None = None
-    """
-    The id of the task of the messages. Default: none.
-    """
-    source: str | None = None
-    """
-    The origin of the messages. Default: none.
-    """
-
-
-class RefitAnswer(Model):
+class RefitResponse(Model):
     """
     A request at another budget or for another model.
     """
@@ -7014,8 +7037,8 @@ class RefitAnswer(Model):
     """
     reproduced: bool | None
     """
-    Whether the sources still give the saved request at its own budget. Null
-    if that was not checked.
+    Whether the sources still produce the saved request at its own budget.
+    Null if that was not checked.
     """
     model: str
     """
@@ -7082,7 +7105,8 @@ class RenderedRequest(Model):
     """
     warnings: list[Warning]
     """
-    Warnings that the caller should read.
+    Warnings that the caller should read. The same as `report.warnings`, and
+    present without a report.
     """
     report: Report | None
     """
@@ -7186,15 +7210,6 @@ class Turn(Model):
     """
 
 
-AssembleAnswer = TypeAliasType(
-    "AssembleAnswer",
-    Annotated[RenderedRequest | Assembled, Field(..., discriminator="format")],
-)
-"""
-An assembled request: in Contexture's own format, or in a provider's.
-"""
-
-
 class AssembleRequest(Model):
     """
     A request to assemble. Every field is optional.
@@ -7239,7 +7254,7 @@ class AssembleRequest(Model):
     """
     system: str | None = None
     """
-    Instructions that stand before everything else. Default: none.
+    Instructions placed before all other content. Default: none.
     """
     tools: list[dict[str, Any]] | None = None
     """
@@ -7346,6 +7361,15 @@ class AssembleRequest(Model):
     """
     Whether the answer includes the report. The format `json` always includes it. Default: true.
     """
+
+
+AssembleResponse = TypeAliasType(
+    "AssembleResponse",
+    Annotated[RenderedRequest | Assembled, Field(..., discriminator="format")],
+)
+"""
+An assembled request: in Contexture's own format, or in a provider's.
+"""
 
 
 class SessionHistory(Model):

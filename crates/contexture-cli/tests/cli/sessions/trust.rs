@@ -117,7 +117,7 @@ fn an_untrusted_clone_runs_nothing_and_calls_nobody() {
     assert_eq!(warning["code"], "settings_inactive");
     assert_eq!(
         warning["advice"],
-        json!([{"do": "call", "operation": "trust_settings"}])
+        json!([{"do": "run", "command": "trust"}])
     );
     assert_eq!(report["recipe"], "broker");
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Reason, note};
-use crate::api::sessions::{self, CompactAnswer, CompactBody};
+use crate::api::sessions::{self, CompactBody, CompactResponse};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
@@ -34,7 +34,7 @@ struct Compact {
 }
 
 pub(super) fn add(tools: &mut Tools) {
-    tools.add::<CompactAnswer, Compact>(
+    tools.add::<CompactResponse, Compact>(
         "compact",
         (
             "Compact a session",

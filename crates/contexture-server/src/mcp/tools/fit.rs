@@ -1,12 +1,12 @@
 //! The tool `fit`.
 
-use crate::api::fit::{self, FitAnswer, FitBody};
+use crate::api::fit::{self, FitBody, FitResponse};
 use crate::mcp::tool::{Answer, Effect, Tools};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
 pub(super) fn add(tools: &mut Tools) {
-    tools.add::<FitAnswer, FitBody>(
+    tools.add::<FitResponse, FitBody>(
         "fit",
         (
             "Make a request fit",
