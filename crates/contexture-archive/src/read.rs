@@ -25,6 +25,22 @@ pub(crate) fn not_an_archive(message: &str) -> StoreError {
     StoreError::invalid("archive", message)
 }
 
+/// Returns the error of the operating system that an error comes from, if it does.
+fn cause_of_system(error: &io::Error) -> Option<String> {
+    if error.raw_os_error().is_some() {
+        return Some(error.to_string());
+    }
+    let mut cause = error.get_ref().map(|cause| cause as &dyn std::error::Error);
+    while let Some(current) = cause {
+        let found = current.downcast_ref::<io::Error>();
+        if found.is_some_and(|found| found.raw_os_error().is_some()) {
+            return Some(current.to_string());
+        }
+        cause = current.source();
+    }
+    None
+}
+
 /// The content of all frames, one after the other.
 struct Frames<R: Read> {
     /// `None` between frames only while the next begins.
@@ -198,12 +214,10 @@ impl<R: Read> Reader<R> {
         let mut limited = (&mut self.lines).take(longest);
         let read = limited.read_until(b'\n', &mut self.line);
         if let Err(error) = read {
-            let message = match error.kind() {
-                io::ErrorKind::UnexpectedEof => "is truncated".to_owned(),
-                _ => format!(
-                    "is truncated or damaged after line {}: {error}",
-                    self.number - 1
-                ),
+            let after = self.number - 1;
+            let message = match cause_of_system(&error) {
+                Some(cause) => format!("cannot be read after line {after}: {cause}"),
+                None => format!("is truncated or damaged after line {after}"),
             };
             return Err(not_an_archive(&message));
         }

@@ -70,6 +70,12 @@ impl Driver for Transaction {
         Ok(())
     }
 
+    fn suspend_counts(&self) -> Result<bool, Error> {
+        let mut link = self.link.borrow_mut();
+        link.send("SET LOCAL contexture.counts = 'off'".to_owned());
+        Ok(true)
+    }
+
     fn random(&self) -> &'static str {
         "random_key()"
     }

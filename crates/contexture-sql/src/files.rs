@@ -143,6 +143,8 @@ fn put(
     expected: ExpectedFile,
     now: Timestamp,
 ) -> Result<(StoredFile, bool), Fault> {
+    // As it is read back.
+    let now = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
     let hash = ContentHash::of(bytes);
     let found = expected_file(db, tenant, path, expected)?;
     match found {

@@ -64,6 +64,7 @@ pub(super) fn import(
         return Err(Fault::exists("tenant", name));
     }
     db.lift_time_limit()?;
+    let is_counted_here = db.suspend_counts()?;
     for table in REPLACED {
         db.execute(&format!("DELETE FROM {table} WHERE tenant = ?1"), [tenant])?;
     }
@@ -99,7 +100,7 @@ pub(super) fn import(
             }
         }
         rows.insert(table.name, insert.rows);
-        if table.name == "memories" {
+        if table.name == "memories" && !is_counted_here {
             // Triggers have listed all texts as having no vector.
             let delete = "DELETE FROM memory_pending WHERE tenant = ?1";
             db.execute(delete, [tenant])?;
@@ -112,11 +113,30 @@ pub(super) fn import(
             return Err(invalid(table, &message));
         }
     }
+    if is_counted_here {
+        count(db, tenant)?;
+    }
     let verified = verify::verify(db, tenant)?;
     match verified.damaged.into_iter().next() {
         None => Ok(()),
         Some(damage) => Err(Fault::damaged(damage.what, damage.message)),
     }
+}
+
+/// Writes the counts that triggers keep up to date otherwise.
+fn count(db: &Connection, tenant: i64) -> Result<(), Fault> {
+    for sql in [
+        "INSERT INTO memory_kinds (tenant, kind, live)
+         SELECT tenant, kind, count(*) FROM memories WHERE tenant = ?1 AND archived = 0
+         GROUP BY tenant, kind",
+        "INSERT INTO memory_progress (tenant, current, pending)
+         SELECT ?1, (SELECT count(*) FROM memory_later WHERE tenant = ?1),
+             (SELECT count(*) FROM memory_pending WHERE tenant = ?1)
+         WHERE EXISTS (SELECT 1 FROM memories WHERE tenant = ?1)",
+    ] {
+        db.execute(sql, [tenant])?;
+    }
+    Ok(())
 }
 
 fn invalid(field: &str, message: &str) -> Fault {
