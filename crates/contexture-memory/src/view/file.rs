@@ -23,7 +23,7 @@ use super::{Pattern, Rare, Symbols, Text, Validity, View, WITNESSES};
 use crate::later::Generation;
 
 /// The kind and version of the file. A file of another version is not read.
-const KIND: [u8; 8] = *b"ctxidx01";
+const KIND: [u8; 8] = *b"ctxidx02";
 
 /// The names of the arrays.
 mod section {
