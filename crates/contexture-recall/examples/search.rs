@@ -19,7 +19,9 @@ const KIND: [u8; 8] = *b"examples";
 const QUERIES: usize = 60;
 
 fn main() {
-    let count = std::env::args().nth(1).map_or(100_000, |n| n.parse().unwrap());
+    let count = std::env::args()
+        .nth(1)
+        .map_or(100_000, |n| n.parse().unwrap());
     let mut random = Random(7);
     let mut index = Index::new(DIMENSIONS);
     let mut topic = random.vector();
@@ -28,7 +30,11 @@ fn main() {
             topic = random.vector();
         }
         let own = random.vector();
-        let mixed: Vec<f32> = own.iter().zip(&topic).map(|(a, b)| 0.8 * a + 0.6 * b).collect();
+        let mixed: Vec<f32> = own
+            .iter()
+            .zip(&topic)
+            .map(|(a, b)| 0.8 * a + 0.6 * b)
+            .collect();
         let run = format!("run {}", key / 30);
         index.add(&Entry {
             key,
@@ -95,7 +101,10 @@ fn on_processor() -> f64 {
 
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap();
     let kib: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kib / 1024.0
 }

@@ -125,7 +125,9 @@ struct Text {
     // With those that carry over from neighbours, in parts of ONE.
     wide: u64,
     state: State,
-    position: (i64, u32),
+    // Where it stands in its run.
+    time: i64,
+    place: u32,
     run: u32,
 }
 
@@ -135,7 +137,8 @@ impl Text {
         length: 0,
         wide: 0,
         state: State::Free,
-        position: (0, 0),
+        time: 0,
+        place: 0,
         run: NONE,
     };
 }
@@ -315,7 +318,8 @@ impl Index {
             length,
             wide: 0,
             state: State::Live,
-            position: entry.position,
+            time: entry.position.0,
+            place: entry.position.1,
             run: run.unwrap_or(NONE),
         };
         self.beside[at] = Neighbours {
@@ -377,10 +381,10 @@ impl Index {
     pub fn settle(&mut self) {
         let texts = &self.texts;
         let leaving = |slot: Slot| texts[slot as usize].state == State::Leaving;
-        if !texts.iter().any(|text| text.state == State::Leaving) {
+        let Some(first) = texts.iter().position(|text| text.state == State::Leaving) else {
             return;
-        }
-        self.postings.take_out(leaving);
+        };
+        self.postings.take_out(first as Slot, leaving);
         for members in &mut self.runs.members {
             members.retain(|&slot| !leaving(slot));
         }
@@ -667,7 +671,10 @@ impl Index {
     /// Puts a text into its run.
     fn enter(&mut self, slot: Slot, run: u32) {
         let texts = &self.texts;
-        let rank = |slot: Slot| (texts[slot as usize].position, texts[slot as usize].key);
+        let rank = |slot: Slot| {
+            let text = &texts[slot as usize];
+            (text.time, text.place, text.key)
+        };
         let members = &mut self.runs.members[run as usize];
         // What is new mostly comes last.
         let place = match members.last() {

@@ -19,6 +19,7 @@ use contexture_store::{
 use serde::{Deserialize, Serialize};
 
 use super::slots::Slots;
+use super::times::TimeOrder;
 use super::{Pattern, Rare, Symbols, Text, Validity, View, WITNESSES};
 use crate::later::Generation;
 
@@ -311,7 +312,7 @@ impl View {
         }
         by_key.sort_unstable();
         self.slots = Slots::sorted(by_key);
-        self.times = BTreeSet::from_iter(by_time);
+        self.times = TimeOrder::of(by_time);
         let used = (0..).zip(speakers).filter(|(_, texts)| *texts > 0);
         self.speakers = used.collect();
         self.texts = texts;
