@@ -315,12 +315,15 @@ impl Memory<'_> {
         Ok(archived)
     }
 
-    /// Returns what every record is worth keeping. An index in memory tells it
-    /// without reading the store.
+    /// Returns what every record is worth keeping. An index in memory or in a
+    /// file tells it without reading the store.
     fn values(&self, now: i64) -> Result<Vec<RecordValue>, Error> {
         let views = &self.cache.view;
         let is_loaded = (views.read().unwrap_or_else(PoisonError::into_inner)).is_some();
-        if is_loaded && let Some(view) = &*self.view(None)? {
+        let is_filed = || self.index_path().is_some_and(|path| path.is_file());
+        if (is_loaded || is_filed())
+            && let Some(view) = &*self.view(None)?
+        {
             return Ok(values_in(view, now));
         }
         let mut values = Vec::new();

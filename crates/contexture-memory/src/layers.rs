@@ -11,7 +11,7 @@ use contexture_core::{
     Included, Item, Layer, Role, Scores, Share, Text, Tokens, Trust, grouped,
 };
 use contexture_engine::{Engine, Summariser};
-use contexture_recall::{NEAR_DUPLICATE, near_keys, shorten, similar, snippet};
+use contexture_recall::{is_near_duplicate, near_keys, shorten, snippet};
 use contexture_store::RecordKind;
 
 use crate::channels::{Alike, Candidate};
@@ -181,7 +181,7 @@ impl Curator for RecordCurator {
 
     fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
         let (a, b) = (found(a)?, found(b)?);
-        let same = similar(a.line.words(), b.line.words()) >= NEAR_DUPLICATE;
+        let same = is_near_duplicate(a.line.words(), b.line.words());
         same.then(|| a.when().cmp(&b.when()))
     }
 }

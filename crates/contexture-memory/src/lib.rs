@@ -57,7 +57,7 @@ use self::embedder::Embedders;
 use self::index_file::IndexFileState;
 use self::later::Generation;
 use self::lines::LineCache;
-use self::recall::RecentFindings;
+use self::recall::{QueryVectors, RecentFindings};
 use self::view::View;
 
 pub use self::archetype::Archetypes;
@@ -94,6 +94,7 @@ pub struct MemoryCache {
     view: RwLock<Option<View>>,
     lines: LineCache,
     contexts: RecentFindings,
+    query_vectors: QueryVectors,
     embedders: OnceLock<Embedders>,
     // Set when vectors could not be saved: a recall does not try again.
     later_failed: Mutex<bool>,

@@ -104,6 +104,9 @@ struct RecallCall<'a> {
 /// at which it was found, in milliseconds.
 pub(crate) type RecentFindings = Cache<String, (i64, Arc<Findings>)>;
 
+/// The vectors of recent queries, by the name of what made them and the text.
+pub(crate) type QueryVectors = Cache<(String, String), Arc<[f32]>>;
+
 impl Memory<'_> {
     /// Finds what a request asks for, and returns what of it fits.
     ///
@@ -363,7 +366,7 @@ impl Memory<'_> {
                 // An endpoint is not waited for with the view in hand.
                 drop(guard);
                 let first = &self.embedders()?.first;
-                Ok(embedded(Generation::First, first, text, deadline))
+                Ok(self.embedded(Generation::First, first, text, deadline))
             }
             None => Ok((None, Vec::new())),
         }
@@ -382,7 +385,49 @@ impl Memory<'_> {
             _ => &embedders.first,
         };
         let text = self.query_text(view, asked)?;
-        Ok(embedded(view.generation, embedder, text, deadline))
+        Ok(self.embedded(view.generation, embedder, text, deadline))
+    }
+
+    /// Returns the vector of a query, which is made once while it is kept.
+    fn embedded(
+        &self,
+        generation: Generation,
+        embedder: &Arc<dyn Embedder>,
+        text: Option<String>,
+        deadline: Option<Instant>,
+    ) -> QueryVector {
+        let Some(text) = text else {
+            return (None, Vec::new());
+        };
+        let key = (embedder.name().to_owned(), text);
+        if let Some(known) = self.cache.query_vectors.get(&key) {
+            return (Some((generation, known.to_vec())), Vec::new());
+        }
+        let text = &key.1;
+        let made = match deadline {
+            None => embedder.embed(&[text]).map_err(|error| error.to_string()),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                embed_within(embedder, text, left)
+            }
+        };
+        match made {
+            Ok(vectors) => {
+                let vector = vectors.into_iter().next();
+                if let Some(vector) = &vector {
+                    let bytes = key.0.len() + key.1.len() + size_of_val(vector.as_slice());
+                    let kept = vector.as_slice().into();
+                    self.cache.query_vectors.insert(key, kept, bytes);
+                }
+                (vector.map(|vector| (generation, vector)), Vec::new())
+            }
+            Err(error) => {
+                let message = format!(
+                    "the query was searched by words only, because it has no vector: {error}"
+                );
+                (None, vec![Warning::new("no_vector", message)])
+            }
+        }
     }
 
     /// Returns the text of a query that is embedded, unless it has no words but
@@ -566,36 +611,6 @@ impl Recalled {
 /// The vector of a query with its generation, and what is to be said when there
 /// is none.
 type QueryVector = (Option<(Generation, Vec<f32>)>, Vec<Warning>);
-
-/// Returns the vector of a query.
-fn embedded(
-    generation: Generation,
-    embedder: &Arc<dyn Embedder>,
-    text: Option<String>,
-    deadline: Option<Instant>,
-) -> QueryVector {
-    let Some(text) = text else {
-        return (None, Vec::new());
-    };
-    let made = match deadline {
-        None => embedder.embed(&[&text]).map_err(|error| error.to_string()),
-        Some(deadline) => {
-            let left = deadline.saturating_duration_since(Instant::now());
-            embed_within(embedder, &text, left)
-        }
-    };
-    match made {
-        Ok(vectors) => {
-            let vector = vectors.into_iter().next();
-            (vector.map(|vector| (generation, vector)), Vec::new())
-        }
-        Err(error) => {
-            let message =
-                format!("the query was searched by words only, because it has no vector: {error}");
-            (None, vec![Warning::new("no_vector", message)])
-        }
-    }
-}
 
 /// Embeds a text, and waits no longer than the deadline for it.
 fn embed_within(

@@ -4,10 +4,10 @@
 
 mod file;
 mod slots;
+mod times;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound::{Excluded, Unbounded};
 // Looked up only, never walked, so that no order shows.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ use contexture_store::{
 };
 
 use self::slots::Slots;
+use self::times::TimeOrder;
 use crate::form;
 use crate::later::Generation;
 use crate::time::DAY;
@@ -54,7 +55,7 @@ pub(crate) struct View {
     // Texts that hold for a time only.
     limited: BTreeSet<Slot>,
     // Texts by the time they are of.
-    times: BTreeSet<(i64, Slot)>,
+    times: TimeOrder,
     // Texts that give a standing instruction.
     instructions: BTreeSet<Slot>,
     // How many texts each speaker has.
@@ -338,7 +339,7 @@ impl View {
         if instructs {
             self.instructions.insert(slot);
         }
-        self.times.insert((known.at, slot));
+        self.times.insert(known.at, slot);
         self.texts[at] = Some(known);
         self.slots.insert(key, slot);
     }
@@ -369,7 +370,7 @@ impl View {
             self.private.remove(&slot);
             self.instructions.remove(&slot);
             if let Some(text) = self.texts[slot as usize].take() {
-                self.times.remove(&(text.at, slot));
+                self.times.remove(text.at, slot);
                 touched.extend(text.session);
                 let speaker = text
                     .speaker
@@ -430,10 +431,8 @@ impl View {
     /// Returns all texts, the latest first. Texts dated more than a day after
     /// `now` come last: a wrong date does not make a text the newest.
     pub(crate) fn latest(&self, now: i64) -> impl Iterator<Item = Slot> + '_ {
-        let end = (now.saturating_add(DAY), Slot::MAX);
-        let past = self.times.range(..=end).rev();
-        let future = self.times.range((Excluded(end), Unbounded));
-        past.chain(future).map(|(_, slot)| *slot)
+        let end = now.saturating_add(DAY);
+        self.times.until(end).chain(self.times.after(end))
     }
 
     /// Returns the texts whose type is one of these.

@@ -9,6 +9,8 @@
 //! with each word in between. A text is scored as if it contained some of the
 //! words just before and after it. Every text gets a score.
 
+mod buffers;
+mod codes;
 mod file;
 mod postings;
 mod rescore;
@@ -17,8 +19,9 @@ mod vectors;
 // Looked up by name only, never walked in an order that shows.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use self::buffers::Buffers;
 use self::file::section;
 use self::postings::Postings;
 use self::rescore::{LEAST_RESCORED, Rescoring};
@@ -27,6 +30,7 @@ use crate::scan::Probe;
 use crate::vector::Vector;
 use crate::words::Words;
 
+pub use self::buffers::Numbers;
 pub use self::file::{packed_names, unpacked_names};
 
 /// The place of a text in the index. A place that becomes free is used again.
@@ -106,10 +110,11 @@ pub struct Index {
     estimated: usize,
     // How many texts at least get exact scores then.
     rescored: usize,
-    // How long the sum of a text's vector and that of the one before it is; 0
-    // when one of them has none.
+    // WITH_PREVIOUS by the length of the sum of a text's vector and that of the
+    // one before it; 0 when one of them has none.
     pairs: Vec<f32>,
     runs: Runs,
+    buffers: Arc<Buffers>,
 }
 
 #[derive(Debug, Clone)]
@@ -120,7 +125,9 @@ struct Text {
     // With those that carry over from neighbours, in parts of ONE.
     wide: u64,
     state: State,
-    position: (i64, u32),
+    // Where it stands in its run.
+    time: i64,
+    place: u32,
     run: u32,
 }
 
@@ -130,7 +137,8 @@ impl Text {
         length: 0,
         wide: 0,
         state: State::Free,
-        position: (0, 0),
+        time: 0,
+        place: 0,
         run: NONE,
     };
 }
@@ -176,10 +184,11 @@ struct Runs {
 pub struct Scores {
     /// By words, its own and those around it: the part that it has of what a
     /// text could reach, from 0 to 1.
-    pub words: Vec<f32>,
+    pub words: Numbers,
     /// By vectors: the cosine of the text, and of the text with the one before
-    /// it, half each.
-    pub vectors: Vec<f32>,
+    /// it, half each. Where scores are estimates, the estimate for the text
+    /// alone.
+    pub vectors: Numbers,
     /// What the best text of its run lends to each; empty when there are no
     /// runs.
     pub runs: Vec<f32>,
@@ -242,6 +251,7 @@ impl Index {
             rescored: LEAST_RESCORED,
             pairs: Vec::new(),
             runs: Runs::default(),
+            buffers: Arc::default(),
         }
     }
 
@@ -308,7 +318,8 @@ impl Index {
             length,
             wide: 0,
             state: State::Live,
-            position: entry.position,
+            time: entry.position.0,
+            place: entry.position.1,
             run: run.unwrap_or(NONE),
         };
         self.beside[at] = Neighbours {
@@ -370,10 +381,10 @@ impl Index {
     pub fn settle(&mut self) {
         let texts = &self.texts;
         let leaving = |slot: Slot| texts[slot as usize].state == State::Leaving;
-        if !texts.iter().any(|text| text.state == State::Leaving) {
+        let Some(first) = texts.iter().position(|text| text.state == State::Leaving) else {
             return;
-        }
-        self.postings.take_out(leaving);
+        };
+        self.postings.take_out(first as Slot, leaving);
         for members in &mut self.runs.members {
             members.retain(|&slot| !leaving(slot));
         }
@@ -394,36 +405,37 @@ impl Index {
     pub fn scores(&self, terms: &[u32], vector: Option<&[f32]>, mute: &[Slot]) -> Scores {
         let slots = self.texts.len();
         let mut scores = Scores {
-            words: vec![0.0; slots],
-            vectors: vec![0.0; slots],
+            words: Buffers::take(&self.buffers, slots),
+            vectors: Buffers::take(&self.buffers, slots),
             ..Scores::default()
         };
         let vector = vector.filter(|v| v.len() == self.dimensions());
         let probe = vector.and_then(Probe::new);
-        let Scores { words, vectors, .. } = &mut scores;
         let estimated = slots >= self.estimated || !self.vectors.is_in_memory();
-        if slots < WORTH_THREADS {
-            let best = self.score_words(terms, mute, words);
-            match (vector, &probe) {
-                (Some(vector), Some(_)) if estimated => self.vectors.estimates(vector, vectors),
-                (_, Some(probe)) => self.vectors.dots(probe, 0, vectors),
-                _ => {}
-            }
-            self.combine(terms, mute, best, &mut scores);
-            scores.rescoring = probe
-                .filter(|_| estimated)
-                .map(|probe| self.rescoring(probe, mute));
+        if let (Some(vector), Some(probe), true) = (vector, &probe, estimated) {
+            let Scores { words, vectors, .. } = &mut scores;
+            let best = match slots < WORTH_THREADS {
+                true => {
+                    self.vectors.estimates(vector, vectors);
+                    self.score_words(terms, mute, words)
+                }
+                false => std::thread::scope(|threads| {
+                    threads.spawn(|| self.vectors.estimates(vector, vectors));
+                    self.score_words(terms, mute, words)
+                }),
+            };
+            let mute = Mute::of(mute, slots);
+            scores.vector_weight = self.vector_weight(terms, best, &mute);
+            scores.rescoring = Some(self.rescoring(&scores, probe.clone(), mute));
             return scores;
         }
-        if estimated {
-            let best = std::thread::scope(|threads| {
-                if let (Some(vector), Some(_)) = (vector, &probe) {
-                    threads.spawn(|| self.vectors.estimates(vector, vectors));
-                }
-                self.score_words(terms, mute, words)
-            });
+        let Scores { words, vectors, .. } = &mut scores;
+        if slots < WORTH_THREADS {
+            let best = self.score_words(terms, mute, words);
+            if let Some(probe) = &probe {
+                self.vectors.dots(probe, 0, vectors);
+            }
             self.combine(terms, mute, best, &mut scores);
-            scores.rescoring = probe.map(|probe| self.rescoring(probe, mute));
             return scores;
         }
         // Vectors are taken block by block, by whoever is free.
@@ -500,18 +512,15 @@ impl Index {
             // From the last on, so that what comes before is still its own.
             for pair in members.windows(2).rev() {
                 let (before, at) = (pair[0], pair[1] as usize);
-                let length = self.pairs[at];
-                if mute.holds(before) || length <= 0.0 {
-                    continue;
+                if !mute.holds(before) {
+                    vectors[at] = together(vectors[at], vectors[before as usize], self.pairs[at]);
                 }
-                let together = (vectors[at] + vectors[before as usize]) / length;
-                vectors[at] += WITH_PREVIOUS * (together - vectors[at]);
             }
         }
     }
 
-    /// Notes how long the sum of the vectors of a text and the one before it
-    /// is; 0 when one of them has none.
+    /// Notes what the similarity of a text and the one before it together is
+    /// multiplied by; 0 when one of them has no vector.
     fn measure_pair(&mut self, slot: Slot) {
         let at = slot as usize;
         let before = self.beside[at].before;
@@ -528,7 +537,8 @@ impl Index {
             let Some((own, other)) = both else { return };
             let pairs = own.iter().zip(other);
             let product: i32 = pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-            self.pairs[at] = (2.0 + 2.0 * product as f32 * scale).max(0.5).sqrt();
+            let length = (2.0 + 2.0 * product as f32 * scale).max(0.5).sqrt();
+            self.pairs[at] = WITH_PREVIOUS / length;
         }
     }
 
@@ -560,8 +570,8 @@ impl Index {
         let mute = Mute::of(mute, scores.len());
         let mean = (self.length as f64 / f64::from(ONE) / self.live.max(1) as f64) as f32;
         let mean = mean.max(f32::MIN_POSITIVE);
-        let mut counts = vec![0_u32; scores.len()];
-        let mut shorter = vec![0.0_f32; scores.len()];
+        let mut counts = self.buffers.take_counts(scores.len());
+        let mut shorter = Buffers::take(&self.buffers, scores.len());
         let mut touched = Vec::new();
         for &term in terms {
             self.postings.each(term, |slot, count| {
@@ -587,8 +597,10 @@ impl Index {
                 shorter[at] += share * count / (count + damp.min(K1));
             }
         }
-        let heard = (0..).zip(shorter).filter(|(slot, _)| !mute.holds(*slot));
-        heard.map(|(_, words)| words).fold(0.0, f32::max)
+        let heard = (0..).zip(&*shorter).filter(|(slot, _)| !mute.holds(*slot));
+        let best = heard.map(|(_, words)| *words).fold(0.0, f32::max);
+        self.buffers.give_counts(counts);
+        best
     }
 
     /// Calls with a text and its neighbours, and which part of its words each
@@ -659,7 +671,10 @@ impl Index {
     /// Puts a text into its run.
     fn enter(&mut self, slot: Slot, run: u32) {
         let texts = &self.texts;
-        let rank = |slot: Slot| (texts[slot as usize].position, texts[slot as usize].key);
+        let rank = |slot: Slot| {
+            let text = &texts[slot as usize];
+            (text.time, text.place, text.key)
+        };
         let members = &mut self.runs.members[run as usize];
         // What is new mostly comes last.
         let place = match members.last() {
@@ -682,6 +697,17 @@ impl Index {
         if behind != NONE {
             self.beside[behind as usize].before = before;
         }
+    }
+}
+
+/// Returns how similar a text is, half of it together with the one before it.
+/// `pair` is what the products of both are multiplied by; 0 when there is none
+/// before it.
+#[inline(always)]
+fn together(own: f32, before: f32, pair: f32) -> f32 {
+    match pair > 0.0 {
+        true => own * (1.0 - WITH_PREVIOUS) + (own + before) * pair,
+        false => own,
     }
 }
 

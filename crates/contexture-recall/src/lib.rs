@@ -47,7 +47,7 @@ pub use extract::{
 };
 pub use index::{Entry, Index, Scores, Slot};
 pub use instruction::is_standing_instruction;
-pub use near::{NEAR_DUPLICATE, near_keys, similar, template_print};
+pub use near::{NEAR_DUPLICATE, is_near_duplicate, near_keys, similar, template_print};
 pub use rank::{Hit, best, hit};
 pub use sentence::sentences;
 pub use signals::{

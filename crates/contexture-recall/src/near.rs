@@ -34,6 +34,46 @@ pub fn similar(a: &Words, b: &Words) -> f64 {
     }
 }
 
+/// Returns true when two texts are near-duplicates: when they are
+/// [`similar`] by [`NEAR_DUPLICATE`] at least.
+///
+/// Most pairs differ in their first terms, and are told apart by those.
+pub fn is_near_duplicate(a: &Words, b: &Words) -> bool {
+    if a.negations != b.negations {
+        return false;
+    }
+    let (a, b) = (&a.terms, &b.terms);
+    let both_sizes = a.len() + b.len();
+    // The fewest common terms that are enough.
+    let is_enough = |common: usize| {
+        let all = both_sizes - common;
+        all > 0 && common as f64 / all as f64 >= NEAR_DUPLICATE
+    };
+    let most = a.len().min(b.len());
+    if !is_enough(most) {
+        return false;
+    }
+    let about = (NEAR_DUPLICATE / (1.0 + NEAR_DUPLICATE) * both_sizes as f64) as usize;
+    let mut least = about.saturating_sub(1);
+    while !is_enough(least) {
+        least += 1;
+    }
+    let mut apart_left = both_sizes - 2 * least;
+    let (mut i, mut j) = (0, 0);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let order = x.id.cmp(&y.id);
+        i += usize::from(order != Ordering::Greater);
+        j += usize::from(order != Ordering::Less);
+        if order != Ordering::Equal {
+            match apart_left.checked_sub(1) {
+                Some(left) => apart_left = left,
+                None => return false,
+            }
+        }
+    }
+    a.len() - i + b.len() - j <= apart_left
+}
+
 /// Returns some of the terms of a text: two near-duplicates have at least one of
 /// theirs in common. Texts that share none of these need not be compared.
 ///
@@ -124,7 +164,10 @@ mod tests {
                 .map(|(word, _)| word.as_str())
                 .collect();
             let b = analyse(&kept.join(" "));
-            if similar(&a, &b) >= NEAR_DUPLICATE {
+            let is_near = similar(&a, &b) >= NEAR_DUPLICATE;
+            proptest::prop_assert_eq!(is_near, is_near_duplicate(&a, &b));
+            proptest::prop_assert_eq!(is_near, is_near_duplicate(&b, &a));
+            if is_near {
                 let keys: Vec<u32> = near_keys(&a).collect();
                 proptest::prop_assert!(near_keys(&b).any(|key| keys.contains(&key)));
             }

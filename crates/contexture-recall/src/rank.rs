@@ -77,9 +77,10 @@ fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
     let slots: Vec<Slot> = hits.iter().map(|hit| hit.slot).collect();
     let exact = index.rescore(scores, &slots);
     for hit in hits {
-        if let Some(exact) = exact.get(&hit.slot) {
-            hit.vector = exact.vector.clamp(0.0, 1.0);
-            hit.run = exact.run;
+        let found = exact.binary_search_by_key(&hit.slot, |exact| exact.slot);
+        if let Ok(at) = found {
+            hit.vector = exact[at].vector.clamp(0.0, 1.0);
+            hit.run = exact[at].run;
         }
     }
 }
@@ -87,13 +88,18 @@ fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
 /// Returns the text in a slot as a hit by the scores as they are.
 fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit> {
     let at = slot as usize;
+    let key = index.key(slot)?;
+    let (vector, run) = match index.estimate(scores, slot) {
+        Some(estimate) => (estimate.vector, estimate.run),
+        None => (*scores.vectors.get(at)?, scores.of_run(at)),
+    };
     Some(Hit {
         slot,
-        key: index.key(slot)?,
+        key,
         words: *scores.words.get(at)?,
-        vector: scores.vectors.get(at)?.clamp(0.0, 1.0),
+        vector: vector.clamp(0.0, 1.0),
         vector_weight: scores.vector_weight,
-        run: scores.of_run(at),
+        run,
         bonus,
     })
 }
@@ -143,20 +149,20 @@ fn top(
     let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
     // What a text must have by words and vector to be among the best.
     let mut bar = 0.0_f32;
-    for slot in 0..scores.words.len() as Slot {
-        let plain = scores.plain(slot as usize) + scores.of_run(slot as usize);
+    let mut consider = |slot: Slot, plain: f32, run: f32| {
+        let plain = plain + run;
         let at_most = plain + most_bonus;
         if at_most <= 0.0 || at_most < bar || !admit(slot) {
-            continue;
+            return bar;
         }
         // Most that could be among the best with the largest bonus have a
         // smaller one.
         let bonus = bonus(slot);
         if plain + bonus <= 0.0 || plain + bonus < bar {
-            continue;
+            return bar;
         }
         let Some(hit) = estimated(index, scores, slot, bonus) else {
-            continue;
+            return bar;
         };
         if heap.len() < most {
             heap.push(Reverse(Ranked(hit)));
@@ -170,6 +176,16 @@ fn top(
         {
             // A hair less: the sums above are made in another order.
             bar = worst.relevance() * BEST - 1e-4;
+        }
+        bar
+    };
+    match scores.are_estimates() {
+        true => index.each_estimate(scores, most, most_bonus, consider),
+        false => {
+            for slot in 0..scores.words.len() as Slot {
+                let at = slot as usize;
+                consider(slot, scores.plain(at), scores.of_run(at));
+            }
         }
     }
     let mut hits: Vec<Hit> = heap.into_iter().map(|Reverse(Ranked(hit))| hit).collect();

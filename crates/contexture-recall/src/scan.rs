@@ -6,7 +6,7 @@
 //! nothing is missed.
 
 /// A vector to compare with others.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Probe {
     values: Vec<i16>,
     scale: f32,

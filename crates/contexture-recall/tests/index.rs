@@ -425,7 +425,7 @@ fn estimates_are_near_the_cosine() {
     let cosines = exact.scores(&[], Some(&query), &[]).vectors;
     let errors: Vec<f32> = estimates
         .iter()
-        .zip(&cosines)
+        .zip(cosines.iter())
         .map(|(a, b)| (a - b).abs())
         .collect();
     let within = |most: f32| errors.iter().filter(|error| **error <= most).count();
@@ -459,6 +459,75 @@ fn a_damaged_file_is_rejected() {
     longer.push(0);
     std::fs::write(file.path(), &longer).unwrap();
     assert!(read(&file).is_err());
+}
+
+/// A file that cannot be written to its end is an error.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let mut index = Index::new(8);
+    for key in 0..20 {
+        let text = Text {
+            words: vec![key as usize % 12],
+            run: None,
+            at: key,
+        };
+        add(&mut index, key, &text);
+    }
+    index.prepare_to_write();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let written = SectionWriter::new(full, KIND).and_then(|mut to| {
+        index.write(&mut to)?;
+        to.finish()
+    });
+    let error = written.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+}
+
+/// Estimates pass over whole runs, and find what looking at every text finds.
+#[test]
+fn runs_that_are_passed_over_hold_none_of_the_best() {
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let mut index = Index::new(64).estimating_from(0, 0);
+        for key in 0..600 {
+            // Some texts are in no run, and runs are not next to each other.
+            let run = (key % 11 != 0).then(|| format!("run {}", key * 7 % 40));
+            index.add(&Entry {
+                key,
+                words: &analyse(WORDS[(key as usize * 5) % 12]),
+                vector: Some(&Vector::quantise(&random.vector(64))),
+                run: run.as_deref(),
+                position: (key, 0),
+            });
+        }
+        let query = random.vector(64);
+        let mute: Vec<Slot> = (0..600).filter(|slot| slot % 13 == 0).collect();
+        let scores = index.scores(&terms("boat noon"), Some(&query), &mute);
+        let bonus = |slot: Slot| if slot % 17 == 0 { 0.1 } else { 0.0 };
+        let admit = |slot: Slot| slot % 5 != 0;
+        let find = |most: usize| best(&index, &scores, most, 0.1, bonus, admit);
+        // All are looked at, and have exact scores.
+        let all = find(600);
+        assert!(all.len() > 300, "{}", all.len());
+        // Six times as many are looked at as are asked for.
+        for most in [1, 5, 20, 90] {
+            let few = find(most);
+            let found: Vec<Slot> = few.iter().map(|hit| hit.slot).collect();
+            assert!(
+                few.windows(2)
+                    .all(|two| two[0].relevance() >= two[1].relevance())
+            );
+            if most == 90 {
+                let wanted: Vec<Slot> = all[..most].iter().map(|hit| hit.slot).collect();
+                let missed = wanted.iter().filter(|slot| !found.contains(slot)).count();
+                assert!(missed <= 2, "seed {seed}: {missed}");
+            }
+        }
+    }
 }
 
 /// A large index leaves its vectors in the file, and reads those it needs.

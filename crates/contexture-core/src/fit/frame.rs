@@ -3,7 +3,7 @@
 
 use super::{Fitter, Outcome};
 use crate::assemble::{Fitted, kept_in_order};
-use crate::counts::Tokens;
+use crate::counts::{Counts, Tokens};
 use crate::item::Item;
 use crate::layer::{Frame, Heading, Layer};
 use crate::text::Text;
@@ -42,53 +42,142 @@ impl Fitter<'_> {
     /// Returns the block that is made of what is kept in a framed layer, and
     /// what it costs; `None` when nothing is kept.
     pub(crate) fn compose(&self, layer: &Layer, fitted: &Fitted) -> Option<(Text, Tokens)> {
-        let frame = layer.frame.as_ref()?;
-        let mut body = String::new();
-        write(&mut body, layer, fitted);
-        if body.is_empty() {
+        self.composed(layer.frame.as_ref()?, &KeptLines::of(layer, fitted))
+    }
+
+    /// Returns a block with these lines, and what it costs; `None` when there
+    /// are none.
+    pub(super) fn composed(&self, frame: &Frame, lines: &KeptLines<'_>) -> Option<(Text, Tokens)> {
+        let mut block = BlockWriter::new(self.counts);
+        block.write(lines);
+        let (text, tokens) = block.finish()?;
+        let tokens = tokens + self.tags(frame, text.body());
+        Some((text, tokens + lines.surcharges()))
+    }
+}
+
+/// The lines of a layer that are kept, in order, and of the layers inside it.
+pub(super) struct KeptLines<'a> {
+    pub(super) heading: Option<&'a Heading>,
+    pub(super) lines: Vec<(&'a Item, &'a Outcome)>,
+    pub(super) inside: Vec<KeptLines<'a>>,
+}
+
+impl<'a> KeptLines<'a> {
+    fn of(layer: &'a Layer, fitted: &'a Fitted) -> Self {
+        let inside = layer.layers.iter().zip(&fitted.layers);
+        Self {
+            heading: layer.heading.as_ref(),
+            lines: kept_in_order(layer, fitted)
+                .map(|(i, outcome)| (&layer.items[i], outcome))
+                .collect(),
+            inside: inside
+                .map(|(layer, fitted)| KeptLines::of(layer, fitted))
+                .collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.inside.iter().all(KeptLines::is_empty)
+    }
+
+    fn surcharges(&self) -> Tokens {
+        let own: Tokens = self.lines.iter().map(|(item, _)| item.surcharge).sum();
+        let inside = self.inside.iter().map(KeptLines::surcharges);
+        own + inside.sum::<Tokens>()
+    }
+}
+
+/// A block that is written and counted line by line.
+///
+/// Where a counter's sums are its counts, each line is counted once, however
+/// often blocks are made of it: only lines that share a token with the next one
+/// are counted together with it.
+struct BlockWriter<'c> {
+    counts: &'c Counts,
+    body: String,
+    adds_up: bool,
+    // The tokens of what comes before `counted`.
+    tokens: Tokens,
+    counted: usize,
+    // The tokens of what comes after it, when they are known.
+    last: Option<Tokens>,
+}
+
+impl<'c> BlockWriter<'c> {
+    fn new(counts: &'c Counts) -> Self {
+        let counter = counts.counter();
+        Self {
+            counts,
+            body: String::new(),
+            adds_up: counter.is_exact() && counter.sums_are_bounds(),
+            tokens: 0,
+            counted: 0,
+            last: None,
+        }
+    }
+
+    /// Adds lines, with their count if it is known.
+    fn push(&mut self, lines: &str, tokens: Option<Tokens>) {
+        let is_apart = self.adds_up
+            && self.body.ends_with('\n')
+            && self.counts.counter().is_seam(&self.body, lines);
+        if is_apart {
+            self.close();
+        }
+        self.last = tokens.filter(|_| self.counted == self.body.len());
+        self.body.push_str(lines);
+    }
+
+    /// Counts what has not been counted.
+    fn close(&mut self) {
+        let rest = &self.body[self.counted..];
+        if !rest.is_empty() {
+            let tokens = self.last.take();
+            self.tokens += tokens.unwrap_or_else(|| self.counts.counter().count(rest));
+            self.counted = self.body.len();
+        }
+    }
+
+    fn write(&mut self, layer: &KeptLines<'_>) {
+        if layer.is_empty() {
+            return;
+        }
+        if let Some(heading) = layer.heading {
+            if !self.body.is_empty() && !self.body.ends_with("\n\n") {
+                self.push("\n", None);
+            }
+            let lines = lines_of(heading);
+            self.push(lines.trim_start_matches('\n'), None);
+        }
+        for (_, outcome) in &layer.lines {
+            match outcome {
+                Outcome::Whole { text, .. } => self.push_text(text),
+                Outcome::Form { form, .. } => self.push_text(&form.text),
+                Outcome::Cut { text, .. } => self.push(text.body(), None),
+                _ => {}
+            }
+        }
+        for inside in &layer.inside {
+            self.write(inside);
+        }
+    }
+
+    fn push_text(&mut self, text: &Text) {
+        let tokens = self.adds_up.then(|| self.counts.count_of(text));
+        self.push(text.body(), tokens);
+    }
+
+    /// Returns the block and its count, unless it is empty.
+    fn finish(mut self) -> Option<(Text, Tokens)> {
+        if self.body.is_empty() {
             return None;
         }
-        let text = Text::of_lines(body);
-        let tokens = self.counts.counter().count(text.body()) + self.tags(frame, text.body());
-        Some((text, tokens + surcharges(layer, fitted)))
-    }
-}
-
-fn write(out: &mut String, layer: &Layer, fitted: &Fitted) {
-    if !keeps_any(fitted) {
-        return;
-    }
-    if let Some(heading) = &layer.heading {
-        if !out.is_empty() && !out.ends_with("\n\n") {
-            out.push('\n');
+        if !self.body.ends_with('\n') {
+            // A text ends with a line end.
+            self.push("\n", None);
         }
-        let lines = lines_of(heading);
-        out.push_str(lines.trim_start_matches('\n'));
+        self.close();
+        Some((Text::of_lines(self.body), self.tokens))
     }
-    for (_, outcome) in kept_in_order(layer, fitted) {
-        match outcome {
-            Outcome::Whole { text, .. } => out.push_str(text.body()),
-            Outcome::Form { form, .. } => out.push_str(form.text.body()),
-            Outcome::Cut { text, .. } => out.push_str(text.body()),
-            _ => {}
-        }
-    }
-    for (layer, fitted) in layer.layers.iter().zip(&fitted.layers) {
-        write(out, layer, fitted);
-    }
-}
-
-fn keeps_any(fitted: &Fitted) -> bool {
-    fitted.outcomes.iter().flatten().any(Outcome::is_kept) || fitted.layers.iter().any(keeps_any)
-}
-
-fn surcharges(layer: &Layer, fitted: &Fitted) -> Tokens {
-    let own: Tokens = (layer.items.iter().zip(&fitted.outcomes))
-        .filter(|(_, outcome)| outcome.as_ref().is_some_and(Outcome::is_kept))
-        .map(|(item, _)| item.surcharge)
-        .sum();
-    let inside = layer.layers.iter().zip(&fitted.layers);
-    own + inside
-        .map(|(layer, fitted)| surcharges(layer, fitted))
-        .sum::<Tokens>()
 }

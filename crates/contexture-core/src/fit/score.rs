@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::frame::KeptLines;
 use super::{Fitter, Outcome, Units, is_out_of_room};
 use crate::assemble::Fitted;
 use crate::code::Code;
@@ -17,7 +18,7 @@ use crate::counts::Tokens;
 use crate::cut::Cut;
 use crate::form::{Curator, Form};
 use crate::item::Item;
-use crate::layer::Layer;
+use crate::layer::{Layer, Order};
 use crate::measure::Size;
 use crate::text::Text;
 
@@ -184,7 +185,7 @@ impl Fitter<'_> {
             let pinned = fitted.pinned;
             let mut refills = 0;
             loop {
-                let block = self.block(&competition, layer, fitted, &outcomes, &sub_of);
+                let block = self.block(&competition, layer, &outcomes, &sub_of);
                 let exact = block.as_ref().map_or(0, |(_, tokens)| *tokens);
                 fitted.block = block;
                 let exact = exact.saturating_sub(pinned);
@@ -428,61 +429,45 @@ impl Fitter<'_> {
         &self,
         all: &Competition<'_>,
         layer: &Layer,
-        fitted: &Fitted,
         pinned: &[Option<Outcome>],
         sub_of: &[usize],
     ) -> Option<(Text, Tokens)> {
-        // The layers with the items that are kept, and only those.
-        let mut outcomes: Vec<Option<Outcome>> = pinned.to_vec();
-        for (i, outcome) in all.kept_outcomes() {
-            outcomes[i] = Some(outcome);
+        let frame = layer.frame.as_ref()?;
+        let kept = all.kept_outcomes();
+        let mut shown: Vec<Option<&Outcome>> = pinned.iter().map(Option::as_ref).collect();
+        for (i, outcome) in &kept {
+            shown[*i] = Some(outcome);
         }
-        let mut by_sub: Vec<(Vec<Item>, Vec<Option<Outcome>>)> = Vec::new();
-        by_sub.resize_with(all.subs.len(), Default::default);
-        for (i, outcome) in outcomes.into_iter().enumerate() {
-            if outcome.is_some() {
-                let (items, outcomes) = &mut by_sub[sub_of[i]];
-                items.push(all.items[i].clone());
-                outcomes.push(outcome);
+        let mut by_sub: Vec<Vec<(&Item, &Outcome)>> = Vec::new();
+        by_sub.resize_with(all.subs.len(), Vec::new);
+        for (i, outcome) in shown.into_iter().enumerate() {
+            if let Some(outcome) = outcome.filter(|outcome| outcome.is_kept()) {
+                by_sub[sub_of[i]].push((&all.items[i], outcome));
             }
         }
         let mut by_sub = by_sub.into_iter();
-        let (layer, fitted) = shape(layer, fitted, &mut by_sub);
-        self.compose(&layer, &fitted)
+        self.composed(frame, &kept_lines(layer, &mut by_sub))
     }
 }
 
-/// Returns a copy of a layer, and of those inside it, with other items.
-fn shape(
-    layer: &Layer,
-    fitted: &Fitted,
-    by_sub: &mut dyn Iterator<Item = (Vec<Item>, Vec<Option<Outcome>>)>,
-) -> (Layer, Fitted) {
-    let (items, outcomes) = by_sub.next().unwrap_or_default();
-    let inside = layer.layers.iter().zip(&fitted.layers);
-    let (layers, fitted): (Vec<Layer>, Vec<Fitted>) = inside
-        .map(|(layer, fitted)| shape(layer, fitted, by_sub))
-        .unzip();
-    let shaped = Layer {
-        name: Arc::clone(&layer.name),
-        share: layer.share,
-        fit: layer.fit.clone(),
-        place: layer.place,
-        order: layer.order,
-        volatile: layer.volatile,
-        recorded: layer.recorded,
-        frame: layer.frame.clone(),
-        heading: layer.heading.clone(),
-        curator: None,
-        items,
-        layers,
-    };
-    let fitted = Fitted {
-        outcomes,
-        layers: fitted,
-        ..Fitted::default()
-    };
-    (shaped, fitted)
+/// Returns the lines of a layer, and of those inside it, in the order that they
+/// are sent. The items are given layer by layer.
+fn kept_lines<'a>(
+    layer: &'a Layer,
+    by_sub: &mut dyn Iterator<Item = Vec<(&'a Item, &'a Outcome)>>,
+) -> KeptLines<'a> {
+    let mut lines = by_sub.next().unwrap_or_default();
+    if layer.order == Order::Priority {
+        let rank = |item: &Item| item.score.unwrap_or(item.priority);
+        lines.sort_by(|(a, _), (b, _)| rank(b).total_cmp(&rank(a)));
+    }
+    KeptLines {
+        heading: layer.heading.as_ref(),
+        lines,
+        inside: (layer.layers.iter())
+            .map(|layer| kept_lines(layer, by_sub))
+            .collect(),
+    }
 }
 
 /// Puts items and outcomes back where they were taken from.

@@ -19,11 +19,12 @@ use contexture_store::{
 use serde::{Deserialize, Serialize};
 
 use super::slots::Slots;
+use super::times::TimeOrder;
 use super::{Pattern, Rare, Symbols, Text, Validity, View, WITNESSES};
 use crate::later::Generation;
 
 /// The kind and version of the file. A file of another version is not read.
-const KIND: [u8; 8] = *b"ctxidx01";
+const KIND: [u8; 8] = *b"ctxidx02";
 
 /// The names of the arrays.
 mod section {
@@ -311,7 +312,7 @@ impl View {
         }
         by_key.sort_unstable();
         self.slots = Slots::sorted(by_key);
-        self.times = BTreeSet::from_iter(by_time);
+        self.times = TimeOrder::of(by_time);
         let used = (0..).zip(speakers).filter(|(_, texts)| *texts > 0);
         self.speakers = used.collect();
         self.texts = texts;

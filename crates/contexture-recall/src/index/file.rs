@@ -21,7 +21,7 @@ pub(super) mod section {
     pub(crate) const TERMS: u32 = 12;
     pub(crate) const STARTS: u32 = 13;
     pub(crate) const POSTED: u32 = 14;
-    pub(crate) const COUNTS: u32 = 15;
+    pub(crate) const HELD: u32 = 15;
     pub(crate) const SCALES: u32 = 16;
     pub(crate) const FACTORS: u32 = 17;
     pub(crate) const CODES: u32 = 18;
@@ -68,9 +68,9 @@ impl Index {
         file.array(section::LENGTHS, &lengths)?;
         let wide: Vec<u64> = texts.iter().map(|text| text.wide).collect();
         file.array(section::WIDE, &wide)?;
-        let times: Vec<i64> = texts.iter().map(|text| text.position.0).collect();
+        let times: Vec<i64> = texts.iter().map(|text| text.time).collect();
         file.array(section::TIMES, &times)?;
-        let places: Vec<u32> = texts.iter().map(|text| text.position.1).collect();
+        let places: Vec<u32> = texts.iter().map(|text| text.place).collect();
         file.array(section::PLACES, &places)?;
         let live = texts.iter().map(|text| u8::from(text.state == State::Live));
         file.array(section::LIVE, &live.collect::<Vec<u8>>())?;
@@ -185,7 +185,8 @@ fn read_texts(file: &SectionFile, slots: usize) -> io::Result<Texts> {
                 0 => State::Free,
                 _ => State::Live,
             },
-            position: (times[at], places[at]),
+            time: times[at],
+            place: places[at],
             run: NONE,
         })
         .collect();

@@ -1,7 +1,10 @@
 //! Postings: which texts hold a term, and how often.
 //!
-//! Most postings lie end to end in arrays, ordered by term, which a file holds
-//! as they are. Texts that were added since have theirs in a map.
+//! Most postings lie end to end in an array of bytes, ordered by term, which a
+//! file holds as it is. For each text, in ascending order, there is its distance
+//! from the one before, and how often it holds the term unless that is once:
+//! about one and a half bytes for most. Texts that were added since have their
+//! postings in a map.
 
 // Looked up by term only, or sorted before it is walked.
 #[allow(clippy::disallowed_types)]
@@ -14,12 +17,14 @@ use crate::sections::{SectionFile, SectionWriter, damaged};
 /// All postings.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
-    // The terms in ascending order, and where the postings of each begin; one
-    // more at the end.
+    // The terms in ascending order, how many texts hold each, and where its
+    // postings begin; one more at the end.
     terms: Vec<u32>,
+    held: Vec<u32>,
     starts: Vec<u32>,
-    slots: Vec<Slot>,
-    counts: Vec<u8>,
+    bytes: Vec<u8>,
+    // All slots in `bytes` are below it.
+    end: Slot,
     #[allow(clippy::disallowed_types)]
     added: HashMap<u32, Holders>,
 }
@@ -31,6 +36,62 @@ struct Holders {
     counts: Vec<u8>,
 }
 
+/// The postings of a term, as bytes.
+#[derive(Debug, Clone, Default)]
+struct Encoded<'a> {
+    bytes: &'a [u8],
+    last: Slot,
+}
+
+impl Iterator for Encoded<'_> {
+    type Item = (Slot, u8);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Slot, u8)> {
+        let (&first, mut rest) = self.bytes.split_first()?;
+        let mut number = u64::from(first & 0x7f);
+        let mut more = first >= 0x80;
+        let mut shift = 7;
+        while more {
+            let (&byte, behind) = rest.split_first()?;
+            rest = behind;
+            number |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            more = byte >= 0x80 && shift < 42;
+        }
+        let count = match number & 1 {
+            0 => 1,
+            _ => {
+                let (&count, behind) = rest.split_first()?;
+                rest = behind;
+                count
+            }
+        };
+        self.bytes = rest;
+        self.last = self.last.checked_add(u32::try_from(number >> 1).ok()?)?;
+        Some((self.last, count))
+    }
+}
+
+/// Appends the postings of a term, which are in ascending order.
+fn encode(bytes: &mut Vec<u8>, postings: impl Iterator<Item = (Slot, u8)>) -> u32 {
+    let (mut last, mut held) = (0, 0);
+    for (slot, count) in postings {
+        let mut number = u64::from(slot - last) << 1 | u64::from(count != 1);
+        while number >= 0x80 {
+            bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        bytes.push(number as u8);
+        if count != 1 {
+            bytes.push(count);
+        }
+        last = slot;
+        held += 1;
+    }
+    held
+}
+
 impl Postings {
     /// Notes that a text holds a term.
     pub(super) fn add(&mut self, term: u32, slot: Slot, count: u8) {
@@ -39,140 +100,153 @@ impl Postings {
         holders.counts.push(count);
     }
 
-    /// Returns the texts that hold a term, in two parts.
-    fn parts(&self, term: u32) -> [(&[Slot], &[u8]); 2] {
-        let flat = self.terms.binary_search(&term).ok().map(|at| {
-            let range = self.starts[at] as usize..self.starts[at + 1] as usize;
-            (&self.slots[range.clone()], &self.counts[range])
-        });
-        let added = self.added.get(&term);
-        let added = added.map(|holders| (&*holders.slots, &*holders.counts));
-        [flat, added].map(Option::unwrap_or_default)
+    /// Returns the postings of the term at a place.
+    fn encoded(&self, at: usize) -> Encoded<'_> {
+        let range = self.starts[at] as usize..self.starts[at + 1] as usize;
+        Encoded {
+            bytes: &self.bytes[range],
+            last: 0,
+        }
+    }
+
+    /// Returns the postings of a term.
+    fn of(&self, term: u32) -> impl Iterator<Item = (Slot, u8)> + '_ {
+        let place = self.terms.binary_search(&term).ok();
+        let known = place.map(|at| self.encoded(at)).unwrap_or_default();
+        let added = self.added.get(&term).into_iter();
+        known.chain(added.flat_map(Holders::iter))
     }
 
     /// Returns the texts that hold a term.
     pub(super) fn holders(&self, term: u32) -> impl Iterator<Item = Slot> + '_ {
-        let parts = self.parts(term).into_iter();
-        parts.flat_map(|(slots, _)| slots.iter().copied())
+        self.of(term).map(|(slot, _)| slot)
     }
 
     /// Returns how many texts hold a term.
     pub(super) fn held_by(&self, term: u32) -> usize {
-        self.parts(term).iter().map(|(slots, _)| slots.len()).sum()
+        let place = self.terms.binary_search(&term).ok();
+        let known = place.map_or(0, |at| self.held[at] as usize);
+        known + self.added.get(&term).map_or(0, |added| added.slots.len())
     }
 
     /// Calls with each text that holds a term, and how often it does.
     pub(super) fn each(&self, term: u32, mut each: impl FnMut(Slot, u8)) {
-        for (slots, counts) in self.parts(term) {
-            for (&slot, &count) in slots.iter().zip(counts) {
-                each(slot, count);
-            }
-        }
+        self.of(term).for_each(|(slot, count)| each(slot, count));
     }
 
-    /// Takes out the postings of texts that are leaving.
-    pub(super) fn take_out(&mut self, leaving: impl Fn(Slot) -> bool) {
+    /// Takes out the postings of texts that are leaving. None of them has a slot
+    /// below `first`.
+    pub(super) fn take_out(&mut self, first: Slot, leaving: impl Fn(Slot) -> bool) {
         self.added.retain(|_, holders| {
             holders.take_out(&leaving);
             !holders.slots.is_empty()
         });
-        if !self.slots.iter().any(|&slot| leaving(slot)) {
+        let leaves = |at: usize| self.encoded(at).any(|(slot, _)| leaving(slot));
+        if first >= self.end || !(0..self.terms.len()).any(leaves) {
             return;
         }
-        let mut kept = 0;
-        let mut terms = 0;
+        let mut left = Postings {
+            bytes: Vec::with_capacity(self.bytes.len()),
+            end: self.end,
+            added: std::mem::take(&mut self.added),
+            ..Postings::default()
+        };
         for at in 0..self.terms.len() {
-            let range = self.starts[at] as usize..self.starts[at + 1] as usize;
-            let start = kept;
-            for i in range {
-                if !leaving(self.slots[i]) {
-                    self.slots[kept] = self.slots[i];
-                    self.counts[kept] = self.counts[i];
-                    kept += 1;
-                }
-            }
-            if kept > start {
-                self.terms[terms] = self.terms[at];
-                self.starts[terms] = start as u32;
-                terms += 1;
-            }
+            let stays = |(slot, _): &(Slot, u8)| !leaving(*slot);
+            left.push(self.terms[at], self.encoded(at).filter(stays));
         }
-        self.terms.truncate(terms);
-        self.starts.truncate(terms);
-        self.starts.push(kept as u32);
-        self.slots.truncate(kept);
-        self.counts.truncate(kept);
+        left.starts.push(left.bytes.len() as u32);
+        *self = left;
+    }
+
+    /// Appends a term, unless no text holds it.
+    fn push(&mut self, term: u32, postings: impl Iterator<Item = (Slot, u8)>) {
+        // More bytes than numbers do not fit in memory.
+        let start = self.bytes.len() as u32;
+        let held = encode(&mut self.bytes, postings);
+        if held > 0 {
+            self.terms.push(term);
+            self.held.push(held);
+            self.starts.push(start);
+        }
     }
 
     /// Lays all postings end to end.
     pub(super) fn flatten(&mut self) {
         let added = std::mem::take(&mut self.added);
-        let more: usize = added.values().map(|one| one.slots.len()).sum();
-        let mut added: Vec<(u32, Holders)> = added.into_iter().collect();
+        let mut added: Vec<(u32, Vec<(Slot, u8)>)> = (added.into_iter())
+            .map(|(term, holders)| {
+                let mut postings: Vec<(Slot, u8)> = holders.iter().collect();
+                postings.sort_unstable();
+                (term, postings)
+            })
+            .collect();
         added.sort_unstable_by_key(|(term, _)| *term);
-        let all = self.slots.len() + more;
-        // More postings than numbers do not fit in memory.
+        let last = |(_, postings): &(u32, Vec<(Slot, u8)>)| postings.last().copied();
+        let last = added.iter().filter_map(last).map(|(slot, _)| slot).max();
+        let more: usize = added.iter().map(|(_, postings)| postings.len()).sum();
         let mut flat = Postings {
             terms: Vec::with_capacity(self.terms.len() + added.len()),
-            starts: Vec::with_capacity(self.terms.len() + added.len() + 1),
-            slots: Vec::with_capacity(all),
-            counts: Vec::with_capacity(all),
+            bytes: Vec::with_capacity(self.bytes.len() + 2 * more),
+            end: self.end.max(last.map_or(0, |slot| slot + 1)),
             ..Postings::default()
         };
         let mut added = added.into_iter().peekable();
         for at in 0..self.terms.len() {
             let term = self.terms[at];
-            while let Some((other, holders)) = added.next_if(|(other, _)| *other < term) {
-                flat.push(other, &[(&holders.slots, &holders.counts)]);
+            while let Some((other, postings)) = added.next_if(|(other, _)| *other < term) {
+                flat.push(other, postings.into_iter());
             }
-            let range = self.starts[at] as usize..self.starts[at + 1] as usize;
-            let own = (&self.slots[range.clone()], &self.counts[range]);
             match added.next_if(|(other, _)| *other == term) {
-                Some((_, more)) => flat.push(term, &[own, (&more.slots, &more.counts)]),
-                None => flat.push(term, &[own]),
+                None => flat.push(term, self.encoded(at)),
+                Some((_, more)) => {
+                    let mut both: Vec<(Slot, u8)> = self.encoded(at).chain(more).collect();
+                    both.sort_unstable();
+                    flat.push(term, both.into_iter());
+                }
             }
         }
-        for (term, holders) in added {
-            flat.push(term, &[(&holders.slots, &holders.counts)]);
+        for (term, postings) in added {
+            flat.push(term, postings.into_iter());
         }
-        flat.starts.push(flat.slots.len() as u32);
+        flat.starts.push(flat.bytes.len() as u32);
+        flat.bytes.shrink_to_fit();
         *self = flat;
-    }
-
-    fn push(&mut self, term: u32, parts: &[(&[Slot], &[u8])]) {
-        self.terms.push(term);
-        self.starts.push(self.slots.len() as u32);
-        for (slots, counts) in parts {
-            self.slots.extend_from_slice(slots);
-            self.counts.extend_from_slice(counts);
-        }
     }
 
     /// Writes the postings. They must lie end to end.
     pub(super) fn write(&self, file: &mut SectionWriter) -> io::Result<()> {
         file.array(section::TERMS, &self.terms)?;
+        file.array(section::HELD, &self.held)?;
         file.array(section::STARTS, &self.starts)?;
-        file.array(section::POSTED, &self.slots)?;
-        file.array(section::COUNTS, &self.counts)
+        file.array(section::POSTED, &self.bytes)
     }
 
     /// Reads what [`Postings::write`] wrote, for so many slots.
     pub(super) fn read(file: &SectionFile, slots: usize) -> io::Result<Self> {
         let postings = Self {
             terms: file.array(section::TERMS)?,
+            held: file.array(section::HELD)?,
             starts: file.array(section::STARTS)?,
-            slots: file.array(section::POSTED)?,
-            counts: file.array(section::COUNTS)?,
+            bytes: file.array(section::POSTED)?,
+            end: slots as Slot,
             ..Self::default()
         };
-        let all = postings.slots.len();
         let is_whole = postings.starts.len() == postings.terms.len() + 1
+            && postings.held.len() == postings.terms.len()
             && postings.starts.is_sorted()
-            && postings.starts.last() == Some(&(all as u32))
-            && postings.terms.is_sorted()
-            && postings.counts.len() == all
-            && postings.slots.iter().all(|slot| (*slot as usize) < slots);
-        match is_whole {
+            && postings.starts.last() == Some(&(postings.bytes.len() as u32))
+            && postings.terms.is_sorted();
+        let fits = |at: usize| {
+            let mut all = postings.encoded(at);
+            let mut held = 0;
+            let fit = all.by_ref().all(|(slot, _)| {
+                held += 1;
+                (slot as usize) < slots
+            });
+            fit && all.bytes.is_empty() && held == postings.held[at]
+        };
+        match is_whole && (0..postings.terms.len()).all(fits) {
             true => Ok(postings),
             false => Err(damaged("the postings do not fit together")),
         }
@@ -185,6 +259,10 @@ impl Postings {
 }
 
 impl Holders {
+    fn iter(&self) -> impl Iterator<Item = (Slot, u8)> + '_ {
+        self.slots.iter().copied().zip(self.counts.iter().copied())
+    }
+
     fn take_out(&mut self, leaving: impl Fn(Slot) -> bool) {
         if !self.slots.iter().any(|&slot| leaving(slot)) {
             return;
@@ -200,5 +278,39 @@ impl Holders {
             keep
         });
         self.counts = kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_read_again(
+            steps in prop::collection::vec((0..300_000_000_u32, 0..=255_u8), 0..40),
+        ) {
+            let mut slot = 0_u32;
+            let mut postings = Vec::new();
+            for (i, (step, count)) in steps.into_iter().enumerate() {
+                let next = if i == 0 { Some(step) } else { slot.checked_add(step.max(1)) };
+                let Some(next) = next else { break };
+                slot = next;
+                postings.push((slot, count));
+            }
+            let mut bytes = Vec::new();
+            let held = encode(&mut bytes, postings.iter().copied());
+            prop_assert_eq!(held as usize, postings.len());
+            let read = Encoded { bytes: &bytes, last: 0 };
+            prop_assert_eq!(read.collect::<Vec<_>>(), postings);
+        }
+
+        #[test]
+        fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let read = Encoded { bytes: &bytes, last: 0 };
+            prop_assert!(read.count() <= bytes.len());
+        }
     }
 }

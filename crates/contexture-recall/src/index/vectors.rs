@@ -14,16 +14,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::codes::Codes;
 use super::{Slot, section};
 use crate::scan::Probe;
 use crate::sections::{SectionFile, SectionWriter, damaged, read_at};
 use crate::vector::Vector;
-
-/// How many codes lie side by side, so that they are compared at once.
-const LANES: usize = 8;
-
-/// Into how many bits the components of a query are rounded for codes.
-const PLANES: usize = 4;
 
 /// How many vectors are written at a time.
 const WRITTEN: usize = 1_024;
@@ -32,11 +27,7 @@ const WRITTEN: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     dimensions: usize,
-    // How many words a code has.
-    words: usize,
-    // The codes of LANES slots together: the first word of each, then the
-    // second word of each, and so on.
-    codes: Vec<u64>,
+    codes: Codes,
     // What to multiply the components by; 0 for a text without a vector.
     pub(super) scales: Vec<f32>,
     // What to multiply the product with a code by.
@@ -64,20 +55,11 @@ struct Filed {
     damaged: Arc<AtomicBool>,
 }
 
-/// A query, to be compared with codes.
-struct CodeProbe {
-    // The words of each plane.
-    planes: [Vec<u64>; PLANES],
-    least: f32,
-    step: f32,
-    sum: f32,
-}
-
 impl Vectors {
     pub(super) fn new(dimensions: usize) -> Self {
         Self {
             dimensions,
-            words: dimensions.div_ceil(64),
+            codes: Codes::new(dimensions),
             ..Self::default()
         }
     }
@@ -88,11 +70,8 @@ impl Vectors {
 
     /// Makes room for one more slot.
     pub(super) fn push(&mut self) {
-        if self.scales.len().is_multiple_of(LANES) {
-            let longer = self.codes.len() + LANES * self.words;
-            self.codes.resize(longer, 0);
-        }
         self.scales.push(0.0);
+        self.codes.resize(self.scales.len());
         self.factors.push(0.0);
         let longer = self.memory.len() + self.dimensions;
         self.memory.resize(longer, 0);
@@ -111,10 +90,7 @@ impl Vectors {
         let components = vector.map_or(&*none, Vector::components);
         self.scales[at] = vector.map_or(0.0, Vector::scale);
         self.factors[at] = self.scales[at] * factor(components);
-        let (block, lane) = (at / LANES * LANES * self.words, at % LANES);
-        for (word, components) in components.chunks(64).enumerate() {
-            self.codes[block + word * LANES + lane] = signs(components);
-        }
+        self.codes.set(at, components);
         let filed = self.filed();
         match at.checked_sub(filed) {
             Some(at) => {
@@ -161,17 +137,36 @@ impl Vectors {
         file.read(at, self.dimensions, buffer).then_some(&**buffer)
     }
 
-    /// Returns the product with the vector of a slot; `None` when it cannot be
-    /// read.
-    pub(super) fn dot(&self, probe: &Probe, slot: Slot, buffer: &mut Vec<i8>) -> Option<f32> {
-        let scale = self.scales[slot as usize];
-        if scale == 0.0 {
-            return Some(0.0);
+    /// Returns the products with the vectors of slots, which are in ascending
+    /// order; `None` for one that cannot be read.
+    pub(super) fn dots_of(&self, probe: &Probe, slots: &[Slot]) -> Vec<Option<f32>> {
+        let dot = |slot: Slot, components: &[i8]| {
+            let mut dot = [0.0];
+            probe.dots(components, &[self.scales[slot as usize]], &mut dot);
+            dot[0]
+        };
+        let mut dots = Vec::with_capacity(slots.len());
+        let mut block = FileBlock::default();
+        for (i, &slot) in slots.iter().enumerate() {
+            let at = slot as usize;
+            if self.scales[at] == 0.0 {
+                dots.push(Some(0.0));
+                continue;
+            }
+            let file = self.file.as_ref().filter(|file| at < file.slots);
+            let Some(file) = file.filter(|_| !self.replaced.contains_key(&slot)) else {
+                let mut unused = Vec::new();
+                let components = self.components(slot, &mut unused);
+                dots.push(components.map(|components| dot(slot, components)));
+                continue;
+            };
+            if !block.holds(at) {
+                block.read(file, self.dimensions, &slots[i..]);
+            }
+            let components = block.components(file, at, self.dimensions);
+            dots.push(components.map(|components| dot(slot, components)));
         }
-        let components = self.components(slot, buffer)?;
-        let mut dot = [0.0];
-        probe.dots(components, &[scale], &mut dot);
-        Some(dot[0])
+        dots
     }
 
     /// Writes the product with each vector. All must be in memory.
@@ -183,16 +178,7 @@ impl Vectors {
 
     /// Writes about what the product with each vector is.
     pub(super) fn estimates(&self, query: &[f32], dots: &mut [f32]) {
-        let Some(probe) = CodeProbe::new(query, self.words) else {
-            return;
-        };
-        pulp::Arch::new().dispatch(Estimates {
-            probe: &probe,
-            words: self.words,
-            codes: &self.codes,
-            factors: &self.factors,
-            dots,
-        });
+        self.codes.estimates(query, &self.factors, dots);
     }
 
     /// Begins to note which vectors are set from now on.
@@ -209,7 +195,7 @@ impl Vectors {
     pub(super) fn write(&self, file: &mut SectionWriter) -> io::Result<()> {
         file.array(section::SCALES, &self.scales)?;
         file.array(section::FACTORS, &self.factors)?;
-        file.array(section::CODES, &self.codes)?;
+        file.array(section::CODES, self.codes.bytes())?;
         let mut checks: Vec<u32> = Vec::with_capacity(self.scales.len());
         let mut buffer = Vec::new();
         let slots: Vec<Slot> = (0..self.scales.len() as Slot).collect();
@@ -219,7 +205,7 @@ impl Vectors {
                 let components = self.components(*slot, &mut buffer);
                 let components =
                     components.ok_or_else(|| damaged("a vector does not match its hash"))?;
-                checks.push(check(components));
+                checks.push(check(pulp::bytemuck::cast_slice(components)));
                 part.extend_from_slice(components);
             }
             Ok(part)
@@ -236,11 +222,14 @@ impl Vectors {
         slots: usize,
         in_file: bool,
     ) -> io::Result<Self> {
+        let apart = || damaged("the vectors do not fit together");
+        let codes = file.array(section::CODES)?;
         let mut vectors = Self {
+            dimensions,
             scales: file.array(section::SCALES)?,
             factors: file.array(section::FACTORS)?,
-            codes: file.array(section::CODES)?,
-            ..Self::new(dimensions)
+            codes: Codes::from_bytes(dimensions, slots, codes).ok_or_else(apart)?,
+            ..Self::default()
         };
         match in_file {
             true => vectors.attach(file, slots, &[])?,
@@ -250,14 +239,12 @@ impl Vectors {
                 file.array::<u32>(section::CHECKS)?;
             }
         }
-        let codes = slots.div_ceil(LANES) * LANES * vectors.words;
         let is_whole = vectors.scales.len() == slots
             && vectors.factors.len() == slots
-            && vectors.codes.len() == codes
             && (in_file || vectors.memory.len() == slots * dimensions);
         match is_whole {
             true => Ok(vectors),
-            false => Err(damaged("the vectors do not fit together")),
+            false => Err(apart()),
         }
     }
 
@@ -302,21 +289,80 @@ impl Vectors {
     }
 }
 
+/// Vectors that lie next to each other in a file, read at once.
+#[derive(Default)]
+struct FileBlock {
+    first: usize,
+    count: usize,
+    bytes: Vec<u8>,
+    is_read: bool,
+}
+
+/// How many vectors between two that are wanted are read along, and how many
+/// are read at once.
+const MOST_BETWEEN: usize = 3;
+const MOST_AT_ONCE: usize = 256;
+
+impl FileBlock {
+    fn holds(&self, at: usize) -> bool {
+        (self.first..self.first + self.count).contains(&at)
+    }
+
+    /// Reads the first of some slots, which are in ascending order, with those
+    /// that follow close behind.
+    fn read(&mut self, file: &Filed, dimensions: usize, slots: &[Slot]) {
+        let Some(first) = slots.first().map(|slot| *slot as usize) else {
+            return;
+        };
+        let mut last = first;
+        for slot in slots {
+            let at = *slot as usize;
+            if at >= file.slots || at > last + 1 + MOST_BETWEEN || at - first >= MOST_AT_ONCE {
+                break;
+            }
+            last = at;
+        }
+        (self.first, self.count) = (first, last - first + 1);
+        self.bytes.resize(self.count * dimensions, 0);
+        let place = file.at + (first * dimensions) as u64;
+        self.is_read = read_at(&file.file, &mut self.bytes, place).is_ok();
+    }
+
+    /// Returns the components of a vector that was read, if it is intact.
+    fn components(&self, file: &Filed, at: usize, dimensions: usize) -> Option<&[i8]> {
+        let place = (at - self.first) * dimensions;
+        let bytes = &self.bytes[place..place + dimensions];
+        let intact = self.is_read && file.is_intact(at, bytes);
+        if !intact {
+            file.damaged.store(true, Ordering::Relaxed);
+        }
+        intact.then(|| pulp::bytemuck::cast_slice(bytes))
+    }
+}
+
 impl Filed {
+    /// Returns true when a vector is what its hash says. One that was is not
+    /// checked again.
+    fn is_intact(&self, at: usize, bytes: &[u8]) -> bool {
+        let (word, bit) = (&self.checked[at / 64], 1_u64 << (at % 64));
+        if word.load(Ordering::Relaxed) & bit != 0 {
+            return true;
+        }
+        let intact = check(bytes) == self.checks[at];
+        if intact {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+        intact
+    }
+
     /// Reads a vector, and returns true when it is intact.
     fn read(&self, at: usize, dimensions: usize, buffer: &mut Vec<i8>) -> bool {
         let mut bytes = vec![0; dimensions];
         let place = self.at + (at * dimensions) as u64;
-        let (word, bit) = (&self.checked[at / 64], 1_u64 << (at % 64));
-        let mut intact = read_at(&self.file, &mut bytes, place).is_ok();
+        let read = read_at(&self.file, &mut bytes, place);
+        let intact = read.is_ok() && self.is_intact(at, &bytes);
         buffer.clear();
         buffer.extend(bytes.iter().map(|byte| *byte as i8));
-        if intact && word.load(Ordering::Relaxed) & bit == 0 {
-            intact = check(buffer) == self.checks[at];
-            if intact {
-                word.fetch_or(bit, Ordering::Relaxed);
-            }
-        }
         if !intact {
             self.damaged.store(true, Ordering::Relaxed);
         }
@@ -325,17 +371,10 @@ impl Filed {
 }
 
 /// Returns the first bytes of the hash of a vector.
-fn check(components: &[i8]) -> u32 {
-    let bytes: Vec<u8> = components.iter().map(|x| *x as u8).collect();
-    let hash = blake3::hash(&bytes);
+fn check(bytes: &[u8]) -> u32 {
+    let hash = blake3::hash(bytes);
     let first = hash.as_bytes().first_chunk().copied();
     u32::from_le_bytes(first.unwrap_or_default())
-}
-
-/// Returns a bit for each component: whether it is positive.
-fn signs(components: &[i8]) -> u64 {
-    let bit = |(i, x): (usize, &i8)| u64::from(*x > 0) << i;
-    components.iter().enumerate().map(bit).sum()
 }
 
 /// Returns what to multiply the product with the signs by, so that the product
@@ -345,79 +384,4 @@ fn factor(components: &[i8]) -> f32 {
     let sum: i32 = wide().map(i32::abs).sum();
     let square: i32 = wide().map(|x| x * x).sum();
     square as f32 / sum.max(1) as f32
-}
-
-impl CodeProbe {
-    /// Returns a probe for a query; `None` when all components are the same.
-    fn new(query: &[f32], words: usize) -> Option<Self> {
-        let least = query.iter().copied().fold(f32::INFINITY, f32::min);
-        let most = query.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let step = (most - least) / ((1 << PLANES) - 1) as f32;
-        if !step.is_finite() || step <= 0.0 {
-            return None;
-        }
-        let mut planes = [const { Vec::new() }; PLANES];
-        for plane in &mut planes {
-            *plane = vec![0; words];
-        }
-        let mut sum = 0.0;
-        for (i, x) in query.iter().enumerate() {
-            let level = ((x - least) / step).round() as usize;
-            sum += least + step * level as f32;
-            for (bit, plane) in planes.iter_mut().enumerate() {
-                plane[i / 64] |= ((level >> bit & 1) as u64) << (i % 64);
-            }
-        }
-        Some(Self {
-            planes,
-            least,
-            step,
-            sum,
-        })
-    }
-}
-
-/// The work of [`Vectors::estimates`]. No closure: one that is not inlined is
-/// compiled for the oldest machine there is.
-struct Estimates<'a> {
-    probe: &'a CodeProbe,
-    words: usize,
-    codes: &'a [u64],
-    factors: &'a [f32],
-    dots: &'a mut [f32],
-}
-
-impl pulp::NullaryFnOnce for Estimates<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let CodeProbe {
-            planes,
-            least,
-            step,
-            sum,
-        } = self.probe;
-        let blocks = self.codes.chunks_exact(LANES * self.words.max(1));
-        let factors = self.factors.chunks(LANES);
-        for ((block, factors), dots) in blocks.zip(factors).zip(self.dots.chunks_mut(LANES)) {
-            let mut ones = [0_u64; LANES];
-            let mut levels = [0_u64; LANES];
-            for (word, codes) in block.as_chunks::<LANES>().0.iter().enumerate() {
-                for lane in 0..LANES {
-                    ones[lane] += u64::from(codes[lane].count_ones());
-                }
-                for (bit, plane) in planes.iter().enumerate() {
-                    let plane = plane[word];
-                    for lane in 0..LANES {
-                        levels[lane] += u64::from((codes[lane] & plane).count_ones()) << bit;
-                    }
-                }
-            }
-            for (lane, (dot, factor)) in dots.iter_mut().zip(factors).enumerate() {
-                let positive = least * ones[lane] as f32 + step * levels[lane] as f32;
-                *dot = (2.0 * positive - sum) * factor;
-            }
-        }
-    }
 }

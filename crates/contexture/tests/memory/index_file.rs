@@ -187,8 +187,8 @@ fn a_file_that_is_lost_truncated_or_altered_is_built_again() {
 fn a_file_of_a_newer_version_is_not_read() {
     let mind = filed();
     let mut bytes = fs::read(path(&mind)).unwrap();
-    assert_eq!(&bytes[..8], b"ctxidx01");
-    bytes[7] = b'2';
+    assert_eq!(&bytes[..8], b"ctxidx02");
+    bytes[7] = b'3';
     fs::write(path(&mind), &bytes).unwrap();
     check_unused(&mind);
 }
@@ -233,6 +233,32 @@ fn a_directory_in_the_place_of_the_file_is_reported_once() {
     );
     assert!(!memory.save_index().unwrap());
     assert!(!path(&mind).with_file_name("lab.db-index-new").exists());
+}
+
+/// Where no new file can be made, recall works and the reason is reported once.
+#[test]
+fn a_place_that_cannot_be_written_is_reported_once() {
+    let mind = filed();
+    let new = path(&mind).with_file_name("lab.db-index-new");
+    fs::remove_file(path(&mind)).unwrap();
+    fs::create_dir(&new).unwrap();
+    let engine = another(&mind);
+    let memory = engine.memory().unwrap();
+    check_same(&mind, &engine);
+    let error = memory.save_index().unwrap_err().to_string();
+    assert!(error.contains("cannot be written"), "{error}");
+    assert!(!memory.save_index().unwrap());
+    check_same(&mind, &engine);
+}
+
+#[test]
+fn a_file_that_is_deleted_while_it_is_used_is_not_missed() {
+    let mind = filed();
+    let engine = another(&mind);
+    assert!(!ids(&ask_with(&engine, &query_for("keel", 300))).is_empty());
+    fs::remove_file(path(&mind)).unwrap();
+    mind.record(&lines(4_000, 4_010));
+    check_same(&mind, &engine);
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! Buffers of searches that are used again.
+//!
+//! A search over a million texts needs a few arrays with a number for each.
+//! New memory for them would be cleared by the system page by page, which costs
+//! more than the search does with them.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many buffers of each kind are kept: those of one search.
+const MOST_KEPT: usize = 3;
+
+/// Buffers that no search uses.
+#[derive(Debug, Default)]
+pub(super) struct Buffers(Mutex<Spare>);
+
+#[derive(Debug, Default)]
+struct Spare {
+    numbers: Vec<Vec<f32>>,
+    // All zeros.
+    counts: Vec<Vec<u32>>,
+}
+
+impl Buffers {
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns so many zeros.
+    pub(super) fn take(buffers: &Arc<Buffers>, length: usize) -> Numbers {
+        let spare = buffers.spare().numbers.pop();
+        let values = match spare {
+            Some(mut spare) if spare.capacity() >= length => {
+                spare.clear();
+                spare.resize(length, 0.0);
+                spare
+            }
+            _ => vec![0.0; length],
+        };
+        Numbers {
+            values,
+            home: Some(Arc::clone(buffers)),
+        }
+    }
+
+    /// Returns so many counts, all zero.
+    pub(super) fn take_counts(&self, length: usize) -> Vec<u32> {
+        let spare = self.spare().counts.pop();
+        match spare {
+            Some(mut spare) if spare.capacity() >= length => {
+                spare.resize(length, 0);
+                spare
+            }
+            _ => vec![0; length],
+        }
+    }
+
+    /// Keeps counts for the next search. All must be zero again.
+    pub(super) fn give_counts(&self, counts: Vec<u32>) {
+        let mut spare = self.spare();
+        if spare.counts.is_empty() {
+            spare.counts.push(counts);
+        }
+    }
+}
+
+/// A number for each slot of an index. The memory goes back to the index.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    values: Vec<f32>,
+    home: Option<Arc<Buffers>>,
+}
+
+impl Deref for Numbers {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.values
+    }
+}
+
+impl DerefMut for Numbers {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+}
+
+impl PartialEq for Numbers {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+    }
+}
+
+impl Drop for Numbers {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            let mut spare = home.spare();
+            if spare.numbers.len() < MOST_KEPT {
+                spare.numbers.push(std::mem::take(&mut self.values));
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Codes of vectors, one bit per component, and products with them.
+//!
+//! A code holds the signs of a vector. Its product with a query is the sum of
+//! the query's components, each with the sign of the code. For four components
+//! there are 16 such sums, which are rounded to seven bits and looked up: one
+//! instruction looks up 32 of them. Sums are whole numbers, so that estimates
+//! are the same on every machine.
+
+/// How many codes lie side by side, so that they are looked up at once.
+pub(super) const LANES: usize = 32;
+
+/// How many bytes of a code are added up before the sums could overflow.
+const ROWS_AT_ONCE: usize = 256;
+
+/// The largest number in a table: two of them add up within a byte.
+const MOST: f32 = 127.0;
+
+/// The codes of vectors, by slot.
+#[derive(Debug, Default)]
+pub(super) struct Codes {
+    // How many bytes a code has.
+    rows: usize,
+    // The codes of LANES slots together: the first byte of each, then the second
+    // byte of each, and so on.
+    bytes: Vec<u8>,
+}
+
+impl Codes {
+    pub(super) fn new(dimensions: usize) -> Self {
+        Self {
+            rows: dimensions.div_ceil(8),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Returns codes that were [written](Codes::bytes) for so many slots.
+    pub(super) fn from_bytes(dimensions: usize, slots: usize, bytes: Vec<u8>) -> Option<Self> {
+        let rows = dimensions.div_ceil(8);
+        let is_whole = bytes.len() == slots.div_ceil(LANES) * LANES * rows;
+        is_whole.then_some(Self { rows, bytes })
+    }
+
+    /// Returns the codes as they lie in memory.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Makes room for so many slots.
+    pub(super) fn resize(&mut self, slots: usize) {
+        let blocks = slots.div_ceil(LANES);
+        self.bytes.resize(blocks * LANES * self.rows, 0);
+    }
+
+    /// Sets the code of a slot.
+    pub(super) fn set(&mut self, slot: usize, components: &[i8]) {
+        let block = slot / LANES * LANES * self.rows;
+        let lanes = self.bytes[block..].chunks_exact_mut(LANES);
+        for (lanes, components) in lanes.zip(components.chunks(8)) {
+            lanes[slot % LANES] = signs(components);
+        }
+    }
+
+    /// Writes about what the product of a query with each vector is. `factors`
+    /// has what the product with the signs of each is multiplied by.
+    pub(super) fn estimates(&self, query: &[f32], factors: &[f32], dots: &mut [f32]) {
+        let Some(tables) = Tables::new(query, self.rows) else {
+            dots.fill(0.0);
+            return;
+        };
+        let work = Estimates {
+            tables: &tables,
+            codes: &self.bytes,
+            factors,
+            dots,
+        };
+        #[cfg(target_arch = "x86_64")]
+        if let Some(avx) = pulp::x86::V3::try_new() {
+            return avx.vectorize(WithAvx2 { avx, work });
+        }
+        work.run(plain_sums);
+    }
+}
+
+/// Returns a bit for each component: whether it is positive.
+fn signs(components: &[i8]) -> u8 {
+    let bit = |(i, x): (usize, &i8)| u8::from(*x > 0) << i;
+    components.iter().enumerate().map(bit).sum()
+}
+
+/// A query, as sums of four components with all their signs.
+struct Tables {
+    // For each byte of a code, those of its lower and of its upper half.
+    sums: Vec<[[u8; 16]; 2]>,
+    // What the sum over all tables is multiplied by, and what is taken off.
+    step: f32,
+    offset: f32,
+}
+
+impl Tables {
+    /// Returns the tables of a query; `None` when all of it is zero.
+    fn new(query: &[f32], rows: usize) -> Option<Self> {
+        let four = |at: usize| {
+            let mut four = [0.0_f32; 4];
+            for (to, x) in four.iter_mut().zip(query.iter().skip(4 * at)) {
+                *to = *x;
+            }
+            four
+        };
+        let size = |four: [f32; 4]| four.iter().map(|x| x.abs()).sum::<f32>();
+        let largest = (0..2 * rows).map(|at| size(four(at))).fold(0.0, f32::max);
+        if !largest.is_finite() || largest <= 0.0 {
+            return None;
+        }
+        let step = 2.0 * largest / MOST;
+        let mut offset = 0.0;
+        let mut table = |at: usize| {
+            let four = four(at);
+            let size = size(four);
+            offset += size;
+            std::array::from_fn(|signs| {
+                let with_sign = |(i, x): (usize, &f32)| match signs >> i & 1 {
+                    1 => *x,
+                    _ => -*x,
+                };
+                let sum: f32 = four.iter().enumerate().map(with_sign).sum();
+                ((sum + size) / step).round() as u8
+            })
+        };
+        let sums = (0..rows).map(|row| [table(2 * row), table(2 * row + 1)]);
+        Some(Self {
+            sums: sums.collect(),
+            step,
+            offset,
+        })
+    }
+}
+
+/// The work of [`Codes::estimates`].
+struct Estimates<'a> {
+    tables: &'a Tables,
+    codes: &'a [u8],
+    factors: &'a [f32],
+    dots: &'a mut [f32],
+}
+
+impl Estimates<'_> {
+    /// Estimates with a function that adds up what is found in tables, for some
+    /// bytes of LANES codes.
+    #[inline(always)]
+    fn run(self, sums: impl Fn(&[[[u8; 16]; 2]], &[[u8; LANES]]) -> [u16; LANES]) {
+        let Tables {
+            sums: tables,
+            step,
+            offset,
+        } = self.tables;
+        let blocks = self.codes.chunks_exact(LANES * tables.len().max(1));
+        let factors = self.factors.chunks(LANES);
+        for ((block, factors), dots) in blocks.zip(factors).zip(self.dots.chunks_mut(LANES)) {
+            let (rows, _) = block.as_chunks::<LANES>();
+            let mut all = [0_u32; LANES];
+            for (tables, rows) in tables.chunks(ROWS_AT_ONCE).zip(rows.chunks(ROWS_AT_ONCE)) {
+                for (all, sum) in all.iter_mut().zip(sums(tables, rows)) {
+                    *all += u32::from(sum);
+                }
+            }
+            for ((dot, factor), sum) in dots.iter_mut().zip(factors).zip(all) {
+                *dot = (sum as f32 * step - offset) * factor;
+            }
+        }
+    }
+}
+
+/// Looks up on any machine.
+#[inline(always)]
+fn plain_sums(tables: &[[[u8; 16]; 2]], rows: &[[u8; LANES]]) -> [u16; LANES] {
+    let mut sums = [0; LANES];
+    for ([low, high], row) in tables.iter().zip(rows) {
+        for (sum, byte) in sums.iter_mut().zip(row) {
+            let (low, high) = (low[usize::from(byte & 15)], high[usize::from(byte >> 4)]);
+            *sum += u16::from(low + high);
+        }
+    }
+    sums
+}
+
+/// The same with AVX2.
+#[cfg(target_arch = "x86_64")]
+struct WithAvx2<'a> {
+    avx: pulp::x86::V3,
+    work: Estimates<'a>,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl pulp::NullaryFnOnce for WithAvx2<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let avx = self.avx;
+        self.work.run(
+            #[inline(always)]
+            |tables, rows| avx2_sums(avx, tables, rows),
+        );
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn avx2_sums(avx: pulp::x86::V3, tables: &[[[u8; 16]; 2]], rows: &[[u8; LANES]]) -> [u16; LANES] {
+    use std::arch::x86_64::__m256i;
+
+    let zero: __m256i = pulp::cast([0_u8; LANES]);
+    let half: __m256i = pulp::cast([15_u8; LANES]);
+    // The sums of two bytes together, and those of every second one.
+    let (mut both, mut second) = (zero, zero);
+    for ([low, high], row) in tables.iter().zip(rows) {
+        let low: __m256i = pulp::cast([*low, *low]);
+        let high: __m256i = pulp::cast([*high, *high]);
+        let bytes: __m256i = pulp::cast(*row);
+        let lower = avx.avx2._mm256_and_si256(bytes, half);
+        let upper = avx.avx2._mm256_srli_epi16::<4>(bytes);
+        let upper = avx.avx2._mm256_and_si256(upper, half);
+        let lower = avx.avx2._mm256_shuffle_epi8(low, lower);
+        let upper = avx.avx2._mm256_shuffle_epi8(high, upper);
+        let found = avx.avx2._mm256_add_epi8(lower, upper);
+        both = avx.avx2._mm256_add_epi16(both, found);
+        let odd = avx.avx2._mm256_srli_epi16::<8>(found);
+        second = avx.avx2._mm256_add_epi16(second, odd);
+    }
+    let shifted = avx.avx2._mm256_slli_epi16::<8>(second);
+    let first: [u16; LANES / 2] = pulp::cast(avx.avx2._mm256_sub_epi16(both, shifted));
+    let second: [u16; LANES / 2] = pulp::cast(second);
+    let mut sums = [0; LANES];
+    for (sums, (first, second)) in
+        (sums.as_chunks_mut::<2>().0.iter_mut()).zip(first.into_iter().zip(second))
+    {
+        *sums = [first, second];
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// However it is computed, an estimate is the sum over signs, but for
+        /// what rounding takes.
+        #[test]
+        fn estimates_are_sums_over_signs(
+            dimensions in 1_usize..300,
+            slots in 1_usize..80,
+            seed in 0_u32..1000,
+        ) {
+            let number = |i: usize| {
+                let mixed = (i as u32 + seed).wrapping_mul(2_654_435_761) >> 8;
+                (mixed % 2001) as f32 / 1000.0 - 1.0
+            };
+            let query: Vec<f32> = (0..dimensions).map(number).collect();
+            let vector = |slot: usize| -> Vec<i8> {
+                (0..dimensions).map(|i| (number(i + 31 * slot) * 127.0) as i8).collect()
+            };
+            let mut codes = Codes::new(dimensions);
+            codes.resize(slots);
+            (0..slots).for_each(|slot| codes.set(slot, &vector(slot)));
+            let factors: Vec<f32> = (0..slots).map(|slot| 0.01 * slot as f32).collect();
+            let mut dots = vec![9.0; slots];
+            codes.estimates(&query, &factors, &mut dots);
+            let mut plain = vec![9.0; slots];
+            match Tables::new(&query, codes.rows) {
+                Some(tables) => {
+                    let work = Estimates {
+                        tables: &tables,
+                        codes: codes.bytes(),
+                        factors: &factors,
+                        dots: &mut plain,
+                    };
+                    work.run(plain_sums);
+                    let error = tables.step * dimensions.div_ceil(4) as f32;
+                    for slot in 0..slots {
+                        let signs = vector(slot);
+                        let signs = query.iter().zip(&signs);
+                        let sum: f32 = signs.map(|(x, y)| if *y > 0 { *x } else { -*x }).sum();
+                        let off = (dots[slot] - sum * factors[slot]).abs();
+                        prop_assert!(off <= error * factors[slot] + 1e-3, "{} {}", off, error);
+                    }
+                }
+                None => plain.fill(0.0),
+            }
+            prop_assert_eq!(dots, plain);
+        }
+    }
+}
