@@ -77,6 +77,10 @@ impl<B: Backend> Backend for Alternating<B> {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        self.handles[0].is_remote()
+    }
+
     fn explain(&self, fault: Fault) -> StoreError {
         self.next().explain(fault)
     }

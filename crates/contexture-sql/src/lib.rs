@@ -22,10 +22,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use contexture_store::{Store, StoreError, StoreStats, Usage, Watch};
+use contexture_store::{Call, Store, StoreError, StoreStats, Usage, Watch};
 
 #[cfg(feature = "alternating")]
 mod alternating;
+mod ahead;
 mod driver;
 mod error;
 mod import;
@@ -39,6 +40,7 @@ mod row;
 mod sessions;
 mod snapshots;
 mod tasks;
+mod together;
 mod trees;
 mod turns;
 mod upkeep;
@@ -49,6 +51,7 @@ mod verify;
 pub use alternating::Alternating;
 pub use driver::{Columns, Connection, Driver, OptionalExtension, Prepared, Row, Statement};
 pub use error::{Error, Fault};
+pub use together::{Question, Rows};
 pub use value::{FromSql, HasSqlType, Params, SqlType, ToSql, Value, ValueRef};
 
 /// The key of nobody: databases count from 1.
@@ -100,6 +103,11 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
 
     /// Returns the error for the store.
     fn explain(&self, fault: Fault) -> StoreError;
+
+    /// Returns true when each statement costs a round trip to another process.
+    fn is_remote(&self) -> bool {
+        false
+    }
 
     /// Returns the path of the file in which an index of the tenant's memory can
     /// be kept on the local disk, if there is one.
@@ -211,10 +219,23 @@ impl<B: Backend> SqlStore<B> {
         self.backend.read(read)
     }
 
+    /// Returns an answer that was read ahead, or reads it.
+    fn read_once<T: 'static>(
+        &self,
+        name: impl Fn() -> String,
+        read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        match Call::take_ahead(|| self.ahead_key(&name())) {
+            Some(answer) => Ok(answer),
+            None => self.read(read),
+        }
+    }
+
     fn write<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
+        Call::forget_ahead();
         self.backend.write(write)
     }
 
@@ -222,6 +243,7 @@ impl<B: Backend> SqlStore<B> {
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<(T, bool), StoreError> {
+        Call::forget_ahead();
         self.backend.write_and_clean(write)
     }
 
@@ -230,6 +252,7 @@ impl<B: Backend> SqlStore<B> {
         write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) {
+        Call::forget_ahead();
         self.backend.write_later(write, done);
     }
 

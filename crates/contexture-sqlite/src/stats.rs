@@ -58,6 +58,7 @@ impl SqliteBackend {
             queued_writes: Some(queued),
             pending_forgetting: Some(unclean),
             last_backup: last_backup.and_then(|at| Timestamp::from_millisecond(at).ok()),
+            round_trips: None,
         })
     }
 

@@ -159,6 +159,8 @@ pub struct StoreStats {
     pub pending_forgetting: Option<u64>,
     /// The time of the last backup of all tenants.
     pub last_backup: Option<Timestamp>,
+    /// How often calls have waited for an answer of a database in another process.
+    pub round_trips: Option<u64>,
 }
 
 /// The kind of work that waited for a store.

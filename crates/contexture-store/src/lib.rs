@@ -58,7 +58,7 @@ pub use key::{
     AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, StoreStats, TenantQuota, Tenants, Waited,
     Watch,
 };
-pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
+pub use ledger::{Counted, Ledger, ReadAhead, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
     EntitySketch, EventRecord, Forget, Forgotten, KindStats, LaterState, LaterVector, Link,

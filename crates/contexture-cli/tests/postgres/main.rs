@@ -2,6 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
+mod round_trips;
 #[path = "../support/mod.rs"]
 mod support;
 
