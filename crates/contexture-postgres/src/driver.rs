@@ -83,7 +83,9 @@ impl Driver for Transaction {
         let questions = questions.iter().map(bound).collect();
         let found = self.link.borrow_mut().query_all(questions)?;
         let rows = |rows: &Vec<tokio_postgres::Row>| {
-            let values = rows.iter().map(|row| Row::new(&PgRow::new(row)).to_values());
+            let values = rows
+                .iter()
+                .map(|row| Row::new(&PgRow::new(row)).to_values());
             values.collect::<Result<_, _>>().map(Rows)
         };
         found.iter().map(rows).collect()

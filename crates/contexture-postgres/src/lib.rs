@@ -40,10 +40,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use contexture_sql::{Backend, Connection, Fault, NOBODY, SqlStore, Value};
-use contexture_store::{StoreError, StoreStats, Usage, Waited, Watch};
+use contexture_store::{EventHint, StoreError, StoreStats, Usage, Waited, Watch};
 
 use crate::driver::bind;
 use crate::error::{PgError, explain};
+use crate::hints::Hints;
 use crate::link::{Link, Received};
 use crate::place::Place;
 use crate::pool::{Lease, Pool};
@@ -51,6 +52,7 @@ use crate::queue::{Job, Queue};
 
 mod driver;
 mod error;
+mod hints;
 mod link;
 mod place;
 mod pool;
@@ -121,6 +123,7 @@ struct Database {
     pool: Pool,
     tenants: Mutex<HashMap<Arc<str>, Weak<Tenant>>>,
     watch: OnceLock<Watch>,
+    hints: OnceLock<Hints>,
     // What each transaction begins with.
     begin_read: String,
     begin_write: String,
@@ -247,6 +250,7 @@ impl Database {
             options,
             tenants: Mutex::default(),
             watch: OnceLock::new(),
+            hints: OnceLock::new(),
             begin_read,
             begin_write,
         })
@@ -608,6 +612,27 @@ impl Backend for PostgresBackend {
             round_trips: Some(self.round_trips()),
             ..StoreStats::default()
         })
+    }
+
+    fn announce(&self) {
+        if let Some(hints) = self.database.hints.get() {
+            hints.send(&self.tenant.name);
+        }
+    }
+
+    fn on_event(&self, woken: EventHint) {
+        let database = &self.database;
+        let direct = match &database.options.migration_url {
+            Some(url) => Place::parse(url, &database.options).map(|place| Place {
+                schema: database.place.schema.clone(),
+                ..place
+            }),
+            None => Ok(database.place.clone()),
+        };
+        // The URL was used before, when the schema was checked.
+        if let Ok(direct) = direct {
+            (database.hints).get_or_init(|| Hints::start(direct, woken));
+        }
     }
 
     fn watch(&self, watch: Watch) {

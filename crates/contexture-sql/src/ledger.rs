@@ -2,8 +2,8 @@
 
 use contexture_store::{
     Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewSessionPin, NewTurn,
-    ReadAhead, Recorded, Session, SessionChange, SessionPin, StoreError, ToolResult, Turn, TurnHead, TurnId,
-    TurnSample, Walk,
+    ReadAhead, Recorded, Session, SessionChange, SessionPin, StoreError, ToolResult, Turn,
+    TurnHead, TurnId, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
@@ -48,7 +48,10 @@ impl<B: Backend> Ledger for SqlStore<B> {
         turn.check_sizes(self.max_message_bytes())?;
         let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
         let label = label.to_owned();
-        self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))
+        let recorded =
+            self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))?;
+        self.backend.announce();
+        Ok(recorded)
     }
 
     fn compact(
@@ -59,7 +62,11 @@ impl<B: Backend> Ledger for SqlStore<B> {
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
         let (label, compaction) = (label.to_owned(), compaction.clone());
-        self.write(move |db, tenant| record::compact(db, tenant, &label, parent, &compaction, now))
+        let recorded = self.write(move |db, tenant| {
+            record::compact(db, tenant, &label, parent, &compaction, now)
+        })?;
+        self.backend.announce();
+        Ok(recorded)
     }
 
     fn move_head(

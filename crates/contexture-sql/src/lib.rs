@@ -22,13 +22,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use contexture_store::{Call, Store, StoreError, StoreStats, Usage, Watch};
+use contexture_store::{Call, EventHint, Store, StoreError, StoreStats, Usage, Watch};
 
+mod ahead;
 #[cfg(feature = "alternating")]
 mod alternating;
-mod ahead;
 mod driver;
 mod error;
+mod events;
 mod import;
 mod keys;
 mod ledger;
@@ -139,6 +140,12 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
 
     /// Reads and writes something that is undone, to see whether that works.
     fn probe(&self) -> Result<(), StoreError>;
+
+    /// Says that an event of the tenant was stored, for other servers.
+    fn announce(&self) {}
+
+    /// Has `woken` told of events that other servers have stored.
+    fn on_event(&self, _woken: EventHint) {}
 
     /// Has `watch` told how long callers wait, unless somebody is told already.
     fn watch(&self, watch: Watch);

@@ -13,7 +13,7 @@ use crate::results::{self, Listed};
 use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
 use crate::sessions::{self, SessionRow};
 use crate::together::Together;
-use crate::{snapshots, turns};
+use crate::{events, snapshots, turns};
 
 /// A turn with everything that can be made of it before it is the turn's turn:
 /// the thread that writes has only to write.
@@ -196,6 +196,15 @@ pub(crate) fn record(
         .execute((session.key, name, key, Id(new.body.hash())))?;
     }
     sessions::move_head(db, &session, Some(key), "recorded", now)?;
+    let data = [
+        ("turn_id".to_owned(), recorded.id.to_string().into()),
+        ("number".to_owned(), recorded.depth.into()),
+    ];
+    let data = data.into_iter().collect();
+    events::insert(db, tenant, "turn_recorded", &session.label, &data, now)?;
+    if key % 64 == 0 {
+        events::remove_old(db, tenant, now)?;
+    }
     Ok(recorded)
 }
 
@@ -467,6 +476,9 @@ pub(crate) fn compact(
     let (recorded, _) = append_compaction(db, tenant, &session, &parent, compaction, now)?;
     let key = turns::key(db, tenant, recorded.id)?;
     sessions::move_head(db, &session, Some(key), "compacted", now)?;
+    let data = [("turn_id".to_owned(), recorded.id.to_string().into())];
+    let data = data.into_iter().collect();
+    events::insert(db, tenant, "compacted", &session.label, &data, now)?;
     Ok(recorded)
 }
 

@@ -26,6 +26,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v13.sql"),
     include_str!("v14.sql"),
     include_str!("v15.sql"),
+    include_str!("v16.sql"),
 ];
 
 /// What a database says about itself.

@@ -175,6 +175,9 @@ pub enum Waited {
 /// Receives the time that callers waited for a store.
 pub type Watch = Arc<dyn Fn(Waited, Duration) + Send + Sync>;
 
+/// Receives the names of tenants that have new events.
+pub type EventHint = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// A store that several tenants share, with their API keys.
 ///
 /// A server uses this trait. Tenants use the [`Store`] that
@@ -227,6 +230,21 @@ pub trait Tenants: Send + Sync {
         quota: Option<&TenantQuota>,
         now: Timestamp,
     ) -> Result<(), StoreError>;
+
+    /// Adds numbers to counts that all servers share, such as the requests of a
+    /// tenant in a day, and returns the sums. A count is removed when its period
+    /// is older than `oldest`; period 0 is never removed.
+    fn add_counts(
+        &self,
+        counts: &[(String, i64, u64)],
+        oldest: i64,
+    ) -> Result<Vec<u64>, StoreError>;
+
+    /// Calls `woken` from now on with the name of a tenant for which another process
+    /// has stored an [event](crate::Events). It is a hint: it can be missing or
+    /// late, so callers also look from time to time. There is one: a second call
+    /// changes nothing.
+    fn on_event(&self, _woken: EventHint) {}
 
     /// Returns an error if the store cannot be read or cannot be written now.
     ///

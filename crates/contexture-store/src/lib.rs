@@ -28,6 +28,7 @@
 mod call;
 mod compaction;
 mod error;
+mod event;
 mod handle;
 mod id;
 mod import;
@@ -51,12 +52,13 @@ pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};
 pub use error::StoreError;
+pub use event::{EventPage, Events, MAX_EVENTS, StoredEvent};
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, fetchable};
 pub use id::{NotAnId, TurnId};
 pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
 pub use key::{
-    AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, StoreStats, TenantQuota, Tenants, Waited,
-    Watch,
+    AuditEntry, EventHint, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, StoreStats, TenantQuota,
+    Tenants, Waited, Watch,
 };
 pub use ledger::{Counted, Ledger, ReadAhead, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{

@@ -167,6 +167,7 @@ pub trait Store:
     + crate::Memories
     + crate::Tasks
     + crate::Imports
+    + crate::Events
     + crate::Upkeep
 {
     /// Returns the address of the store, for messages.
