@@ -19,6 +19,9 @@ parser.add_argument("--roots", nargs=2)
 parser.add_argument("--primary", type=int)
 parser.add_argument("--promote")
 parser.add_argument("--round")
+# A control: the standby is cut off a second before the primary dies, and commits do not
+# wait for it.
+parser.add_argument("--asynchronous", action="store_true")
 options = parser.parse_args()
 
 WRITERS, SESSIONS = 8, 4
@@ -96,7 +99,19 @@ writers = [threading.Thread(target=write, args=(n,)) for n in range(WRITERS)]
 for writer in writers:
     writer.start()
 time.sleep(3)
+senders = []
+if options.asynchronous:
+    listed = subprocess.run(
+        ["ps", "--ppid", str(options.primary), "-o", "pid=,args="], capture_output=True, text=True
+    )
+    lines = [line.split(None, 1) for line in listed.stdout.splitlines()]
+    senders = [int(pid) for pid, what in lines if "walsender" in what]
+    for sender in senders:
+        os.kill(sender, signal.SIGSTOP)
+    time.sleep(1)
 os.kill(options.primary, signal.SIGKILL)
+for sender in senders:
+    os.kill(sender, signal.SIGKILL)
 subprocess.run(shlex.split(options.promote), check=True, stdout=subprocess.DEVNULL)
 promoted = time.time()
 while not back and time.time() < promoted + 60:
@@ -133,4 +148,6 @@ print(
     f"round {options.round}: {len(acknowledged)} acknowledged, {lost} lost, "
     f"broken chains {broken}, answers {statuses}, back after {seconds and round(seconds, 2)} s"
 )
+if options.asynchronous:
+    sys.exit("the control lost nothing" if not lost else 0)
 sys.exit(bool(lost or broken or unexpected or not back))

@@ -15,7 +15,7 @@ use crate::error::Error;
 const FEW_SAMPLES: usize = 3;
 
 /// How many of the latest are looked at.
-const MOST_SAMPLES: usize = 200;
+pub(crate) const MOST_SAMPLES: usize = 200;
 
 /// The part of the samples that are to fit.
 const QUANTILE: f64 = 0.95;
@@ -49,6 +49,12 @@ fn counter(model: &Model) -> String {
         Tokenizer::HuggingFace(path) => path.display().to_string(),
         Tokenizer::Estimate(_) => "estimate".to_owned(),
     }
+}
+
+/// Returns the names that samples of a model are kept under: the model's and the
+/// counter's.
+pub(crate) fn names(model: &Model) -> (String, String) {
+    (key(model), counter(model))
 }
 
 /// Applies what was learned to `model`. Returns the part of the window, from 0

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use contexture_core::cache::Cache;
 use contexture_core::guard::{MarkKey, Policy};
 use contexture_core::{ContentHash, Counts, TokenCounter, Usage};
 use contexture_project::Permissions;
 use contexture_providers::Format;
 use contexture_store::{
-    Ledger, Memories, PendingSnapshot, Samples, Snapshot, Snapshots, Store, StoreError, Tasks,
-    Trees, TurnId, TurnSample,
+    Ledger, Memories, PendingSnapshot, ReadAhead, Samples, Snapshot, Snapshots, Store, StoreError,
+    Tasks, Trees, TurnId, TurnSample,
 };
 use contexture_tokens::{Model, Models, Provider};
 use jiff::Timestamp;
@@ -31,7 +32,7 @@ use crate::files::Root;
 use crate::pipeline::{self, Preview};
 use crate::recipe::{Recipe, RecipeInfo, RecipeRef};
 use crate::request::Request;
-use crate::snapshot::{self, Durability, RecentRequests, Saved};
+use crate::snapshot::{self, CurrentMessage, Durability, RecentRequests, Saved};
 use crate::source::{Parameter, Source};
 use crate::stored_report;
 use crate::summariser::Summariser;
@@ -229,6 +230,7 @@ impl EngineBuilder {
             counts: Mutex::default(),
             permissions: ByFile::default(),
             recent: Mutex::default(),
+            current_messages: Cache::default(),
             last_snapshot_error: Arc::default(),
         })
     }
@@ -264,6 +266,8 @@ pub struct Engine {
     pub(crate) permissions: ByFile<Permissions>,
     // The latest snapshots of each session.
     recent: Mutex<RecentRequests>,
+    // The current messages of requests that were made here, by the request.
+    current_messages: Cache<ContentHash, Arc<CurrentMessage>>,
     // Why the latest request that was not kept was not.
     last_snapshot_error: Arc<Mutex<Option<String>>>,
 }
@@ -671,6 +675,38 @@ impl Engine {
         Ok(Some(saved))
     }
 
+    /// Returns the current message of a request that was kept.
+    pub fn current_message(&self, snapshot: &Snapshot) -> Result<Arc<CurrentMessage>, Error> {
+        if let Some(known) = self.current_messages.get(&snapshot.root) {
+            return Ok(known);
+        }
+        CurrentMessage::load(self.snapshots()?, snapshot).map(Arc::new)
+    }
+
+    /// Has the store read what an operation on a session is about to ask for: the
+    /// session, its latest `requests` or the one whose hash is `request`, and what
+    /// was learned about the model. The operation is to be a part of a
+    /// [`Call`](contexture_store::Call).
+    pub fn read_ahead(
+        &self,
+        session: Option<&str>,
+        requests: usize,
+        request: Option<&str>,
+        model: &Model,
+    ) {
+        if let Some(ledger) = &self.parts.ledger {
+            let (model, counter) = calibration::names(model);
+            ledger.read_ahead(&ReadAhead {
+                session,
+                snapshots: requests,
+                snapshot: request,
+                samples: (self.parts.samples.as_ref())
+                    .map(|_| (&*model, &*counter, calibration::MOST_SAMPLES)),
+                memory: self.parts.memories.is_some(),
+            });
+        }
+    }
+
     /// Keeps a request that was assembled without a store. Returns a warning
     /// when it could not be kept.
     pub fn keep(
@@ -730,6 +766,10 @@ impl Engine {
             now,
         };
         let (saved, snapshot, blobs) = snapshot::take(&made, previous);
+        if let Some((current, bytes)) = CurrentMessage::of(&assembled.layout) {
+            let current = Arc::new(current);
+            self.current_messages.insert(snapshot.root, current, bytes);
+        }
         if !self.config.snapshots.keep {
             if must_hold {
                 return Err(Error::input(

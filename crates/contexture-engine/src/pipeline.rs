@@ -136,8 +136,26 @@ fn assemble_with(
     request: &Request,
     state: CallState,
 ) -> Result<Assembled, Error> {
+    let current = contexture_store::Call::current().unwrap_or_default();
+    current.run(|| {
+        let assembled = assemble_within(engine, root, request, state);
+        contexture_store::Call::forget_ahead();
+        assembled
+    })
+}
+
+/// Assembles as a part of the current call, for which the store can read ahead.
+fn assemble_within(
+    engine: &Engine,
+    root: &Root,
+    request: &Request,
+    state: CallState,
+) -> Result<Assembled, Error> {
     let mut clock = Clock::new();
     let recipe = recipe_of(engine, root, request)?;
+    // Sources may name another model; what was read for this one is not used then.
+    let likely = engine.model(request.model.as_deref(), request.format, &mut Vec::new())?;
+    engine.read_ahead(request.session.as_deref(), 1, None, &likely);
     let call = Call::resolve(engine, root, request, &recipe, &state)?;
     clock.lap("resolve");
 

@@ -448,6 +448,19 @@ pub struct CurrentMessage {
 }
 
 impl CurrentMessage {
+    /// Returns that of a request which was just made, and its size in bytes, unless
+    /// it holds more than text.
+    pub(crate) fn of(layout: &Layout) -> Option<(Self, usize)> {
+        let recorded = || layout.current.iter().filter(|block| block.recorded);
+        let is_text = |block: &Block| block.part == Part::Text && block.native.is_none();
+        let message = Self {
+            blocks: recorded().cloned().collect(),
+            mark: layout.mark,
+        };
+        let bytes = recorded().map(|block| block.body().len() + 256).sum();
+        recorded().all(is_text).then_some((message, bytes))
+    }
+
     /// Loads it. The cost does not depend on the length of the history before
     /// it.
     pub fn load(store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Self, Error> {

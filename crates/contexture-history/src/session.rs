@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use contexture_core::Counts;
 use contexture_engine::assembled::sent_name;
-use contexture_engine::snapshot::{self, CurrentMessage, Saved};
+use contexture_engine::snapshot::{self, Saved};
 use contexture_engine::{Advice, Cause, Engine, Error, Operation};
-use contexture_store::{Counted, Ledger};
+use contexture_store::{Call, Counted, Ledger};
 
 use crate::compaction::{self, Attempt, Compacted, Compactor, Plan, Undone};
 use crate::fetch::{self, FetchRequest, Fetched};
@@ -107,6 +107,22 @@ impl<'e> Sessions<'e> {
         turn: &NewTurn,
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
+        let call = Call::current().unwrap_or_default();
+        call.run(|| {
+            let recorded = self.record_within(label, turn, now);
+            Call::forget_ahead();
+            recorded
+        })
+    }
+
+    /// Records a turn as a part of the current call, for which the store can read
+    /// ahead.
+    fn record_within(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        now: Option<Timestamp>,
+    ) -> Result<Recorded, Error> {
         let store = self.engine.ledger()?;
         if turn
             .model
@@ -120,6 +136,9 @@ impl<'e> Sessions<'e> {
         let mut model = self
             .engine
             .model(turn.model.as_deref(), None, &mut warnings)?;
+        let request = turn.request_hash.as_deref();
+        self.engine
+            .read_ahead(Some(label), LOOK_BACK, request, &model);
         self.engine.calibrate(&mut model)?;
         let session = store.session(label)?;
         let parent = turn.parent_turn_id.expected().unwrap_or(session.head);
@@ -188,7 +207,7 @@ impl<'e> Sessions<'e> {
         turn: &NewTurn,
     ) -> Result<Option<Vec<SentBlock>>, Error> {
         // What the model answered is recorded even if the request is damaged.
-        let Ok(current) = CurrentMessage::load(self.engine.snapshots()?, snapshot) else {
+        let Ok(current) = self.engine.current_message(snapshot) else {
             return Ok(None);
         };
         Ok(sent::sent_with(turn, &current, self.engine.policy()))

@@ -3,12 +3,15 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bytes::{BufMut as _, BytesMut};
-use contexture_sql::{Columns, Driver, Error, Prepared, Row, SqlType, Value, ValueRef};
+use contexture_sql::{
+    Columns, Driver, Error, Prepared, Question, Row, Rows, SqlType, Value, ValueRef,
+};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use crate::link::Link;
+use crate::link::{Link, Received};
 use crate::text;
 
 /// How many keys of records are taken at a time, as the schema says.
@@ -22,6 +25,8 @@ pub(crate) struct Transaction {
     link: RefCell<Link>,
     // Keys that were taken for rows to come, by table.
     keys: RefCell<HashMap<String, Keys>>,
+    // Keys that were asked for and come with the next answer.
+    expected: RefCell<Vec<(String, Received)>>,
 }
 
 /// Keys that were taken from a sequence and are still free, and how many are
@@ -36,6 +41,7 @@ impl Transaction {
         Self {
             link: RefCell::new(link),
             keys: RefCell::default(),
+            expected: RefCell::default(),
         }
     }
 
@@ -53,8 +59,8 @@ impl Driver for Transaction {
         Ok(Box::new(PgStatement {
             link: &self.link,
             keys: &self.keys,
-            // Parameters are written `?1` in SQL that all databases share.
-            sql: sql.replace('?', "$"),
+            expected: &self.expected,
+            sql: own_sql(sql),
         }))
     }
 
@@ -82,6 +88,33 @@ impl Driver for Transaction {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    fn query_together(&self, questions: &[Question]) -> Result<Vec<Rows>, Error> {
+        let bound = |question: &Question| (own_sql(&question.sql), bind(&question.values));
+        let questions = questions.iter().map(bound).collect();
+        let found = self.link.borrow_mut().query_all(questions)?;
+        let rows = |rows: &Vec<tokio_postgres::Row>| {
+            let values = rows
+                .iter()
+                .map(|row| Row::new(&PgRow::new(row)).to_values());
+            values.collect::<Result<_, _>>().map(Rows)
+        };
+        found.iter().map(rows).collect()
+    }
+
+    fn expect_insert(&self, table: &str) {
+        let keys = self.keys.borrow();
+        if keys.get(table).is_some_and(|keys| keys.free.len() > 0) {
+            return;
+        }
+        let received = Received::default();
+        let sql = format!("SELECT nextval('{table}_key_seq')");
+        self.link
+            .borrow_mut()
+            .send_query(sql, Vec::new(), Arc::clone(&received));
+        let expected = (table.to_owned(), received);
+        self.expected.borrow_mut().push(expected);
     }
 
     fn take_record_keys(&self) -> Result<Option<(i64, i64)>, Error> {
@@ -137,13 +170,17 @@ impl Transaction {
 struct PgStatement<'d> {
     link: &'d RefCell<Link>,
     keys: &'d RefCell<HashMap<String, Keys>>,
+    expected: &'d RefCell<Vec<(String, Received)>>,
     sql: String,
 }
 
 impl PgStatement<'_> {
     /// Returns a key for a row of the table. The first of a transaction costs a
-    /// round trip, the next two one, and so on.
+    /// round trip unless it was expected, the next two one, and so on.
     fn take_key(&self, table: &str) -> Result<i64, Error> {
+        if let Some(key) = self.take_expected(table) {
+            return Ok(key);
+        }
         let mut keys = self.keys.borrow_mut();
         let keys = keys.entry(table.to_owned()).or_insert_with(|| Keys {
             free: Vec::new().into_iter(),
@@ -165,6 +202,25 @@ impl PgStatement<'_> {
         keys.next = (keys.next * 2).min(MOST_KEYS);
         keys.free.next().ok_or(Error::NoRows)
     }
+}
+
+impl PgStatement<'_> {
+    /// Returns a key that came with an earlier answer.
+    fn take_expected(&self, table: &str) -> Option<i64> {
+        let mut expected = self.expected.borrow_mut();
+        let at = expected.iter().position(|(name, received)| {
+            name == table && received.lock().is_ok_and(|rows| rows.is_some())
+        })?;
+        let (_, received) = expected.swap_remove(at);
+        let rows = received.lock().ok()?.take()?;
+        rows.first()?.try_get(0).ok()
+    }
+}
+
+/// Returns SQL with PostgreSQL's parameters. They are written `?1` in SQL that all
+/// databases share.
+fn own_sql(sql: &str) -> String {
+    sql.replace('?', "$")
 }
 
 /// A value on its way to the database.
@@ -319,5 +375,9 @@ impl Columns for PgRow<'_> {
         let count = self.row.len();
         let decoded = (self.decoded).get_or_init(|| vec![OnceCell::new(); count]);
         Ok(ValueRef::Text(decoded[column].get_or_init(|| plain)))
+    }
+
+    fn count(&self) -> usize {
+        self.row.len()
     }
 }

@@ -139,7 +139,9 @@ pub(crate) fn explain(fault: Fault, address: &str) -> StoreError {
     };
     match error {
         Error::Refused(error) => error,
-        Error::NoRows | Error::Column { .. } | Error::Content(_) => damaged(&error),
+        Error::NoRows | Error::NotRead | Error::Column { .. } | Error::Content(_) => {
+            damaged(&error)
+        }
         Error::Parameter(message) => StoreError::Backend {
             store: "postgres",
             source: message.into(),

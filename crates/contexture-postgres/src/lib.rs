@@ -35,21 +35,24 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use contexture_sql::{Backend, Connection, Fault, NOBODY, SqlStore, Value};
-use contexture_store::{StoreError, StoreStats, Usage, Waited, Watch};
+use contexture_store::{EventHint, StoreError, StoreStats, Usage, Waited, Watch};
 
 use crate::driver::bind;
 use crate::error::{PgError, explain};
-use crate::link::Link;
+use crate::hints::Hints;
+use crate::link::{Link, Received};
 use crate::place::Place;
 use crate::pool::{Lease, Pool};
 use crate::queue::{Job, Queue};
 
 mod driver;
 mod error;
+mod hints;
 mod link;
 mod place;
 mod pool;
@@ -120,6 +123,7 @@ struct Database {
     pool: Pool,
     tenants: Mutex<HashMap<Arc<str>, Weak<Tenant>>>,
     watch: OnceLock<Watch>,
+    hints: OnceLock<Hints>,
     // What each transaction begins with.
     begin_read: String,
     begin_write: String,
@@ -186,6 +190,11 @@ impl PostgresBackend {
         self.database.pool.in_use()
     }
 
+    /// Returns how often a call has waited for an answer of the database.
+    pub fn round_trips(&self) -> u64 {
+        self.database.place.round_trips.load(Ordering::Relaxed)
+    }
+
     fn waited(&self, what: Waited, since: Instant) {
         if let Some(watch) = self.database.watch.get() {
             watch(what, since.elapsed());
@@ -241,6 +250,7 @@ impl Database {
             options,
             tenants: Mutex::default(),
             watch: OnceLock::new(),
+            hints: OnceLock::new(),
             begin_read,
             begin_write,
         })
@@ -261,13 +271,16 @@ impl Database {
         tenant
     }
 
-    /// Begins a transaction that has the tenant's lock. Returns the tenant's key.
+    /// Begins a transaction that has the tenant's lock.
+    ///
+    /// For one job of a tenant whose key is known, nothing is waited for: the lock
+    /// is taken before the job's first statement runs.
     fn begin(
         &self,
         link: &mut Link,
         tenant: &Tenant,
         jobs: &[Box<dyn Job>],
-    ) -> Result<i64, PgError> {
+    ) -> Result<Begun, PgError> {
         let mut begin = self.begin_write.clone();
         if !jobs.iter().any(|job| job.is_durable()) {
             begin += "; SET LOCAL synchronous_commit = off";
@@ -276,6 +289,11 @@ impl Database {
         let name = || bind(&[Value::Text((&*tenant.name).into())]);
         // Other than FOR UPDATE, it does not wait for references to the row.
         let lock = "SELECT key, has_data FROM tenants WHERE name = $1 FOR NO KEY UPDATE";
+        if let (Some(&key), [_]) = (tenant.key.get(), jobs) {
+            let row = Received::default();
+            link.send_query(lock.to_owned(), name(), Arc::clone(&row));
+            return Ok(Begun { key, row });
+        }
         let (mut rows, _) = link.query(lock, name())?;
         if rows.is_empty() {
             // Another server may add it at the same time: then this waits for it,
@@ -284,13 +302,11 @@ impl Database {
                 ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING key, has_data";
             (rows, _) = link.query(add, name())?;
         }
-        let missing = || PgError::Io("the row of the tenant is missing".to_owned());
-        let row = rows.first().ok_or_else(missing)?;
-        let (key, has_data): (i64, i64) = (row.get(0), row.get(1));
-        if has_data == 0 && jobs.iter().any(|job| job.is_own()) {
-            link.send(format!("UPDATE tenants SET has_data = 1 WHERE key = {key}"));
-        }
-        Ok(key)
+        let row = rows.first().ok_or_else(missing_tenant)?;
+        Ok(Begun {
+            key: row.get(0),
+            row: Arc::new(Mutex::new(Some(rows))),
+        })
     }
 
     /// Runs jobs in one transaction, commits, and answers them.
@@ -312,14 +328,16 @@ impl Database {
             lease = self.pool.connect()?;
             begun = self.begin(lease.link(), tenant, jobs);
         }
-        let key = match begun {
-            Ok(key) => key,
+        let begun = match begun {
+            Ok(begun) => begun,
             Err(error) => {
                 lease.finish(Some(&error));
                 return Err(error.at(address));
             }
         };
         let alone = jobs.len() == 1;
+        let key = begun.key;
+        let mut has_data = None;
         let mut kept = false;
         for job in jobs.iter_mut() {
             if !alone {
@@ -346,6 +364,21 @@ impl Database {
                 let lost = link.end();
                 return Err(lost.at(address));
             }
+            if keep && !job.is_own() {
+                // It may be the removal of the data.
+                has_data = Some(false);
+            } else if keep {
+                let known = match has_data {
+                    None => begun.has_data().map_err(|error| error.at(address))?,
+                    known => known,
+                };
+                if known != Some(true) {
+                    link.send(format!(
+                        "UPDATE tenants SET has_data = 1 WHERE key = {key} AND has_data = 0"
+                    ));
+                }
+                has_data = Some(true);
+            }
             match (keep, alone) {
                 (_, true) => {}
                 (true, false) => link.send("RELEASE job".to_owned()),
@@ -361,6 +394,7 @@ impl Database {
         // without a word; SELECT fails.
         match lease.link().run("SELECT 1; COMMIT") {
             Ok(()) => {
+                begun.has_data().map_err(|error| error.at(address))?;
                 let _ = tenant.key.set(key);
                 lease.give_back();
                 Ok(())
@@ -375,6 +409,33 @@ impl Database {
             }
         }
     }
+}
+
+/// A transaction that has, or will have, the lock of a tenant.
+struct Begun {
+    key: i64,
+    // The tenant's row, as soon as it came.
+    row: Received,
+}
+
+impl Begun {
+    /// Returns whether the tenant had data, unless that is not known yet. Fails when
+    /// the tenant's row is not the one that it was.
+    fn has_data(&self) -> Result<Option<bool>, PgError> {
+        let row = self.row.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(rows) = &*row else {
+            return Ok(None);
+        };
+        let row = rows.first().ok_or_else(missing_tenant)?;
+        match row.get::<_, i64>(0) == self.key {
+            true => Ok(Some(row.get::<_, i64>(1) != 0)),
+            false => Err(missing_tenant()),
+        }
+    }
+}
+
+fn missing_tenant() -> PgError {
+    PgError::Io("the row of the tenant is missing".to_owned())
 }
 
 /// Runs a job. A panic in it fails the job only.
@@ -467,6 +528,10 @@ impl Backend for PostgresBackend {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn explain(&self, fault: Fault) -> StoreError {
         explain(fault, &self.database.place.address)
     }
@@ -543,6 +608,27 @@ impl Backend for PostgresBackend {
         }
     }
 
+    fn announce(&self) {
+        if let Some(hints) = self.database.hints.get() {
+            hints.send(&self.tenant.name);
+        }
+    }
+
+    fn on_event(&self, woken: EventHint) {
+        let database = &self.database;
+        let direct = match &database.options.migration_url {
+            Some(url) => Place::parse(url, &database.options).map(|place| Place {
+                schema: database.place.schema.clone(),
+                ..place
+            }),
+            None => Ok(database.place.clone()),
+        };
+        // The URL was used before, when the schema was checked.
+        if let Ok(direct) = direct {
+            (database.hints).get_or_init(|| Hints::start(direct, woken));
+        }
+    }
+
     fn watch(&self, watch: Watch) {
         let _ = self.database.watch.set(watch);
     }
@@ -559,6 +645,7 @@ impl Backend for PostgresBackend {
         })?;
         Ok(StoreStats {
             bytes: Some(bytes.unsigned_abs()),
+            round_trips: Some(self.round_trips()),
             ..stats
         })
     }

@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::StreamExt as _;
@@ -18,6 +19,9 @@ use tokio_postgres::{Client, Error, NoTls, Row};
 use crate::driver::Bound;
 use crate::error::PgError;
 use crate::place::Place;
+
+/// The rows of a statement that was sent, as soon as they came.
+pub(crate) type Received = Arc<Mutex<Option<Vec<Row>>>>;
 
 type Answer = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
@@ -33,6 +37,8 @@ pub(crate) struct Link {
     unread: VecDeque<Answer>,
     /// What one of them failed with, if nobody was told yet.
     failed: Option<PgError>,
+    /// How often an answer was waited for, on all connections.
+    round_trips: Arc<AtomicU64>,
 }
 
 /// How many requests are sent before their answers are read.
@@ -65,6 +71,7 @@ impl Link {
             ended: None,
             unread: VecDeque::new(),
             failed: None,
+            round_trips: Arc::clone(&place.round_trips),
         })
     }
 
@@ -99,6 +106,7 @@ impl Link {
 
     /// Waits for `future`, and drives the connection meanwhile.
     fn wait<T>(&mut self, future: impl Future<Output = Result<T, Error>>) -> Result<T, PgError> {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
         let mut future = pin!(future);
         let (connection, ended) = (&mut self.connection, &mut self.ended);
         let Some(runtime) = &self.runtime else {
@@ -166,6 +174,23 @@ impl Link {
         }));
     }
 
+    /// Sends a query, and does not wait for the answer. The rows are in `received`
+    /// when a later answer is there.
+    pub(crate) fn send_query(
+        &mut self,
+        sql: String,
+        values: Vec<(Bound, Type)>,
+        received: Received,
+    ) {
+        let client = Arc::clone(&self.client);
+        self.send_request(Box::pin(async move {
+            let rows = query(&client, &sql, values).await?;
+            let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
+            *received = Some(rows.0);
+            Ok(())
+        }));
+    }
+
     /// Has the connection write what was sent, without waiting.
     pub(crate) fn flush(&mut self) {
         let _guard = self.runtime.as_ref().map(Runtime::enter);
@@ -209,19 +234,47 @@ impl Link {
         let unread = std::mem::take(&mut self.unread);
         self.failed.take().map_or(Ok(()), Err)?;
         self.wait(async move {
-            let query = async {
-                let mut rows = pin!(client.query_typed_raw(sql, values).await?);
-                let mut found = Vec::new();
-                while let Some(row) = rows.next().await {
-                    found.push(row?);
-                }
-                Ok((found, rows.rows_affected().unwrap_or(0)))
-            };
             // What was sent before has its answers before.
+            let query = query(&client, sql, values);
             let (before, after) = futures_util::future::join(all(unread), query).await;
             before.and(after)
         })
     }
+
+    /// Runs statements in one round trip, and returns the rows of each.
+    pub(crate) fn query_all(
+        &mut self,
+        statements: Vec<(String, Vec<(Bound, Type)>)>,
+    ) -> Result<Vec<Vec<Row>>, PgError> {
+        let client = Arc::clone(&self.client);
+        let unread = std::mem::take(&mut self.unread);
+        self.failed.take().map_or(Ok(()), Err)?;
+        self.wait(async move {
+            let queries = statements.iter().map(|(sql, values)| {
+                let rows = query(&client, sql, values.clone());
+                async { Ok(rows.await?.0) }
+            });
+            let queries = futures_util::future::join_all(queries);
+            let (before, found) = futures_util::future::join(all(unread), queries).await;
+            before?;
+            found.into_iter().collect()
+        })
+    }
+}
+
+/// Runs a statement and returns its rows and how many it changed. It is sent when
+/// the future is polled first.
+async fn query(
+    client: &Client,
+    sql: &str,
+    values: Vec<(Bound, Type)>,
+) -> Result<(Vec<Row>, u64), Error> {
+    let mut rows = pin!(client.query_typed_raw(sql, values).await?);
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().await {
+        found.push(row?);
+    }
+    Ok((found, rows.rows_affected().unwrap_or(0)))
 }
 
 impl Drop for Link {

@@ -1,6 +1,8 @@
 //! Where a database is: its URL, without what only Contexture knows.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use contexture_store::StoreError;
@@ -22,6 +24,8 @@ pub(crate) struct Place {
     pub(crate) tls: Option<Tls>,
     /// The schema that the tables are in.
     pub(crate) schema: String,
+    /// How often an answer of the database was waited for.
+    pub(crate) round_trips: Arc<AtomicU64>,
 }
 
 fn invalid(message: impl Into<String>) -> StoreError {
@@ -106,6 +110,7 @@ impl Place {
             config,
             tls,
             schema,
+            round_trips: Arc::default(),
         })
     }
 

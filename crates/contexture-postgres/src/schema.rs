@@ -9,7 +9,11 @@ use crate::place::Place;
 
 /// Step `n` makes version `n + 1` of version `n`; version 0 is an empty schema.
 /// A step that was released is never changed.
-pub(crate) const STEPS: &[&str] = &[include_str!("v1.sql"), include_str!("v2.sql")];
+pub(crate) const STEPS: &[&str] = &[
+    include_str!("v1.sql"),
+    include_str!("v2.sql"),
+    include_str!("v3.sql"),
+];
 
 /// How often a migration is tried again after another server was in the way.
 const TRIES: usize = 20;

@@ -175,7 +175,9 @@ fn a_write_waits_for_another_server_only_so_long() {
     thread::scope(|scope| {
         let one = &one;
         scope.spawn(move || {
-            one.backend().write(move |_, _| {
+            one.backend().write(move |db, _| {
+                // The lock comes with the first statement.
+                db.query_row("SELECT 1", (), |_| Ok(()))?;
                 begun.send(()).unwrap();
                 hold.recv().unwrap();
                 Ok(())

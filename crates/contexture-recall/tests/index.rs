@@ -507,8 +507,8 @@ fn runs_that_are_passed_over_hold_none_of_the_best() {
         let query = random.vector(64);
         let mute: Vec<Slot> = (0..600).filter(|slot| slot % 13 == 0).collect();
         let scores = index.scores(&terms("boat noon"), Some(&query), &mute);
-        let bonus = |slot: Slot| if slot % 17 == 0 { 0.1 } else { 0.0 };
-        let admit = |slot: Slot| slot % 5 != 0;
+        let bonus = |slot: Slot| if slot.is_multiple_of(17) { 0.1 } else { 0.0 };
+        let admit = |slot: Slot| !slot.is_multiple_of(5);
         let find = |most: usize| best(&index, &scores, most, 0.1, bonus, admit);
         // All are looked at, and have exact scores.
         let all = find(600);

@@ -138,6 +138,17 @@ impl App {
         }))
     }
 
+    /// Has other servers' events sent to listeners of this one at once.
+    pub(crate) fn listen_to_store(&self) {
+        let shared = Arc::downgrade(&self.0);
+        let woken = move |tenant: &str| {
+            if let Some(shared) = shared.upgrade() {
+                shared.tenants.wake(tenant);
+            }
+        };
+        self.tenants().stores().on_event(Arc::new(woken));
+    }
+
     /// Starts the thread that loads and saves memory indexes and computes vectors
     /// of the encoder. It ends with the server.
     pub(crate) fn fill_in_vectors(&self) {

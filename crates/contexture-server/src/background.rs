@@ -11,7 +11,6 @@ use contexture::compaction::Attempt;
 use contexture::store::{Call, CallPlace, ModelCall};
 use tokio::runtime::Handle;
 
-use crate::api::sessions;
 use crate::app::App;
 use crate::places::Place;
 use crate::tenant::Tenant;
@@ -67,10 +66,8 @@ pub(crate) fn compact(app: &App, tenant: &Arc<Tenant>, label: &str) {
         loop {
             let compact = || tenant.engine.compact_ahead(&label, tenant.fixed_now());
             match call.run(compact) {
-                Ok(Attempt::Compacted(compacted)) => {
-                    // Nobody waits for an answer: the next request has the summary.
-                    let _ = sessions::publish_compacted(&tenant, &label, &compacted);
-                }
+                // Nobody waits for an answer: the next request has the summary.
+                Ok(Attempt::Compacted(_)) => tenant.events.wake(),
                 Ok(Attempt::Nothing(reason)) => {
                     tracing::debug!(reason, "not compacted in the background");
                 }

@@ -1,21 +1,41 @@
-//! Events of sessions, published to listeners of the same tenant.
+//! Events of sessions, sent to listeners of the same tenant.
 //!
-//! Events are not stored. A listener that reads too slowly loses the oldest
-//! events and is told how many.
+//! The store numbers and keeps events, so that a listener gets what happens on all
+//! servers and, after a reconnect, what it has missed. While a tenant has
+//! listeners, one task reads its new events and passes them on. It is woken by
+//! calls on this server and by hints of other servers, and looks once a second
+//! without them.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
+use contexture::store::{EventPage, StoredEvent};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::broadcast;
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, broadcast};
 
-/// The number of unread events after which a listener loses the oldest.
+use crate::app::App;
+use crate::problem::Problem;
+use crate::tenant::Tenant;
+
+/// The number of unread events after which a listener reads from the store again.
 const MAX_UNREAD: usize = 1024;
+
+/// How many events are read at once.
+const AT_ONCE: usize = 256;
+
+/// How often the store is asked without a hint.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// An event of a session. Events carry ids and counts, not content.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(
+    dead_code,
+    reason = "the store makes the events of turns; this describes them"
+)]
 pub(crate) enum SessionEvent {
     /// A turn was recorded.
     TurnRecorded {
@@ -52,37 +72,29 @@ pub(crate) enum SessionEvent {
     },
 }
 
-impl SessionEvent {
-    pub(crate) fn session(&self) -> &str {
-        match self {
-            SessionEvent::TurnRecorded { session, .. }
-            | SessionEvent::Assembled { session, .. }
-            | SessionEvent::Compacted { session, .. } => session,
-        }
-    }
-
-    /// Returns the event's name in server-sent events.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            SessionEvent::TurnRecorded { .. } => "turn_recorded",
-            SessionEvent::Assembled { .. } => "assembled",
-            SessionEvent::Compacted { .. } => "compacted",
-        }
-    }
+/// Returns an event as it is sent.
+pub(crate) fn shown(event: &StoredEvent) -> Value {
+    let mut fields = Map::new();
+    fields.insert("type".to_owned(), event.kind.clone().into());
+    fields.insert("session".to_owned(), event.session.clone().into());
+    fields.extend(event.data.clone());
+    Value::Object(fields)
 }
 
-/// Publishes the events of one tenant to its listeners.
+/// Passes the events of one tenant on to its listeners.
 pub(crate) struct Hub {
     // None after the server has begun to stop.
-    sender: Mutex<Option<broadcast::Sender<(u64, SessionEvent)>>>,
-    number: AtomicU64,
+    sender: Mutex<Option<broadcast::Sender<Arc<StoredEvent>>>>,
+    woken: Notify,
+    // Whether a task reads events.
+    reading: AtomicBool,
     listeners: Arc<AtomicUsize>,
     most: usize,
 }
 
 /// A subscription to the events of a tenant.
 pub(crate) struct Listener {
-    pub(crate) receiver: broadcast::Receiver<(u64, SessionEvent)>,
+    pub(crate) receiver: broadcast::Receiver<Arc<StoredEvent>>,
     listeners: Arc<AtomicUsize>,
 }
 
@@ -96,24 +108,17 @@ impl Hub {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             sender: Mutex::new(Some(broadcast::Sender::new(MAX_UNREAD))),
-            number: AtomicU64::new(0),
+            woken: Notify::new(),
+            reading: AtomicBool::new(false),
             listeners: Arc::default(),
             most,
         }
     }
 
-    /// Publishes an event. Without listeners, the event is not even created.
-    pub(crate) fn publish(&self, event: impl FnOnce() -> SessionEvent) {
-        if self.listeners.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        // Created before the lock is taken, because it can read the store.
-        let event = event();
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = &*sender {
-            let number = self.number.fetch_add(1, Ordering::Relaxed);
-            // Fails if the last listener has just left.
-            let _ = sender.send((number, event));
+    /// Has new events read from the store, if somebody listens.
+    pub(crate) fn wake(&self) {
+        if self.listeners.load(Ordering::Relaxed) > 0 {
+            self.woken.notify_one();
         }
     }
 
@@ -133,7 +138,84 @@ impl Hub {
         })
     }
 
+    /// Sends an event to all listeners. Returns false when the server stops.
+    pub(crate) fn send(&self, event: StoredEvent) -> bool {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        // Sending fails if the last listener has just left.
+        sender
+            .as_ref()
+            .map(|sender| sender.send(Arc::new(event)))
+            .is_some()
+    }
+
     pub(crate) fn close(&self) {
         *self.sender.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.woken.notify_one();
+    }
+}
+
+/// Stores an event. Those of turns are stored with the turns.
+pub(crate) fn publish(tenant: &Tenant, event: &SessionEvent) {
+    let (Ok(store), Ok(Value::Object(mut data))) = (tenant.store(), serde_json::to_value(event))
+    else {
+        return;
+    };
+    let mut taken = |field: &str| match data.remove(field) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    };
+    let (kind, session) = (taken("type"), taken("session"));
+    store.put_event(&kind, &session, data, tenant.now());
+    tenant.events.wake();
+}
+
+/// Reads a page of the events after `after`.
+pub(crate) async fn page(
+    app: &App,
+    tenant: &Arc<Tenant>,
+    after: u64,
+) -> Result<EventPage, Problem> {
+    let tenant = Arc::clone(tenant);
+    app.run_apart(move || Ok(tenant.store()?.events(after, AT_ONCE)?))
+        .await
+}
+
+/// Starts the task that reads events after `after`, unless it runs.
+pub(crate) fn start_reading(app: &App, tenant: &Arc<Tenant>, after: u64) {
+    if !tenant.events.reading.swap(true, Ordering::AcqRel) {
+        tokio::spawn(read(app.clone(), Arc::downgrade(tenant), after));
+    }
+}
+
+async fn read(app: App, of: Weak<Tenant>, mut after: u64) {
+    while let Some(tenant) = of.upgrade() {
+        // An event of this server, a hint of another one, or the time.
+        let _ = tokio::time::timeout(INTERVAL, tenant.events.woken.notified()).await;
+        if tenant.events.listeners.load(Ordering::Relaxed) == 0 {
+            tenant.events.reading.store(false, Ordering::Release);
+            // A listener that has come meanwhile found a task at work.
+            let came = tenant.events.listeners.load(Ordering::Relaxed) > 0;
+            if !came || tenant.events.reading.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        }
+        loop {
+            // Without an answer, the store is asked again later.
+            let Ok(page) = page(&app, &tenant, after).await else {
+                break;
+            };
+            // Another database can have taken its place.
+            after = after.min(page.latest);
+            let full = page.events.len() == AT_ONCE;
+            for event in page.events {
+                after = event.number;
+                if !tenant.events.send(event) {
+                    return;
+                }
+            }
+            if !full {
+                break;
+            }
+        }
     }
 }

@@ -101,6 +101,7 @@ impl Service {
         );
         if !read_only {
             app.fill_in_vectors();
+            app.listen_to_store();
         }
         Ok(app)
     }

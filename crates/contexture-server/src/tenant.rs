@@ -172,6 +172,14 @@ impl Tenants {
         Some(Arc::clone(&found.tenant))
     }
 
+    /// Has the listeners of a tenant look for new events, if it is loaded.
+    pub(crate) fn wake(&self, name: &str) {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ready) = ready.get(name) {
+            ready.tenant.events.wake();
+        }
+    }
+
     /// Returns the tenant and loads it if necessary. The name "" is the default
     /// tenant, which the command line also uses.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Tenant>, Error> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use contexture_store::{StoreError, Usage, Watch};
+use contexture_store::{EventHint, StoreError, Usage, Watch};
 
 use crate::{Backend, Connection, Fault};
 
@@ -77,6 +77,10 @@ impl<B: Backend> Backend for Alternating<B> {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        self.handles[0].is_remote()
+    }
+
     fn explain(&self, fault: Fault) -> StoreError {
         self.next().explain(fault)
     }
@@ -111,6 +115,14 @@ impl<B: Backend> Backend for Alternating<B> {
 
     fn probe(&self) -> Result<(), StoreError> {
         self.next().probe()
+    }
+
+    fn announce(&self) {
+        self.next().announce();
+    }
+
+    fn on_event(&self, woken: EventHint) {
+        self.handles[0].on_event(woken);
     }
 
     fn watch(&self, watch: Watch) {

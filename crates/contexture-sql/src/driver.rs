@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use smallvec::SmallVec;
 
 use crate::error::Error;
+use crate::together::{Question, Rows};
 use crate::value::{FromSql, Params, Value, ValueRef};
 
 /// The result of a database operation.
@@ -36,6 +37,26 @@ pub trait Driver {
     fn is_remote(&self) -> bool {
         false
     }
+
+    /// Runs statements that only read and need nothing of each other, and returns
+    /// the rows of each. A remote driver sends them together.
+    fn query_together(&self, questions: &[Question]) -> Result<Vec<Rows>> {
+        let mut all = Vec::with_capacity(questions.len());
+        for question in questions {
+            let mut rows = Rows::default();
+            self.prepare_statement(&question.sql)?
+                .query(&question.values, &mut |row| {
+                    rows.0.push(row.to_values()?);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            all.push(rows);
+        }
+        Ok(all)
+    }
+
+    /// Says that a row is likely to be inserted into the table. A remote driver
+    /// takes its key together with the next statement.
+    fn expect_insert(&self, _table: &str) {}
 
     /// Takes a range of keys for records: the first, and how many. `None` when
     /// the next key is in the table `memory_keys`.
@@ -106,6 +127,9 @@ pub trait Prepared {
 pub trait Columns {
     /// Returns a column without a copy.
     fn column(&self, column: usize) -> Result<ValueRef<'_>>;
+
+    /// Returns how many columns there are.
+    fn count(&self) -> usize;
 }
 
 /// A row of a result.
@@ -122,6 +146,14 @@ impl<'r> Row<'r> {
     /// Returns a column without a copy.
     pub fn get_ref(&self, column: usize) -> Result<ValueRef<'_>> {
         self.columns.column(column)
+    }
+
+    /// Returns copies of all columns.
+    pub fn to_values(&self) -> Result<Vec<Value<'static>>> {
+        let columns = 0..self.columns.count();
+        columns
+            .map(|column| self.columns.column(column)?.to_value())
+            .collect()
     }
 
     /// Reads a column.

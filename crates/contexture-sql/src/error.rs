@@ -22,6 +22,8 @@ pub enum Error {
     Parameter(String),
     /// The database cannot store a value, which the caller gave.
     Refused(StoreError),
+    /// A read that runs together with others lacks the rows of a statement.
+    NotRead,
     /// The database failed. The driver knows the type.
     Driver(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -41,6 +43,7 @@ impl fmt::Display for Error {
             Error::Content(message) => f.write_str(message),
             Error::Parameter(message) => f.write_str(message),
             Error::Refused(error) => error.fmt(f),
+            Error::NotRead => f.write_str("a statement was not run"),
             Error::Driver(error) => error.fmt(f),
         }
     }

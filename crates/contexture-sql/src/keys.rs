@@ -6,13 +6,14 @@ use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;
 use crate::{Backend, SqlStore};
 use contexture_store::{
-    ArchiveSink, ArchiveSource, AuditEntry, Call, KeyRecord, KeyScope, SharedPart, Store,
-    StoreError, StoreStats, TenantQuota, Tenants, Watch,
+    ArchiveSink, ArchiveSource, AuditEntry, Call, EventHint, KeyRecord, KeyScope, SharedPart,
+    Store, StoreError, StoreStats, TenantQuota, Tenants, Watch,
 };
 use jiff::Timestamp;
 
 use crate::error::{Error, Fault};
-use crate::row::{Time, limit};
+use crate::row::{Time, limit, number, unsigned};
+use crate::together::Together;
 
 impl<B: Backend> Tenants for SqlStore<B> {
     fn tenant(&self, name: &str) -> Arc<dyn Store> {
@@ -112,6 +113,21 @@ impl<B: Backend> Tenants for SqlStore<B> {
         self.import_part(part, next)
     }
 
+    fn add_counts(
+        &self,
+        counts: &[(String, i64, u64)],
+        oldest: i64,
+    ) -> Result<Vec<u64>, StoreError> {
+        let counts = counts.to_vec();
+        // Each name is added to by all servers, so the lock of one tenant covers it.
+        let shared = self.backend.shared("");
+        shared.write(move |db, _| add_counts(db, &counts, oldest))
+    }
+
+    fn on_event(&self, woken: EventHint) {
+        self.backend.on_event(woken);
+    }
+
     fn ping(&self) -> Result<(), StoreError> {
         self.backend.probe()
     }
@@ -127,6 +143,35 @@ impl<B: Backend> Tenants for SqlStore<B> {
     fn incarnation(&self) -> u64 {
         self.backend.incarnation()
     }
+}
+
+/// Adds to counts and returns the sums.
+fn add_counts(
+    db: &Connection,
+    counts: &[(String, i64, u64)],
+    oldest: i64,
+) -> Result<Vec<u64>, Fault> {
+    let mut add = db.prepare_cached(
+        "INSERT INTO request_counts (name, period, count) VALUES (?1, ?2, ?3)
+         ON CONFLICT (name, period) DO UPDATE SET count = request_counts.count + excluded.count",
+    )?;
+    for (name, period, more) in counts {
+        add.execute((name, *period, number("count", *more)?))?;
+    }
+    db.prepare_cached("DELETE FROM request_counts WHERE period > 0 AND period < ?1")?
+        .execute([oldest])?;
+    let mut together = Together::default();
+    let sums: Vec<_> = counts
+        .iter()
+        .map(|(name, period, _)| {
+            together.add(move |db| {
+                let sql = "SELECT count FROM request_counts WHERE name = ?1 AND period = ?2";
+                Ok(db.query_row(sql, (name, *period), |row| unsigned(row, 0))?)
+            })
+        })
+        .collect();
+    together.run(db)?;
+    sums.into_iter().map(|sum| sum.take()).collect()
 }
 
 /// Returns all keys.

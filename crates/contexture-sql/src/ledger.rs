@@ -2,16 +2,20 @@
 
 use contexture_store::{
     Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewSessionPin, NewTurn,
-    Recorded, Session, SessionChange, SessionPin, StoreError, ToolResult, Turn, TurnHead, TurnId,
-    TurnSample, Walk,
+    ReadAhead, Recorded, Session, SessionChange, SessionPin, StoreError, ToolResult, Turn,
+    TurnHead, TurnId, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
 use crate::record::Prepared;
 use crate::results::Search;
-use crate::{Backend, SqlStore, pins, record, results, sessions, turns};
+use crate::{Backend, SqlStore, ahead, pins, record, results, sessions, turns};
 
 impl<B: Backend> Ledger for SqlStore<B> {
+    fn read_ahead(&self, wanted: &ReadAhead<'_>) {
+        self.keep_ahead(wanted);
+    }
+
     fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError> {
         let new = new.clone();
         self.write(move |db, tenant| sessions::create(db, tenant, &new, now))
@@ -23,7 +27,10 @@ impl<B: Backend> Ledger for SqlStore<B> {
     }
 
     fn session(&self, label: &str) -> Result<Session, StoreError> {
-        self.read(|db, tenant| sessions::get(db, tenant, label))
+        self.read_once(
+            || ahead::session(label),
+            |db, tenant| sessions::get(db, tenant, label),
+        )
     }
 
     fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<Session>, StoreError> {
@@ -41,7 +48,10 @@ impl<B: Backend> Ledger for SqlStore<B> {
         turn.check_sizes(self.max_message_bytes())?;
         let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
         let label = label.to_owned();
-        self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))
+        let recorded =
+            self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))?;
+        self.backend.announce();
+        Ok(recorded)
     }
 
     fn compact(
@@ -52,7 +62,11 @@ impl<B: Backend> Ledger for SqlStore<B> {
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
         let (label, compaction) = (label.to_owned(), compaction.clone());
-        self.write(move |db, tenant| record::compact(db, tenant, &label, parent, &compaction, now))
+        let recorded = self.write(move |db, tenant| {
+            record::compact(db, tenant, &label, parent, &compaction, now)
+        })?;
+        self.backend.announce();
+        Ok(recorded)
     }
 
     fn move_head(
@@ -106,7 +120,10 @@ impl<B: Backend> Ledger for SqlStore<B> {
     }
 
     fn pins(&self, label: &str) -> Result<Vec<SessionPin>, StoreError> {
-        self.read(|db, tenant| pins::list(db, tenant, label))
+        self.read_once(
+            || ahead::pins(label),
+            |db, tenant| pins::list(db, tenant, label),
+        )
     }
 
     fn pin_revisions(&self, label: &str, name: &str) -> Result<Vec<SessionPin>, StoreError> {

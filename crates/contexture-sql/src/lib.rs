@@ -22,13 +22,15 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use contexture_store::{Store, StoreError, StoreStats, Usage, Watch};
+use contexture_store::{Call, EventHint, Store, StoreError, StoreStats, Usage, Watch};
 
+mod ahead;
 #[cfg(feature = "alternating")]
 mod alternating;
 pub mod archive;
 mod driver;
 mod error;
+mod events;
 mod files;
 mod import;
 mod keys;
@@ -41,6 +43,7 @@ mod row;
 mod sessions;
 mod snapshots;
 mod tasks;
+mod together;
 mod trees;
 mod turns;
 mod upkeep;
@@ -51,6 +54,7 @@ mod verify;
 pub use alternating::Alternating;
 pub use driver::{Columns, Connection, Driver, OptionalExtension, Prepared, Row, Statement};
 pub use error::{Error, Fault};
+pub use together::{Question, Rows};
 pub use value::{FromSql, HasSqlType, Params, SqlType, ToSql, Value, ValueRef};
 
 /// The key of nobody: databases count from 1.
@@ -103,6 +107,11 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// Returns the error for the store.
     fn explain(&self, fault: Fault) -> StoreError;
 
+    /// Returns true when each statement costs a round trip to another process.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Returns the path of the file in which an index of the tenant's memory can
     /// be kept on the local disk, if there is one.
     fn index_path(&self) -> Option<PathBuf> {
@@ -133,6 +142,12 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
 
     /// Reads and writes something that is undone, to see whether that works.
     fn probe(&self) -> Result<(), StoreError>;
+
+    /// Says that an event of the tenant was stored, for other servers.
+    fn announce(&self) {}
+
+    /// Has `woken` told of events that other servers have stored.
+    fn on_event(&self, _woken: EventHint) {}
 
     /// Has `watch` told how long callers wait, unless somebody is told already.
     fn watch(&self, watch: Watch);
@@ -213,10 +228,23 @@ impl<B: Backend> SqlStore<B> {
         self.backend.read(read)
     }
 
+    /// Returns an answer that was read ahead, or reads it.
+    fn read_once<T: 'static>(
+        &self,
+        name: impl Fn() -> String,
+        read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        match Call::take_ahead(|| self.ahead_key(&name())) {
+            Some(answer) => Ok(answer),
+            None => self.read(read),
+        }
+    }
+
     fn write<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
+        Call::forget_ahead();
         self.backend.write(write)
     }
 
@@ -224,6 +252,7 @@ impl<B: Backend> SqlStore<B> {
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<(T, bool), StoreError> {
+        Call::forget_ahead();
         self.backend.write_and_clean(write)
     }
 
@@ -232,6 +261,7 @@ impl<B: Backend> SqlStore<B> {
         write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) {
+        Call::forget_ahead();
         self.backend.write_later(write, done);
     }
 

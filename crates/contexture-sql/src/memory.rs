@@ -28,7 +28,10 @@ use contexture_store::{
 use jiff::Timestamp;
 
 use crate::error::Error;
-use crate::{Backend, SqlStore};
+use crate::together::Together;
+use crate::{Backend, SqlStore, ahead};
+
+pub(crate) use embed::state;
 
 impl<B: Backend> Memories for SqlStore<B> {
     fn remember(
@@ -47,7 +50,7 @@ impl<B: Backend> Memories for SqlStore<B> {
     }
 
     fn memory_state(&self) -> Result<MemoryState, StoreError> {
-        self.read(embed::state)
+        self.read_once(ahead::memory, embed::state)
     }
 
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError> {
@@ -56,8 +59,13 @@ impl<B: Backend> Memories for SqlStore<B> {
 
     fn records(&self, keys: &[RecordKey]) -> Result<Vec<Option<Record>>, StoreError> {
         self.read(|db, tenant| {
-            let load = |key: &RecordKey| load::record(db, tenant, *key);
-            keys.iter().map(load).collect()
+            let mut together = Together::default();
+            let records: Vec<_> = keys
+                .iter()
+                .map(|&key| together.add(move |db| load::record(db, tenant, key)))
+                .collect();
+            together.run(db)?;
+            records.into_iter().map(|record| record.take()).collect()
         })
     }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::error::Fault;
 use crate::row::{Time, unsigned};
 use crate::sessions::{self, SessionRow};
+use crate::together::Together;
 
 const COLUMNS: &str = "SELECT name, revision, text, origin, created_at FROM session_pins";
 
@@ -24,14 +25,23 @@ fn pin_row(row: &Row<'_>) -> crate::driver::Result<SessionPin> {
 /// Returns the pins of a session, in the order in which their names were first
 /// used.
 pub(crate) fn list(db: &Connection, tenant: i64, label: &str) -> Result<Vec<SessionPin>, Fault> {
-    let session = sessions::find(db, tenant, label)?;
-    let mut select = db.prepare_cached(&format!(
-        "{COLUMNS} p WHERE session = ?1 AND text IS NOT NULL AND revision = (
-             SELECT max(revision) FROM session_pins WHERE session = ?1 AND name = p.name)
-         ORDER BY (SELECT min(seq) FROM session_pins WHERE session = ?1 AND name = p.name)"
-    ))?;
-    let found = select.query_map([session.key], pin_row)?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let mut together = Together::default();
+    let session = together.add(|db| sessions::find(db, tenant, label));
+    let pins = together.add(|db| {
+        let mut select = db.prepare_cached(&format!(
+            "{COLUMNS} p WHERE session IN {} AND text IS NOT NULL AND revision = (
+                 SELECT max(revision) FROM session_pins q
+                 WHERE q.session = p.session AND q.name = p.name)
+             ORDER BY (SELECT min(seq) FROM session_pins q
+                 WHERE q.session = p.session AND q.name = p.name)",
+            sessions::KEY
+        ))?;
+        let found = select.query_map((tenant, label), pin_row)?;
+        Ok(found.collect::<Result<_, _>>()?)
+    });
+    together.run(db)?;
+    session.take()?;
+    pins.take()
 }
 
 /// Returns every revision of a pin, oldest first.

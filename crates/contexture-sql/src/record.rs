@@ -1,6 +1,6 @@
 //! Appends turns and compactions.
 
-use crate::driver::{Connection, OptionalExtension};
+use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;
 use contexture_store::{
     Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
@@ -12,7 +12,8 @@ use crate::error::Fault;
 use crate::results::{self, Listed};
 use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
 use crate::sessions::{self, SessionRow};
-use crate::{snapshots, turns};
+use crate::together::Together;
+use crate::{events, snapshots, turns};
 
 /// A turn with everything that can be made of it before it is the turn's turn:
 /// the thread that writes has only to write.
@@ -89,23 +90,29 @@ fn head_of(db: &Connection, session: &SessionRow) -> Result<Parent, Fault> {
     parent(db, key)
 }
 
-/// Reads the turn with that key, which a new one follows.
-pub(crate) fn parent(db: &Connection, key: i64) -> Result<Parent, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT id, depth, kind, compaction, open_calls FROM turns WHERE key = ?1",
-    )?;
-    Ok(select.query_row([key], |row| {
+/// The columns of a [`Parent`], which is the turn `t`.
+pub(crate) const PARENT: &str = "t.id, t.depth, t.kind, t.compaction, t.open_calls";
+
+impl Parent {
+    /// Reads the columns [`PARENT`] of the turn `key` from the column `first` on.
+    pub(crate) fn read(row: &Row<'_>, first: usize, key: i64) -> crate::driver::Result<Self> {
         Ok(Parent {
             key: Some(key),
-            id: id(row, 0)?,
-            depth: unsigned(row, 1)?,
-            compaction: match row.get::<Word<TurnKind>>(2)?.0 {
+            id: id(row, first)?,
+            depth: unsigned(row, first + 1)?,
+            compaction: match row.get::<Word<TurnKind>>(first + 2)?.0 {
                 TurnKind::Compaction => Some(key),
-                TurnKind::Normal => row.get(3)?,
+                TurnKind::Normal => row.get(first + 3)?,
             },
-            open_calls: json(row, 4)?.unwrap_or_default(),
+            open_calls: json(row, first + 4)?.unwrap_or_default(),
         })
-    })?)
+    }
+}
+
+/// Reads the turn with that key, which a new one follows.
+pub(crate) fn parent(db: &Connection, key: i64) -> Result<Parent, Fault> {
+    let sql = format!("SELECT {PARENT} FROM turns t WHERE t.key = ?1");
+    Ok(db.query_row(&sql, [key], |row| Parent::read(row, 0, key))?)
 }
 
 pub(crate) fn record(
@@ -115,16 +122,34 @@ pub(crate) fn record(
     new: &Prepared,
     now: Timestamp,
 ) -> Result<Recorded, Fault> {
-    let session = sessions::find(db, tenant, label)?;
+    // Everything that is known now is read in one round trip.
+    db.expect_insert("turns");
+    let mut together = Together::default();
+    let state = together.add(|db| sessions::find_to_record(db, tenant, label));
+    let key = new.turn.idempotency_key.as_deref();
+    let first = together.add(|db| match key {
+        Some(key) => replay(db, tenant, label, key, &new.body),
+        None => Ok(None),
+    });
+    let counter = new.counted.as_ref().map(|counted| &counted.counter);
+    let counter = together.add(|db| match counter {
+        Some(name) => turns::counter(db, tenant, name),
+        None => Ok(None),
+    });
+    together.run(db)?;
+    let state = state.take()?;
     // A retry comes first: what it answered is answered, and the head has moved
     // on.
-    if let Some(key) = &new.turn.idempotency_key
-        && let Some(first) = replay(db, &session, key, &new.body)?
-    {
+    if let Some(first) = first.take()? {
         return Ok(first);
     }
-    sessions::check_open(db, &session)?;
-    let parent = head_of(db, &session)?;
+    state.check_open()?;
+    let sessions::RecordingRow {
+        session,
+        head: parent,
+        updated_at,
+        ..
+    } = state;
     if let Some(expected) = new.turn.parent_turn_id.expected() {
         sessions::check_head(&session, parent.id, expected)?;
     }
@@ -136,8 +161,13 @@ pub(crate) fn record(
         depth: parent.depth + 1,
         replayed: false,
     };
-    let key = match turns::find_key(db, tenant, recorded.id)? {
-        // The same turn was recorded before the head was moved back.
+    // The same turn may have been recorded before the head was moved back, at the
+    // same time.
+    let known = match now.as_millisecond() > updated_at.as_millisecond() {
+        true => None,
+        false => turns::find_key(db, tenant, recorded.id)?,
+    };
+    let key = match known {
         Some(key) => key,
         None => {
             let key = insert_turn(db, tenant, &session, &parent, &recorded, new, &outline, now)?;
@@ -153,7 +183,11 @@ pub(crate) fn record(
         }
     };
     if let Some(counted) = &new.counted {
-        insert_counts(db, tenant, key, counted)?;
+        let counter = match counter.take()? {
+            Some(counter) => counter,
+            None => self::counter(db, tenant, &counted.counter)?,
+        };
+        insert_counts_of(db, key, counter, counted)?;
     }
     if let Some(name) = &new.turn.idempotency_key {
         db.prepare_cached(
@@ -162,6 +196,15 @@ pub(crate) fn record(
         .execute((session.key, name, key, Id(new.body.hash())))?;
     }
     sessions::move_head(db, &session, Some(key), "recorded", now)?;
+    let data = [
+        ("turn_id".to_owned(), recorded.id.to_string().into()),
+        ("number".to_owned(), recorded.depth.into()),
+    ];
+    let data = data.into_iter().collect();
+    events::insert(db, tenant, "turn_recorded", &session.label, &data, now)?;
+    if key % 64 == 0 {
+        events::remove_old(db, tenant, now)?;
+    }
     Ok(recorded)
 }
 
@@ -234,16 +277,18 @@ fn given_up(db: &Connection, parent: &Parent, turn: &NewTurn) -> Result<Vec<Open
 /// Returns what was recorded with that key before.
 fn replay(
     db: &Connection,
-    session: &SessionRow,
+    tenant: i64,
+    label: &str,
     key: &str,
     body: &Body,
 ) -> Result<Option<Recorded>, Fault> {
-    let mut select = db.prepare_cached(
+    let mut select = db.prepare_cached(&format!(
         "SELECT t.id, parent.id, t.depth, k.body FROM idempotency_keys k
          JOIN turns t ON t.key = k.turn LEFT JOIN turns parent ON parent.key = t.parent
-         WHERE k.session = ?1 AND k.key = ?2",
-    )?;
-    let found = select.query_row((session.key, key), |row| {
+         WHERE k.session IN {} AND k.key = ?3",
+        sessions::KEY
+    ))?;
+    let found = select.query_row((tenant, label, key), |row| {
         let recorded = Recorded {
             id: row.get::<Id>(0)?.0,
             parent: id(row, 1)?,
@@ -385,6 +430,15 @@ pub(crate) fn insert_counts(
     counted: &Counted,
 ) -> Result<(), Fault> {
     let counter = counter(db, tenant, &counted.counter)?;
+    insert_counts_of(db, turn, counter, counted)
+}
+
+fn insert_counts_of(
+    db: &Connection,
+    turn: i64,
+    counter: i64,
+    counted: &Counted,
+) -> Result<(), Fault> {
     db.prepare_cached(
         "INSERT INTO counts (turn, counter, total, blocks) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO NOTHING",
@@ -426,6 +480,9 @@ pub(crate) fn compact(
         _ => "compacted",
     };
     sessions::move_head(db, &session, Some(key), reason, now)?;
+    let data = [("turn_id".to_owned(), recorded.id.to_string().into())];
+    let data = data.into_iter().collect();
+    events::insert(db, tenant, "compacted", &session.label, &data, now)?;
     Ok(recorded)
 }
 

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 
 use crate::error::Fault;
 use crate::row::{Time, Word, id, limit, unsigned};
-use crate::{pins, turns};
+use crate::together::Together;
+use crate::{pins, record, turns};
 
 /// What recording needs to know of a session.
 pub(crate) struct SessionRow {
@@ -21,36 +22,102 @@ pub(crate) struct SessionRow {
     is_sound: bool,
 }
 
+impl SessionRow {
+    /// Reads the columns [`ROW`] from the column `first` on.
+    fn read(row: &Row<'_>, first: usize) -> crate::driver::Result<Self> {
+        Ok(SessionRow {
+            key: row.get(first)?,
+            label: row.get(first + 1)?,
+            head: row.get(first + 2)?,
+            moves: row.get(first + 3)?,
+            is_sound: row.get(first + 4)?,
+        })
+    }
+
+    /// Fails when the head is not where it was last moved to.
+    fn check(&self) -> Result<(), Fault> {
+        match self.is_sound {
+            true => Ok(()),
+            false => Err(Fault::damaged(
+                format!("session `{}`", self.label),
+                "its head is not where it was last moved to",
+            )),
+        }
+    }
+}
+
 /// Finds a session by its label or an alias.
 pub(crate) fn find(db: &Connection, tenant: i64, label: &str) -> Result<SessionRow, Fault> {
-    let found = |row: &Row<'_>| {
-        Ok(SessionRow {
-            key: row.get(0)?,
-            label: row.get(1)?,
-            head: row.get(2)?,
-            moves: row.get(3)?,
-            is_sound: row.get(4)?,
-        })
-    };
+    let session = find_as(db, tenant, label, ROW, "", |row| SessionRow::read(row, 0))?;
+    session.check()?;
+    Ok(session)
+}
+
+/// Finds a session by its label or an alias, and reads columns of its row `s` and
+/// of what is joined to it.
+fn find_as<T>(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    columns: &str,
+    joins: &str,
+    read: impl Fn(&Row<'_>) -> crate::driver::Result<T>,
+) -> Result<T, Fault> {
     let mut by_label = db.prepare_cached(&format!(
-        "SELECT {ROW} FROM sessions s WHERE s.tenant = ?1 AND s.label = ?2"
+        "SELECT {columns} FROM sessions s {joins} WHERE s.tenant = ?1 AND s.label = ?2"
     ))?;
-    let mut session = by_label.query_row((tenant, label), found).optional()?;
-    if session.is_none() {
-        let mut by_alias = db.prepare_cached(&format!(
-            "SELECT {ROW} FROM aliases a JOIN sessions s ON s.key = a.session
-             WHERE a.tenant = ?1 AND a.alias = ?2"
-        ))?;
-        session = by_alias.query_row((tenant, label), found).optional()?;
+    if let Some(found) = by_label.query_row((tenant, label), &read).optional()? {
+        return Ok(found);
     }
-    let session = session.ok_or_else(|| Fault::not_found("session", label))?;
-    match session.is_sound {
-        true => Ok(session),
-        false => Err(Fault::damaged(
-            format!("session `{}`", session.label),
-            "its head is not where it was last moved to",
-        )),
+    let mut by_alias = db.prepare_cached(&format!(
+        "SELECT {columns} FROM aliases a JOIN sessions s ON s.key = a.session {joins}
+         WHERE a.tenant = ?1 AND a.alias = ?2"
+    ))?;
+    let found = by_alias.query_row((tenant, label), &read).optional()?;
+    found.ok_or_else(|| Fault::not_found("session", label))
+}
+
+/// The key of the session whose label or alias is `?2`.
+pub(crate) const KEY: &str = "(SELECT key FROM sessions WHERE tenant = ?1 AND label = ?2
+    UNION ALL SELECT session FROM aliases WHERE tenant = ?1 AND alias = ?2)";
+
+/// What recording needs to know of a session and its latest turn.
+pub(crate) struct RecordingRow {
+    pub(crate) session: SessionRow,
+    pub(crate) head: record::Parent,
+    pub(crate) updated_at: Timestamp,
+    status: SessionStatus,
+}
+
+impl RecordingRow {
+    /// Fails when the session is closed.
+    pub(crate) fn check_open(&self) -> Result<(), Fault> {
+        check_status(&self.session, self.status)
     }
+}
+
+/// Finds a session with its latest turn, to record another.
+pub(crate) fn find_to_record(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+) -> Result<RecordingRow, Fault> {
+    let columns = format!("{ROW}, s.status, s.updated_at, {}", record::PARENT);
+    let joins = "LEFT JOIN turns t ON t.key = s.head";
+    let found = find_as(db, tenant, label, &columns, joins, |row| {
+        let session = SessionRow::read(row, 0)?;
+        Ok(RecordingRow {
+            head: match session.head {
+                Some(key) => record::Parent::read(row, 7, key)?,
+                None => record::Parent::default(),
+            },
+            session,
+            status: row.get::<Word<_>>(5)?.0,
+            updated_at: row.get::<Time>(6)?.0,
+        })
+    })?;
+    found.session.check()?;
+    Ok(found)
 }
 
 /// The columns of a [`SessionRow`]. Where the head is, the last move says, too.
@@ -62,6 +129,10 @@ pub(crate) fn check_open(db: &Connection, session: &SessionRow) -> Result<(), Fa
     let mut status = db.prepare_cached("SELECT status FROM sessions WHERE key = ?1")?;
     let status: SessionStatus =
         status.query_row([session.key], |row| Ok(row.get::<Word<_>>(0)?.0))?;
+    check_status(session, status)
+}
+
+fn check_status(session: &SessionRow, status: SessionStatus) -> Result<(), Fault> {
     match status {
         SessionStatus::Active => Ok(()),
         closed => Err(Fault::Refused(StoreError::Closed {
@@ -71,10 +142,10 @@ pub(crate) fn check_open(db: &Connection, session: &SessionRow) -> Result<(), Fa
     }
 }
 
-const COLUMNS: &str = "SELECT s.label, head.id, coalesce(head.depth, 0), s.persona, p.label, \
-    parent.id, s.task, s.status, s.created_at, s.updated_at, s.key
-    FROM sessions s
-    LEFT JOIN turns head ON head.key = s.head
+const COLUMNS: &str = "s.label, head.id, coalesce(head.depth, 0), s.persona, p.label, parent.id, \
+    s.task, s.status, s.created_at, s.updated_at, s.key";
+
+const JOINS: &str = "LEFT JOIN turns head ON head.key = s.head
     LEFT JOIN sessions p ON p.key = s.parent_session
     LEFT JOIN turns parent ON parent.key = s.parent_turn";
 
@@ -104,12 +175,31 @@ fn with_aliases(db: &Connection, (key, mut session): (i64, Session)) -> Result<S
 }
 
 fn by_key(db: &Connection, key: i64) -> Result<Session, Fault> {
-    let mut select = db.prepare_cached(&format!("{COLUMNS} WHERE s.key = ?1"))?;
-    with_aliases(db, select.query_row([key], session)?)
+    let sql = format!("SELECT {COLUMNS} FROM sessions s {JOINS} WHERE s.key = ?1");
+    with_aliases(db, db.query_row(&sql, [key], session)?)
 }
 
 pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, Fault> {
-    by_key(db, find(db, tenant, label)?.key)
+    let columns = format!("{COLUMNS}, {ROW}");
+    let mut together = Together::default();
+    let found = together.add(|db| {
+        let (found, row) = find_as(db, tenant, label, &columns, JOINS, |row| {
+            Ok((session(row)?.1, SessionRow::read(row, 11)?))
+        })?;
+        row.check()?;
+        Ok(found)
+    });
+    let aliases = together.add(|db| {
+        let sql = format!("SELECT alias FROM aliases WHERE session IN {KEY} ORDER BY alias");
+        let mut select = db.prepare_cached(&sql)?;
+        let aliases = select.query_map((tenant, label), |row| row.get(0))?;
+        Ok(aliases.collect::<Result<_, _>>()?)
+    });
+    together.run(db)?;
+    Ok(Session {
+        aliases: aliases.take()?,
+        ..found.take()?
+    })
 }
 
 pub(crate) fn list(
@@ -120,7 +210,8 @@ pub(crate) fn list(
 ) -> Result<Vec<Session>, Fault> {
     // Every label comes behind the empty text.
     let mut select = db.prepare_cached(&format!(
-        "{COLUMNS} WHERE s.tenant = ?1 AND s.label > ?2 ORDER BY s.label LIMIT ?3"
+        "SELECT {COLUMNS} FROM sessions s {JOINS}
+         WHERE s.tenant = ?1 AND s.label > ?2 ORDER BY s.label LIMIT ?3"
     ))?;
     let found = select.query_map((tenant, after.unwrap_or(""), limit(most)), session)?;
     found

@@ -10,7 +10,8 @@ use contexture_store::{Blob, PendingSnapshot, Sample, Samples, Snapshot, Snapsho
 
 use crate::error::Fault;
 use crate::row::{Hash, Id, Time, id, limit, number, unsigned};
-use crate::{Backend, SqlStore};
+use crate::together::Together;
+use crate::{Backend, SqlStore, ahead};
 
 /// Samples that are kept for a model and a counter: calibration looks at the
 /// latest only.
@@ -88,19 +89,10 @@ impl<B: Backend> Snapshots for SqlStore<B> {
 
     fn find_snapshots(&self, prefix: &str) -> Result<Vec<Snapshot>, StoreError> {
         self.settle();
-        let Some((first, last)) = range(prefix) else {
-            return Ok(Vec::new());
-        };
-        self.read(|db, tenant| {
-            let mut select = db.prepare_cached(&format!(
-                "{COLUMNS} WHERE key IN (
-                     SELECT max(key) FROM snapshots
-                     WHERE tenant = ?1 AND hash BETWEEN ?2 AND ?3 GROUP BY hash LIMIT 2)
-                 ORDER BY hash"
-            ))?;
-            let found = select.query_map((tenant, Hash(first), Hash(last)), snapshot_row)?;
-            Ok(found.collect::<Result<_, _>>()?)
-        })
+        self.read_once(
+            || ahead::snapshot(prefix),
+            |db, tenant| find(db, tenant, prefix),
+        )
     }
 
     fn snapshots(&self, session: Option<&str>, most: usize) -> Result<Vec<Snapshot>, StoreError> {
@@ -174,15 +166,37 @@ impl<B: Backend> Snapshots for SqlStore<B> {
     fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         self.settle();
         self.read(|db, tenant| {
-            let mut select =
-                db.prepare_cached("SELECT bytes FROM blobs WHERE tenant = ?1 AND hash = ?2")?;
-            let mut get = |hash: &ContentHash| {
-                let found = select.query_row((tenant, Hash(*hash)), |row| row.get(0));
-                Ok(found.optional()?)
-            };
-            hashes.iter().map(&mut get).collect()
+            let mut together = Together::default();
+            let blobs: Vec<_> = hashes
+                .iter()
+                .map(|&hash| together.add(move |db| blob(db, tenant, hash)))
+                .collect();
+            together.run(db)?;
+            blobs.into_iter().map(|blob| blob.take()).collect()
         })
     }
+}
+
+fn blob(db: &Connection, tenant: i64, hash: ContentHash) -> Result<Option<Vec<u8>>, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT bytes FROM blobs WHERE tenant = ?1 AND hash = ?2")?;
+    let found = select.query_row((tenant, Hash(hash)), |row| row.get(0));
+    Ok(found.optional()?)
+}
+
+/// Returns at most two snapshots whose hashes begin with `prefix`.
+pub(crate) fn find(db: &Connection, tenant: i64, prefix: &str) -> Result<Vec<Snapshot>, Fault> {
+    let Some((first, last)) = range(prefix) else {
+        return Ok(Vec::new());
+    };
+    let mut select = db.prepare_cached(&format!(
+        "{COLUMNS} WHERE key IN (
+             SELECT max(key) FROM snapshots
+             WHERE tenant = ?1 AND hash BETWEEN ?2 AND ?3 GROUP BY hash LIMIT 2)
+         ORDER BY hash"
+    ))?;
+    let found = select.query_map((tenant, Hash(first), Hash(last)), snapshot_row)?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 fn mark_key(db: &Connection, tenant: i64) -> Result<Option<[u8; 32]>, Fault> {
@@ -279,24 +293,34 @@ impl<B: Backend> SqlStore<B> {
         session: Option<&str>,
         most: usize,
     ) -> Result<Vec<Snapshot>, StoreError> {
-        self.read(|db, tenant| {
-            let found: Result<_, _> = match session {
-                Some(session) => db
-                    .prepare_cached(&format!(
-                        "{COLUMNS} WHERE tenant = ?1 AND session = ?2 ORDER BY key DESC LIMIT ?3"
-                    ))?
-                    .query_map((tenant, session, limit(most)), snapshot_row)?
-                    .collect(),
-                None => db
-                    .prepare_cached(&format!(
-                        "{COLUMNS} WHERE tenant = ?1 ORDER BY key DESC LIMIT ?2"
-                    ))?
-                    .query_map((tenant, limit(most)), snapshot_row)?
-                    .collect(),
-            };
-            Ok(found?)
-        })
+        let Some(session) = session else {
+            return self.read(|db, tenant| {
+                let mut select = db.prepare_cached(&format!(
+                    "{COLUMNS} WHERE tenant = ?1 ORDER BY key DESC LIMIT ?2"
+                ))?;
+                let found = select.query_map((tenant, limit(most)), snapshot_row)?;
+                Ok(found.collect::<Result<_, _>>()?)
+            });
+        };
+        self.read_once(
+            || ahead::latest_snapshots(session, most),
+            |db, tenant| of_session(db, tenant, session, most),
+        )
     }
+}
+
+/// Returns the latest snapshots of a session.
+pub(crate) fn of_session(
+    db: &Connection,
+    tenant: i64,
+    session: &str,
+    most: usize,
+) -> Result<Vec<Snapshot>, Fault> {
+    let mut select = db.prepare_cached(&format!(
+        "{COLUMNS} WHERE tenant = ?1 AND session = ?2 ORDER BY key DESC LIMIT ?3"
+    ))?;
+    let found = select.query_map((tenant, session, limit(most)), snapshot_row)?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 fn has_snapshot(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool, Fault> {
@@ -340,31 +364,50 @@ impl<B: Backend> Samples for SqlStore<B> {
     }
 
     fn samples(&self, model: &str, counter: &str, most: usize) -> Result<Vec<Sample>, StoreError> {
-        self.read(|db, tenant| {
-            let mut select = db.prepare_cached(
-                "SELECT counted, actual FROM samples
-                 WHERE tenant = ?1 AND model = ?2 AND counter = ?3 ORDER BY key DESC LIMIT ?4",
-            )?;
-            let found = select.query_map((tenant, model, counter, limit(most)), |row| {
-                Ok(Sample {
-                    counted: unsigned(row, 0)?,
-                    actual: unsigned(row, 1)?,
-                })
-            })?;
-            Ok(found.collect::<Result<_, _>>()?)
-        })
+        self.read_once(
+            || ahead::samples(model, counter, most),
+            |db, tenant| samples(db, tenant, model, counter, most),
+        )
     }
 
     fn sampled_models(&self, counter: &str) -> Result<Vec<String>, StoreError> {
-        self.read(|db, tenant| {
-            let mut select = db.prepare_cached(
-                "SELECT DISTINCT model FROM samples
-                 WHERE tenant = ?1 AND counter = ?2 ORDER BY model",
-            )?;
-            let found = select.query_map((tenant, counter), |row| row.get(0))?;
-            Ok(found.collect::<Result<_, _>>()?)
-        })
+        self.read_once(
+            || ahead::sampled_models(counter),
+            |db, tenant| sampled_models(db, tenant, counter),
+        )
     }
+}
+
+pub(crate) fn samples(
+    db: &Connection,
+    tenant: i64,
+    model: &str,
+    counter: &str,
+    most: usize,
+) -> Result<Vec<Sample>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT counted, actual FROM samples
+         WHERE tenant = ?1 AND model = ?2 AND counter = ?3 ORDER BY key DESC LIMIT ?4",
+    )?;
+    let found = select.query_map((tenant, model, counter, limit(most)), |row| {
+        Ok(Sample {
+            counted: unsigned(row, 0)?,
+            actual: unsigned(row, 1)?,
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+pub(crate) fn sampled_models(
+    db: &Connection,
+    tenant: i64,
+    counter: &str,
+) -> Result<Vec<String>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT DISTINCT model FROM samples WHERE tenant = ?1 AND counter = ?2 ORDER BY model",
+    )?;
+    let found = select.query_map((tenant, counter), |row| row.get(0))?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]

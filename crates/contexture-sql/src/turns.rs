@@ -11,6 +11,7 @@ use contexture_store::{
 
 use crate::error::{Error, Fault};
 use crate::row::{Id, Json, Time, Word, id, json, unsigned, word};
+use crate::together::Together;
 
 /// How far the key of a turn is shifted in the keys of its messages.
 const SHIFT: u32 = 14;
@@ -63,12 +64,15 @@ pub(crate) fn walk(
     from: TurnId,
     walk: &Walk<'_>,
 ) -> Result<Vec<TurnHead>, Fault> {
-    let counter = counter(db, tenant, walk.counter)?;
+    let mut together = Together::default();
+    let counter = together.add(|db| counter(db, tenant, walk.counter));
+    let first = together.add(|db| key(db, tenant, from));
+    together.run(db)?;
     // One row at a time: how far to go is decided on the way.
-    let mut rows = PathRows::new(db, counter)?;
+    let mut rows = PathRows::new(db, counter.take()?)?;
     let mut heads: Vec<TurnHead> = Vec::new();
     let (mut tokens, mut normal) = (0_u64, 0);
-    let mut next = Some(key(db, tenant, from)?);
+    let mut next = Some(first.take()?);
     let mut latest_compaction: Option<(i64, TurnId)> = None;
     while let Some(key) = next {
         let (mut head, parent, compaction) = rows.row(key)?;
@@ -90,7 +94,7 @@ pub(crate) fn walk(
             (_, Some(key)) => match latest_compaction {
                 Some((known, id)) if known == key => Some(id),
                 _ => {
-                    let id = id_of(db, key)?;
+                    let id = rows.id_of(key)?;
                     latest_compaction = Some((key, id));
                     Some(id)
                 }
@@ -107,7 +111,7 @@ pub(crate) fn walk(
     }
     // The last one's parent was not walked to.
     if let (Some(last), Some(parent)) = (heads.last_mut(), next) {
-        last.parent = Some(id_of(db, parent)?);
+        last.parent = Some(rows.id_of(parent)?);
     }
     Ok(heads)
 }
@@ -155,6 +159,14 @@ impl<'db> PathRows<'db> {
         Ok(row.ok_or(Error::NoRows)?)
     }
 
+    /// Returns the id of the turn with that key.
+    fn id_of(&self, key: i64) -> Result<TurnId, Fault> {
+        match self.ahead.get(&key) {
+            Some((head, ..)) => Ok(head.id),
+            None => id_of(self.db, key),
+        }
+    }
+
     fn read_ahead(&mut self, key: i64) -> Result<(), Fault> {
         let mut select = self.db.prepare_cached(&format!(
             "WITH RECURSIVE path (key, parent, place) AS (
@@ -198,31 +210,47 @@ pub(crate) fn turns(
     counter_name: &str,
 ) -> Result<Vec<Turn>, Fault> {
     let counter = counter(db, tenant, counter_name)?;
-    ids.iter()
+    let mut together = Together::default();
+    let turns: Vec<_> = ids
+        .iter()
         .map(|&id| {
-            let key = key(db, tenant, id)?;
-            let mut turn = whole(db, key)?;
-            // A damaged index can lead to another turn, which is whole.
-            if turn.id != id {
-                let message = "the index of turns leads to another turn";
-                return Err(Fault::damaged(format!("turn `{id}`"), message));
-            }
-            if let Some(counter) = counter {
-                turn.counts = counts(db, key, counter)?;
-            }
-            Ok(turn)
+            together.add(move |db| {
+                let key = key(db, tenant, id)?;
+                let mut together = Together::default();
+                let counted = together.add(|db| match counter {
+                    Some(counter) => counts(db, key, counter),
+                    None => Ok(None),
+                });
+                let turn = together.add(|db| whole(db, key));
+                together.run(db)?;
+                let mut turn = turn.take()?;
+                // A damaged index can lead to another turn, which is whole.
+                if turn.id != id {
+                    let message = "the index of turns leads to another turn";
+                    return Err(Fault::damaged(format!("turn `{id}`"), message));
+                }
+                turn.counts = counted.take()?;
+                Ok(turn)
+            })
         })
-        .collect()
+        .collect();
+    together.run(db)?;
+    turns.into_iter().map(|turn| turn.take()).collect()
 }
 
 /// Reads a turn, and fails when it is not what was recorded: its id is the hash
 /// of all of it.
 pub(crate) fn whole(db: &Connection, key: i64) -> Result<Turn, Fault> {
-    let (mut turn, label) = turn(db, key)?;
+    let mut together = Together::default();
+    let found = together.add(|db| turn(db, key));
+    let messages = together.add(|db| messages(db, key));
+    let sent = together.add(|db| sent(db, key));
+    together.run(db)?;
+    let (mut turn, label) = found.take()?;
     let body = match turn.kind {
         TurnKind::Normal => {
-            turn.turn.messages = messages(db, key)?;
-            turn.turn.sent = sent(db, key)?;
+            turn.turn.messages = messages.take()?;
+            turn.turn.sent = sent.take()?;
             turn.turn.body()
         }
         TurnKind::Compaction => {

@@ -10,7 +10,7 @@ use contexture_store::{Deleted, Retention, StoreError, Upkeep, Usage, Verificati
 use crate::error::Fault;
 use crate::row::{Hash, Time};
 use crate::sessions::SessionRow;
-use crate::{Backend, SqlStore, memory, results, sessions, tasks, verify};
+use crate::{Backend, SqlStore, events, memory, results, sessions, tasks, verify};
 
 impl<B: Backend> Upkeep for SqlStore<B> {
     fn usage(&self) -> Result<Usage, StoreError> {
@@ -74,7 +74,7 @@ impl<B: Backend> SqlStore<B> {
         &self,
         delete: impl FnOnce(&Connection, i64) -> Result<BTreeMap<String, u64>, Fault> + Send + 'static,
     ) -> Result<Deleted, StoreError> {
-        let (deleted, clean) = self.backend.write_and_clean(delete)?;
+        let (deleted, clean) = self.write_and_clean(delete)?;
         Ok(Deleted {
             deleted,
             pending: !clean,
@@ -204,6 +204,7 @@ pub(crate) fn delete_session(
     let key = session.key;
     db.defer_references()?;
     give_away(db, tenant, &session, &needed(db, tenant, key)?)?;
+    events::forget_session(db, tenant, &session.label)?;
     const TURNS: &str = "(SELECT key FROM turns WHERE session = ?1)";
     let by_turn = |table: &str| format!("DELETE FROM {table} WHERE turn IN {TURNS}");
     const MESSAGES: &str = "(SELECT m.key FROM turns t JOIN messages m

@@ -33,6 +33,19 @@ pub enum Value<'v> {
     Blob(Cow<'v, [u8]>),
 }
 
+impl Value<'_> {
+    /// Returns the value as one that borrows nothing.
+    pub fn to_owned_value(&self) -> Value<'static> {
+        match self {
+            Value::Null(kind) => Value::Null(*kind),
+            Value::Integer(number) => Value::Integer(*number),
+            Value::Real(number) => Value::Real(*number),
+            Value::Text(text) => Value::Text(Cow::Owned(text.clone().into_owned())),
+            Value::Blob(bytes) => Value::Blob(Cow::Owned(bytes.clone().into_owned())),
+        }
+    }
+}
+
 /// The value of a column, borrowed from its row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ValueRef<'v> {
@@ -61,6 +74,17 @@ impl<'v> ValueRef<'v> {
 
     fn instead_of(&self, wanted: &str) -> String {
         format!("holds {} instead of {wanted}", self.name())
+    }
+
+    /// Returns a copy of the value.
+    pub fn to_value(&self) -> Result<Value<'static>, Error> {
+        Ok(match self {
+            ValueRef::Null => Value::Null(SqlType::Integer),
+            ValueRef::Integer(number) => Value::Integer(*number),
+            ValueRef::Real(number) => Value::Real(*number),
+            ValueRef::Text(_) => Value::Text(Cow::Owned(self.as_str()?.to_owned())),
+            ValueRef::Blob(bytes) => Value::Blob(Cow::Owned(bytes.to_vec())),
+        })
     }
 
     /// Returns the text of a column.

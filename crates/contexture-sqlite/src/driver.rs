@@ -144,4 +144,8 @@ impl Columns for SqliteRow<'_> {
             SqliteValue::Blob(bytes) => ValueRef::Blob(bytes),
         })
     }
+
+    fn count(&self) -> usize {
+        self.0.as_ref().column_count()
+    }
 }

@@ -45,7 +45,7 @@ impl From<contexture_sql::Error> for Fault {
                 Ok(error) => *error,
                 Err(other) => rusqlite::Error::ToSqlConversionFailure(other),
             },
-            damaged @ (E::Column { .. } | E::Content(_)) => {
+            damaged @ (E::Column { .. } | E::Content(_) | E::NotRead) => {
                 let message = damaged.to_string().into();
                 rusqlite::Error::FromSqlConversionFailure(0, Type::Null, message)
             }

@@ -27,6 +27,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v14.sql"),
     include_str!("v15.sql"),
     include_str!("v16.sql"),
+    include_str!("v17.sql"),
 ];
 
 /// What a database says about itself.

@@ -86,7 +86,7 @@ fn owners(db: &Connection, source: &str) -> Result<BTreeMap<String, Owner>, Faul
 fn owner(db: &Connection, source: &str, table: &str, depth: usize) -> Result<Owner, Fault> {
     match table {
         "tenants" => return Ok(Owner::Condition("key = ?1".to_owned())),
-        "keys" | "probe" | "unclean_files" | "commits" | "audit" | "quotas" => {
+        "keys" | "probe" | "unclean_files" | "commits" | "audit" | "quotas" | "request_counts" => {
             return Ok(Owner::Nobody);
         }
         "memory_keys" | "unlisted_results" => return Ok(Owner::Everybody),

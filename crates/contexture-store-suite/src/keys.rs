@@ -30,6 +30,7 @@ macro_rules! key_conformance {
             concurrently_added_keys_are_all_stored,
             quotas_are_set_and_removed,
             acts_are_in_the_audit_log,
+            counts_are_added_up,
         );
     };
 }

@@ -14,6 +14,7 @@
 // The functions are tests, and their names say what they test.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod events;
 mod files;
 mod imports;
 mod keys;
@@ -24,6 +25,7 @@ mod trees;
 
 use jiff::Timestamp;
 
+pub use events::*;
 pub use files::*;
 pub use imports::*;
 pub use keys::*;
@@ -81,6 +83,7 @@ macro_rules! conformance {
             a_session_stores_its_parent,
             a_compaction_does_not_answer_open_calls,
             a_compaction_refers_to_existing_turns,
+            events_are_numbered_in_the_order_of_writes,
             an_import_is_read_back_as_a_session,
             a_second_import_adds_nothing,
             an_import_is_whole_or_nothing,

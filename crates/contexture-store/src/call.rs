@@ -5,13 +5,18 @@
 //! retry. A write that has begun cannot be withdrawn, and the caller must be told
 //! that its outcome is unknown.
 //!
+//! A store in another process can read ahead what a call will ask for next. The
+//! answers are kept with the call, for one use each.
+//!
 //! A call also knows its caller, whom the audit log names, and its place: while
 //! it waits for a language model or for the store, others can work.
 
+use std::any::Any;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::StoreError;
@@ -26,6 +31,15 @@ pub struct Call {
     state: Arc<AtomicU8>,
     caller: Option<Arc<str>>,
     place: Option<Arc<dyn CallPlace>>,
+    ahead: Arc<Ahead>,
+}
+
+/// Answers that were read ahead.
+#[derive(Default)]
+struct Ahead {
+    // How many there are, so that a look costs nothing when there are none.
+    count: AtomicUsize,
+    answers: Mutex<HashMap<String, Box<dyn Any + Send>>>,
 }
 
 /// What a call asks a model for.
@@ -148,6 +162,46 @@ impl Call {
         CURRENT.with_borrow(Clone::clone)
     }
 
+    /// Keeps an answer of a store for the first question with that key. Without a
+    /// current call, nothing is kept.
+    pub fn keep_ahead<T: Send + 'static>(key: String, answer: T) {
+        CURRENT.with_borrow(|call| {
+            let Some(Call { ahead, .. }) = call else {
+                return;
+            };
+            let mut answers = lock(&ahead.answers);
+            answers.insert(key, Box::new(answer));
+            ahead.count.store(answers.len(), Ordering::Release);
+        });
+    }
+
+    /// Returns the answer with that key, once.
+    pub fn take_ahead<T: 'static>(key: impl FnOnce() -> String) -> Option<T> {
+        CURRENT.with_borrow(|call| {
+            let ahead = &call.as_ref()?.ahead;
+            if ahead.count.load(Ordering::Acquire) == 0 {
+                return None;
+            }
+            let mut answers = lock(&ahead.answers);
+            let answer = answers.remove(&key())?;
+            ahead.count.store(answers.len(), Ordering::Release);
+            answer.downcast().ok().map(|answer| *answer)
+        })
+    }
+
+    /// Drops the answers that were not used. A store calls this before a write: what
+    /// was read before may then be wrong.
+    pub fn forget_ahead() {
+        CURRENT.with_borrow(|call| {
+            let Some(Call { ahead, .. }) = call else {
+                return;
+            };
+            if ahead.count.swap(0, Ordering::AcqRel) > 0 {
+                lock(&ahead.answers).clear();
+            }
+        });
+    }
+
     /// Withdraws all writes of the call. Returns false if one has begun, so that
     /// the outcome is unknown.
     pub fn withdraw(&self) -> bool {
@@ -171,6 +225,10 @@ impl Call {
     }
 }
 
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +242,24 @@ mod tests {
         let call = Call::default();
         assert!(call.withdraw() && call.withdraw());
         assert!(matches!(call.begin(), Err(StoreError::Withdrawn)));
+    }
+
+    #[test]
+    fn an_answer_that_was_read_ahead_is_used_once() {
+        let take = || Call::take_ahead::<u32>(|| "a".to_owned());
+        Call::keep_ahead("a".to_owned(), 1_u32);
+        assert_eq!(take(), None, "there is no call");
+        let call = Call::default();
+        call.run(|| {
+            Call::keep_ahead("a".to_owned(), 1_u32);
+            assert_eq!(Call::take_ahead::<u32>(|| "b".to_owned()), None);
+            Call::default().run(|| assert_eq!(take(), None, "another call"));
+            assert_eq!(take(), Some(1));
+            assert_eq!(take(), None);
+            Call::keep_ahead("a".to_owned(), 2_u32);
+            Call::forget_ahead();
+            assert_eq!(take(), None);
+        });
     }
 
     #[test]

@@ -178,6 +178,8 @@ pub struct StoreStats {
     /// The number of transactions that were begun again on another connection,
     /// because the first one was lost.
     pub retries: Option<u64>,
+    /// How often calls have waited for an answer of a database in another process.
+    pub round_trips: Option<u64>,
 }
 
 /// The kind of work that waited for a store.
@@ -191,6 +193,9 @@ pub enum Waited {
 
 /// Receives the time that callers waited for a store.
 pub type Watch = Arc<dyn Fn(Waited, Duration) + Send + Sync>;
+
+/// Receives the names of tenants that have new events.
+pub type EventHint = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A store that several tenants share, with their API keys.
 ///
@@ -262,6 +267,21 @@ pub trait Tenants: Send + Sync {
     /// is there already is not changed. Fails with [`StoreError::Exists`] if
     /// another key has the same id.
     fn import_shared(&self, part: SharedPart, next: ArchiveSource) -> Result<(), StoreError>;
+
+    /// Adds numbers to counts that all servers share, such as the requests of a
+    /// tenant in a day, and returns the sums. A count is removed when its period
+    /// is older than `oldest`; period 0 is never removed.
+    fn add_counts(
+        &self,
+        counts: &[(String, i64, u64)],
+        oldest: i64,
+    ) -> Result<Vec<u64>, StoreError>;
+
+    /// Calls `woken` from now on with the name of a tenant for which another process
+    /// has stored an [event](crate::Events). It is a hint: it can be missing or
+    /// late, so callers also look from time to time. There is one: a second call
+    /// changes nothing.
+    fn on_event(&self, _woken: EventHint) {}
 
     /// Returns an error if the store cannot be read or cannot be written now.
     ///

@@ -16,6 +16,21 @@ use crate::session::{HeadMove, NewSession, Session, SessionChange};
 use crate::snapshot::TurnSample;
 use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
 
+/// What a call is about to ask a store for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReadAhead<'a> {
+    /// The session: itself, its pins and its latest snapshots.
+    pub session: Option<&'a str>,
+    /// How many of its latest snapshots.
+    pub snapshots: usize,
+    /// The hash of a snapshot, or how it begins.
+    pub snapshot: Option<&'a str>,
+    /// The samples of a model and a counter, and how many of them.
+    pub samples: Option<(&'a str, &'a str, usize)>,
+    /// Whether the state of memory is needed.
+    pub memory: bool,
+}
+
 /// Stores conversations. The ledger is append-only: turns are never changed or
 /// deleted; only the head of a session moves.
 ///
@@ -24,6 +39,13 @@ use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
 ///
 /// Times are stored in milliseconds. Every parameter `label` accepts an alias.
 pub trait Ledger: Send + Sync {
+    /// Says what the current [`Call`](crate::Call) is about to ask for. A store in
+    /// another process reads all of it in one round trip, and answers the first
+    /// question of each kind from that. Other stores do nothing.
+    ///
+    /// The answers are those of now. Writes of the call discard them.
+    fn read_ahead(&self, _wanted: &ReadAhead<'_>) {}
+
     /// Creates a session.
     ///
     /// Fails if the label or an alias is already in use as a label or an alias,

@@ -31,6 +31,7 @@ mod archive;
 mod call;
 mod compaction;
 mod error;
+mod event;
 mod file;
 mod handle;
 mod id;
@@ -56,6 +57,7 @@ pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};
 pub use error::StoreError;
+pub use event::{EventPage, Events, MAX_EVENTS, StoredEvent};
 pub use file::{
     ExpectedFile, Files, MAX_FILE_BYTES, MAX_FILES, MAX_PATH_BYTES, StoredFile, check_file_path,
 };
@@ -63,10 +65,10 @@ pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, fetchable};
 pub use id::{NotAnId, TurnId};
 pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
 pub use key::{
-    AuditEntry, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, SharedPart, StoreStats, TenantQuota,
-    Tenants, Waited, Watch,
+    AuditEntry, EventHint, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, SharedPart, StoreStats,
+    TenantQuota, Tenants, Waited, Watch,
 };
-pub use ledger::{Counted, Ledger, Recorded, ToolResult, TurnHead, Walk};
+pub use ledger::{Counted, Ledger, ReadAhead, Recorded, ToolResult, TurnHead, Walk};
 pub use memory::{
     Analysis, Change, ChunkRecord, Condition, ConditionKind, Derived, EmbedderInfo, EntityRecord,
     EntitySketch, EventRecord, Forget, Forgotten, KindStats, LaterState, LaterVector, Link,

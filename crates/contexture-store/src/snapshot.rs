@@ -167,6 +167,7 @@ pub trait Store:
     + crate::Memories
     + crate::Tasks
     + crate::Imports
+    + crate::Events
     + crate::Files
     + crate::Upkeep
     + crate::Archive

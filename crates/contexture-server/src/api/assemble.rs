@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::events::SessionEvent;
+use crate::events::{self, SessionEvent};
 use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
@@ -359,13 +359,7 @@ pub(crate) fn assemble(tenant: &Tenant, mut request: Request) -> Result<Assemble
     }
     tenant.metrics.assembled(&assembled);
     if let Some(session) = &assembled.session_label {
-        if let Some(compacted) = assembled.compacted() {
-            tenant.events.publish(|| SessionEvent::Compacted {
-                session: session.clone(),
-                turn_id: compacted.turn_id.to_string(),
-            });
-        }
-        tenant.events.publish(|| SessionEvent::Assembled {
+        let event = SessionEvent::Assembled {
             session: session.clone(),
             recipe: assembled.report.recipe.clone(),
             model: assembled.model.name.clone(),
@@ -376,7 +370,8 @@ pub(crate) fn assemble(tenant: &Tenant, mut request: Request) -> Result<Assemble
                 .as_ref()
                 .map(|cache| cache.shared_tokens),
             snapshot: assembled.snapshot.clone(),
-        });
+        };
+        events::publish(tenant, &event);
     }
     Ok(assembled)
 }

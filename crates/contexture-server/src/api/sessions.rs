@@ -1,34 +1,36 @@
 //! Operations on sessions: create, list, update, fork and compact them, and
 //! stream events. Turns are recorded in `turns`.
 //!
-//! The work is done by the engine. This module reads the call, publishes
-//! [`SessionEvent`]s and counts turns for the metrics.
+//! The work is done by the engine. This module reads the call, wakes those who
+//! listen to [`SessionEvent`]s and counts turns for the metrics.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::Request;
+use axum::http::{HeaderMap, Request};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use contexture::compaction::{Attempt, Compacted, Undone};
 use contexture::store::{
-    NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn, TurnId, TurnKind,
+    EventPage, NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, StoredEvent,
+    Turn, TurnId, TurnKind,
 };
 use contexture::{CompactRequest, SessionCost};
 use futures_util::Stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::api::page::{Limit, Page};
 use crate::api::{pins, turns};
 use crate::app::{App, Watch};
-use crate::events::{Listener, SessionEvent};
+use crate::events::{self, Listener, SessionEvent};
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
@@ -260,10 +262,10 @@ pub(crate) fn add(api: &mut Api) {
     pins::add(api);
     let mut listening = Operation::get("/v1/sessions/{label}/events", "listen_to_session").says(
         "Stream the events of a session",
-        "Sends server-sent events as they happen on this server: `turn_recorded`, `assembled` and \
-         `compacted`. Events carry ids and counts, not content. Events are not stored: after a \
-         reconnect, read the history to catch up. A client that reads too slowly receives \
-         `missed` with the number of lost events.",
+        "Sends server-sent events as they happen, on all servers of the store: `turn_recorded`, \
+         `assembled` and `compacted`. Events carry ids and counts, not content. A client that \
+         connects again sends the header `Last-Event-ID` and receives what it has missed. If the \
+         events in between are no longer stored, it receives `missed` first.",
     );
     listening.response = ResponseBody::Stream {
         media: "text/event-stream",
@@ -306,16 +308,7 @@ pub(crate) fn record(tenant: &Tenant, label: &str, turn: &NewTurn) -> Result<Rec
     let recorded = tenant.engine.record(label, turn, tenant.fixed_now())?;
     if !recorded.replayed {
         tenant.metrics.recorded(turn.usage.as_ref());
-        // Events carry the label, even if the caller used an alias.
-        let session = || match tenant.store().map(|store| store.session(label)) {
-            Ok(Ok(session)) => session.label,
-            _ => label.to_owned(),
-        };
-        tenant.events.publish(|| SessionEvent::TurnRecorded {
-            session: session(),
-            turn_id: recorded.id.to_string(),
-            number: recorded.depth,
-        });
+        tenant.events.wake();
     }
     Ok(recorded)
 }
@@ -388,7 +381,7 @@ pub(crate) fn compact(
     Ok(
         match tenant.engine.compact(label, &request(tenant, body))? {
             Attempt::Compacted(compacted) => {
-                publish_compacted(tenant, label, &compacted)?;
+                tenant.events.wake();
                 CompactResponse {
                     compacted: Some(*compacted),
                     reason: None,
@@ -411,7 +404,7 @@ fn overflow(
     let compacted = tenant
         .engine
         .recover_overflow(&path.label, &request(tenant, body))?;
-    publish_compacted(tenant, &path.label, &compacted)?;
+    tenant.events.wake();
     Ok(compacted)
 }
 
@@ -424,162 +417,216 @@ fn request(tenant: &Tenant, body: CompactBody) -> CompactRequest {
     }
 }
 
-pub(crate) fn publish_compacted(
-    tenant: &Tenant,
-    label: &str,
-    compacted: &Compacted,
-) -> Result<(), Problem> {
-    let session = tenant.store()?.session(label)?.label;
-    tenant.events.publish(|| SessionEvent::Compacted {
-        session,
-        turn_id: compacted.turn_id.to_string(),
-    });
-    Ok(())
-}
-
-/// Sends the events of a session as they happen.
+/// Sends the events of a session as they happen, on any server.
 async fn listen(State(app): State<App>, request: Request<Body>) -> Response {
     let opened = async {
         let (mut parts, _) = request.into_parts();
         let path: Named = operation::path(&mut parts).await?;
         let _: Nothing = operation::query(&parts)?;
+        let last = last_event_id(&parts.headers)?;
         let tenant = app.tenant(&parts).await?;
         let watch = app.watch(&parts)?;
-        let asked = app.clone();
-        let name = std::sync::Arc::clone(&tenant.name);
-        app.run(&name, move || {
-            let label = tenant.store()?.session(&path.label)?.label;
-            let listener = tenant.events.listen();
-            // A tenant that is loaded while the server stops is not closed by it.
-            let listener = listener.filter(|_| !asked.is_stopping());
-            let listener = listener.ok_or_else(|| {
-                Problem::unavailable("too many listeners, or the server is stopping")
-                    .hint("retry later, or raise `max_listeners` in the server's settings")
-            })?;
-            Ok((
-                label,
-                listener,
-                Held {
-                    watch,
-                    _tenant: tenant,
-                },
-            ))
-        })
-        .await
+        let (asked, of) = (app.clone(), Arc::clone(&tenant));
+        let name = Arc::clone(&tenant.name);
+        let (label, listener, page) = app
+            .run(&name, move || {
+                let store = of.store()?;
+                let label = store.session(&path.label)?.label;
+                let listener = of.events.listen();
+                // A tenant that is loaded while the server stops is not closed by it.
+                let listener = listener.filter(|_| !asked.is_stopping());
+                let listener = listener.ok_or_else(|| {
+                    Problem::unavailable("too many listeners, or the server is stopping")
+                        .hint("retry later, or raise `max_listeners` in the server's settings")
+                })?;
+                // Read after the listener has begun to listen: nothing is in between.
+                let page = match last {
+                    Some(last) => store.events(last, FIRST_EVENTS)?,
+                    None => store.events(u64::MAX, 0)?,
+                };
+                Ok((label, listener, page))
+            })
+            .await?;
+        events::start_reading(&app, &tenant, page.latest);
+        Ok(EventStream::new(
+            label,
+            last,
+            page,
+            listener,
+            Held { watch, app, tenant },
+        ))
     };
     match opened.await {
-        Ok((label, listener, held)) => {
+        Ok(events) => {
             let alive = KeepAlive::new().interval(Duration::from_secs(15));
-            let stream = stream(label, listener, Some(held));
-            Sse::new(stream).keep_alive(alive).into_response()
+            Sse::new(events.into_stream())
+                .keep_alive(alive)
+                .into_response()
         }
-        Err(problem) => problem.into_response(),
+        Err::<_, Problem>(problem) => problem.into_response(),
     }
+}
+
+/// How many events are read when a listener connects again.
+const FIRST_EVENTS: usize = 256;
+
+/// Returns the number of the last event that a client has received, if it connects
+/// again.
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    let number = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    number.map(Some).ok_or_else(|| {
+        Problem::bad_request(
+            "invalid_header",
+            "`last-event-id` is not the id of an event",
+        )
+        .hint("send the `id` of the last event, or omit the header")
+    })
 }
 
 /// The state that the stream of a listener keeps alive.
 struct Held {
     watch: Watch,
+    app: App,
     // A tenant that is dropped is loaded again on its next use, with a new hub
     // that does not know this listener.
-    _tenant: Arc<Tenant>,
+    tenant: Arc<Tenant>,
 }
 
-fn stream(
+/// The events of a session on their way to a client.
+struct EventStream {
     label: String,
+    // The number of the last event that was looked at.
+    after: u64,
     listener: Listener,
-    held: Option<Held>,
-) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
-    let begin = (label, listener, held);
-    futures_util::stream::unfold(begin, |(label, mut listener, mut held)| async move {
-        loop {
-            let received = match &mut held {
-                None => listener.receiver.recv().await,
-                Some(Held { watch, .. }) => {
-                    if !watch.is_authorized().await {
-                        return None;
-                    }
-                    let next = listener.receiver.recv();
-                    match tokio::time::timeout_at(watch.next_check().into(), next).await {
-                        Ok(received) => received,
-                        Err(_) => continue,
-                    }
-                }
-            };
-            let event = match received {
-                Ok((_, event)) if event.session() != label => continue,
-                Ok((number, event)) => SseEvent::default()
-                    .id(number.to_string())
-                    .event(event.name())
-                    .data(serde_json::to_string(&event).unwrap_or_default()),
-                Err(RecvError::Lagged(missed)) => SseEvent::default()
-                    .event("missed")
-                    .data(json!({"missed": missed}).to_string()),
-                Err(RecvError::Closed) => return None,
-            };
-            return Some((Ok(event), (label, listener, held)));
+    // Events that were read from the store and not sent yet.
+    queue: VecDeque<Arc<StoredEvent>>,
+    // Whether the store has more after those.
+    behind: bool,
+    // What has to be said about events that are gone.
+    missed: Option<SseEvent>,
+    held: Held,
+}
+
+impl EventStream {
+    /// Begins after the event `last`, or after the latest one.
+    fn new(
+        label: String,
+        last: Option<u64>,
+        page: EventPage,
+        listener: Listener,
+        held: Held,
+    ) -> Self {
+        let missed = last.and_then(|last| missed(last, &page));
+        Self {
+            label,
+            after: last.map_or(page.latest, |last| last.min(page.latest)),
+            listener,
+            behind: page.events.len() == FIRST_EVENTS,
+            queue: page.events.into_iter().map(Arc::new).collect(),
+            missed,
+            held,
         }
-    })
+    }
+
+    fn into_stream(self) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
+        futures_util::stream::unfold(self, |mut events| async move {
+            let next = events.next().await?;
+            Some((Ok(next), events))
+        })
+    }
+
+    /// Returns the next event of the session. `None` ends the stream: the key was
+    /// revoked, or the server stops.
+    async fn next(&mut self) -> Option<SseEvent> {
+        loop {
+            if !self.held.watch.is_authorized().await {
+                return None;
+            }
+            if let Some(missed) = self.missed.take() {
+                return Some(missed);
+            }
+            if let Some(event) = self.queue.pop_front() {
+                // What was read from the store also comes from the hub.
+                if event.number <= self.after {
+                    continue;
+                }
+                self.after = event.number;
+                if event.session == self.label {
+                    return Some(
+                        SseEvent::default()
+                            .id(event.number.to_string())
+                            .event(&event.kind)
+                            .data(events::shown(&event).to_string()),
+                    );
+                }
+                continue;
+            }
+            if self.behind {
+                self.read_on().await;
+                continue;
+            }
+            let next = self.listener.receiver.recv();
+            let until = self.held.watch.next_check().into();
+            match tokio::time::timeout_at(until, next).await {
+                Ok(Ok(event)) => self.queue.push_back(event),
+                // The store still has what the hub has dropped.
+                Ok(Err(RecvError::Lagged(_))) => self.behind = true,
+                Ok(Err(RecvError::Closed)) => return None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Reads the next events from the store.
+    async fn read_on(&mut self) {
+        match events::page(&self.held.app, &self.held.tenant, self.after).await {
+            Ok(page) => {
+                self.missed = missed(self.after, &page);
+                self.behind = page.events.len() == FIRST_EVENTS;
+                self.queue.extend(page.events.into_iter().map(Arc::new));
+            }
+            // The store cannot be read now.
+            Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+        }
+    }
+}
+
+/// Returns the event for a client whose last event is older than those that are
+/// stored, or is none of this store.
+fn missed(last: u64, page: &EventPage) -> Option<SseEvent> {
+    let missed = match last {
+        last if last > page.latest => Value::Null,
+        last if last + 1 < page.oldest => (page.oldest - 1 - last).into(),
+        _ => return None,
+    };
+    let data = json!({"type": "missed", "missed": missed});
+    Some(SseEvent::default().event("missed").data(data.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt as _;
-
     use super::*;
-    use crate::events::Hub;
-
-    /// Returns everything that is sent to a listener that reads after the last
-    /// event.
-    fn sent(hub: &Hub, listener: Listener) -> String {
-        hub.close();
-        let response = Sse::new(stream("s".to_owned(), listener, None)).into_response();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
-        let body = runtime.block_on(response.into_body().collect()).unwrap();
-        String::from_utf8(body.to_bytes().into()).unwrap()
-    }
-
-    fn event(session: &str, turn: u32) -> SessionEvent {
-        SessionEvent::Compacted {
-            session: session.to_owned(),
-            turn_id: turn.to_string(),
-        }
-    }
 
     #[test]
-    fn a_listener_receives_only_events_of_its_session() {
-        let hub = Hub::new(1);
-        // Events before the first listener are not stored.
-        hub.publish(|| event("s", 0));
-        let listener = hub.listen().unwrap();
-        assert!(hub.listen().is_none(), "the limit is one listener");
-        for (session, turn) in [("s", 1), ("other", 2), ("s", 3)] {
-            hub.publish(|| event(session, turn));
-        }
-        assert_eq!(
-            sent(&hub, listener),
-            "id: 0\nevent: compacted\ndata: \
-             {\"type\":\"compacted\",\"session\":\"s\",\"turn_id\":\"1\"}\n\n\
-             id: 2\nevent: compacted\ndata: \
-             {\"type\":\"compacted\",\"session\":\"s\",\"turn_id\":\"3\"}\n\n"
-        );
-    }
-
-    #[test]
-    fn a_slow_listener_receives_the_number_of_missed_events() {
-        let hub = Hub::new(1);
-        let listener = hub.listen().unwrap();
-        for turn in 0..1030 {
-            hub.publish(|| event("s", turn));
-        }
-        let sent = sent(&hub, listener);
-        let first: Vec<&str> = sent.lines().take(4).collect();
-        assert_eq!(
-            first,
-            ["event: missed", "data: {\"missed\":6}", "", "id: 6"]
-        );
-        assert_eq!(sent.matches("event: compacted").count(), 1024);
+    fn a_gap_that_is_too_old_is_reported() {
+        let page = |oldest, latest| EventPage {
+            events: Vec::new(),
+            oldest,
+            latest,
+        };
+        let said = |last, page: &EventPage| missed(last, page).map(|event| format!("{event:?}"));
+        assert_eq!(said(0, &page(0, 0)), None, "there are none");
+        assert_eq!(said(0, &page(1, 9)), None, "all are there");
+        assert_eq!(said(4, &page(5, 9)), None, "the next one is there");
+        assert_eq!(said(9, &page(5, 9)), None, "it has the latest");
+        assert!(said(3, &page(5, 9)).unwrap().contains("1"));
+        let foreign = said(10, &page(5, 9)).unwrap();
+        assert!(foreign.contains("null"), "{foreign}");
     }
 }

@@ -22,6 +22,7 @@ pub(crate) struct StoreMetrics {
     waiting_for_connections: Bytes,
     retries: Bytes,
     last_backup: Gauge,
+    round_trips: Counter,
     pub(crate) failed_snapshots: Counter,
     pub(crate) collections: Counter,
     pub(crate) failed_collections: Counter,
@@ -90,6 +91,10 @@ impl StoreMetrics {
             waiting_for_connections,
             retries,
             last_backup,
+            round_trips: counter(
+                "store_round_trips",
+                "Answers of a database in another process that calls have waited for",
+            ),
             failed_snapshots: counter(
                 "failed_snapshots",
                 "Snapshots of requests that could not be saved",
@@ -124,6 +129,11 @@ impl StoreMetrics {
             if let Some(value) = value {
                 gauge.set(value);
             }
+        }
+        if let Some(now) = stats.round_trips {
+            // The store counts. A scrape that is late adds nothing.
+            let before = self.round_trips.get();
+            self.round_trips.inc_by(now.saturating_sub(before));
         }
         if let Some(at) = stats.last_backup {
             self.last_backup.set(at.as_second());

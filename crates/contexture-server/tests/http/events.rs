@@ -6,12 +6,17 @@ use crate::support::{Lab, Running, Wire, talk, turn, until};
 
 /// Opens a stream of events and waits until it has begun.
 fn listen(server: &Running, key: Option<&str>, label: &str) -> Wire {
-    let mut wire = server.connect();
     let key = key.map_or_else(String::new, |key| {
         format!("authorization: Bearer {key}\r\n")
     });
+    listen_with(server, &key, label)
+}
+
+/// Opens a stream of events with more headers.
+fn listen_with(server: &Running, headers: &str, label: &str) -> Wire {
+    let mut wire = server.connect();
     wire.send(format!(
-        "GET /v1/sessions/{label}/events HTTP/1.1\r\nhost: localhost\r\n{key}\r\n"
+        "GET /v1/sessions/{label}/events HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n"
     ));
     let head = wire.until("\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -76,14 +81,14 @@ fn events_of_a_session_are_sent_in_order() {
     assert_eq!(
         next(&mut wire),
         (
-            "0".to_owned(),
+            "3".to_owned(),
             "turn_recorded".to_owned(),
             json!({"type": "turn_recorded", "session": "s", "turn_id": recorded["turn_id"], "number": 2})
         )
     );
     let (id, name, event) = next(&mut wire);
     // The number between went to an event of another session.
-    assert_eq!((id.as_str(), name.as_str()), ("2", "assembled"));
+    assert_eq!((id.as_str(), name.as_str()), ("5", "assembled"));
     assert_eq!(event["session"], "s");
     assert_eq!(event["recipe"], "broker");
     assert_eq!(event["model"], "gpt-4o");
@@ -138,7 +143,7 @@ fn events_are_not_sent_to_other_tenants() {
         .json();
     let (id, _, event) = next(&mut wire);
     // Not even a number was used for what happened there.
-    assert_eq!(id, "0");
+    assert_eq!(id, "2");
     assert_eq!(event["turn_id"], mine["turn_id"]);
 }
 
@@ -227,4 +232,54 @@ fn streams_end_when_the_server_stops() {
     server.say_stop();
     let rest = wire.rest();
     assert!(rest.ends_with("0\r\n\r\n"), "whole to its end: {rest:?}");
+}
+
+#[test]
+fn a_client_that_connects_again_gets_what_it_missed() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    talk(&client, "s", "First.");
+    let mut wire = listen(&server, None, "s");
+    client
+        .post("/v1/sessions/s/turns", &turn("Second."))
+        .ok(201);
+    let (id, _, _) = next(&mut wire);
+    drop(wire);
+    for text in ["Third.", "Fourth."] {
+        client.post("/v1/sessions/s/turns", &turn(text)).ok(201);
+    }
+    let mut wire = listen_with(&server, &format!("last-event-id: {id}\r\n"), "s");
+    client.post("/v1/sessions/s/turns", &turn("Fifth.")).ok(201);
+    for number in 3..=5 {
+        assert_eq!(next(&mut wire).2["number"], number);
+    }
+    // More than are read at once.
+    for i in 0..300 {
+        let text = format!("Turn {i}.");
+        client.post("/v1/sessions/s/turns", &turn(&text)).ok(201);
+    }
+    let mut wire = listen_with(&server, "last-event-id: 5\r\n", "s");
+    for number in 6..=305 {
+        assert_eq!(next(&mut wire).2["number"], number);
+    }
+}
+
+#[test]
+fn a_last_event_that_the_store_does_not_have_is_reported() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    talk(&client, "s", "First.");
+    let mut wire = listen_with(&server, "last-event-id: 1000\r\n", "s");
+    let (_, name, event) = next(&mut wire);
+    assert_eq!(name, "missed");
+    assert_eq!(event, json!({"type": "missed", "missed": null}));
+    client
+        .post("/v1/sessions/s/turns", &turn("Second."))
+        .ok(201);
+    assert_eq!(next(&mut wire).2["number"], 2);
+    let mut wire = server.connect();
+    wire.send("GET /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\nlast-event-id: x\r\n\r\n");
+    assert!(wire.until("\r\n").contains("400 "));
 }

@@ -7,7 +7,7 @@ use super::batch::Batch;
 use crate::error::Fault;
 use crate::row::{limit, unsigned};
 
-pub(super) fn state(db: &Connection, tenant: i64) -> Result<MemoryState, Fault> {
+pub(crate) fn state(db: &Connection, tenant: i64) -> Result<MemoryState, Fault> {
     let mut select = db.prepare_cached(
         "SELECT s.seq, s.words, m.name, m.dimensions, l.name, l.dimensions, s.later_seq,
              coalesce(p.current, 0), coalesce(p.pending, 0)

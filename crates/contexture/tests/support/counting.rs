@@ -410,6 +410,21 @@ impl Archive for Counting {
     }
 }
 
+impl Events for Counting {
+    fn put_event(
+        &self,
+        kind: &str,
+        session: &str,
+        data: serde_json::Map<String, serde_json::Value>,
+        now: Timestamp,
+    ) {
+        self.inner.put_event(kind, session, data, now);
+    }
+    fn events(&self, after: u64, limit: usize) -> Done<EventPage> {
+        self.inner.events(after, limit)
+    }
+}
+
 impl Store for Counting {
     fn address(&self) -> String {
         self.inner.address()

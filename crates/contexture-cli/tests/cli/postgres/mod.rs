@@ -1,3 +1,7 @@
+//! The command and two servers on one PostgreSQL database.
+
+mod round_trips;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -270,5 +274,84 @@ fn a_revoked_key_is_refused_by_all_servers() {
     for server in &servers {
         let (code, _) = server.ask_with("GET", "/v1/sessions", &header, &Value::Null);
         assert_eq!(code, 401);
+    }
+}
+
+/// A stream of the events of a session.
+struct Events(BufReader<TcpStream>);
+
+impl Events {
+    fn open(server: &Served, session: &str, headers: &str) -> Self {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        let limit = Some(Duration::from_secs(60));
+        stream.set_read_timeout(limit).unwrap();
+        let request = format!(
+            "GET /v1/sessions/{session}/events HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream);
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert!(line.contains("200"), "{line}");
+        while line.trim() != "" {
+            line.clear();
+            lines.read_line(&mut line).unwrap();
+        }
+        Self(lines)
+    }
+
+    /// Returns the id and the data of the next event.
+    fn next(&mut self) -> (String, Value) {
+        let mut id = String::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream ended");
+            if let Some(number) = line.strip_prefix("id: ") {
+                id = number.trim().to_owned();
+            }
+            if let Some(data) = line.strip_prefix("data: ") {
+                return (id, serde_json::from_str(data).unwrap());
+            }
+        }
+    }
+}
+
+fn record(server: &Served, text: &str) -> Value {
+    let turn = json!({"messages": [{"role": "user", "content": text},
+        {"role": "assistant", "content": "yes"}]});
+    let (code, answer) = server.ask("POST", "/v1/sessions/s/turns", &turn);
+    assert_eq!(code, 201, "{answer}");
+    answer
+}
+
+#[test]
+fn a_listener_of_one_server_sees_what_happens_on_the_other() {
+    let (one, other) = (Project::new(), Project::new());
+    let url = database("events");
+    let servers = [serve(&one, &url), serve(&other, &url)];
+    let (code, answer) = servers[0].ask("POST", "/v1/sessions", &json!({"label": "s"}));
+    assert_eq!(code, 201, "{answer}");
+    let mut events = Events::open(&servers[1], "s", "");
+    let first = record(&servers[0], "First.");
+    let (id, event) = events.next();
+    assert_eq!(event["type"], "turn_recorded");
+    assert_eq!(event["turn_id"], first["turn_id"]);
+    // It connects to the other server again, and gets what it missed from both.
+    drop(events);
+    let request = json!({"recipe": "broker", "session": "s", "event": "And?", "report": false});
+    let (code, assembled) = servers[1].ask("POST", "/v1/assemble", &request);
+    assert_eq!(code, 200, "{assembled}");
+    let missed = [
+        record(&servers[1], "Second."),
+        record(&servers[0], "Third."),
+    ];
+    let header = format!("last-event-id: {id}\r\n");
+    let mut events = Events::open(&servers[0], "s", &header);
+    let fourth = record(&servers[1], "Fourth.");
+    let (_, event) = events.next();
+    assert_eq!(event["type"], "assembled");
+    assert_eq!(event["snapshot"], assembled["snapshot"]);
+    for turn in missed.iter().chain([&fourth]) {
+        assert_eq!(events.next().1["turn_id"], turn["turn_id"]);
     }
 }

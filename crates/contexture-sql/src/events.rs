@@ -1,0 +1,121 @@
+//! Events of sessions. Their numbers are taken while nobody else writes for the
+//! tenant, so that they are in the order of commits.
+
+use contexture_store::{EventPage, Events, MAX_EVENTS, StoreError, StoredEvent};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::driver::Connection;
+use crate::error::Fault;
+use crate::row::{Json, Time, limit, unsigned};
+use crate::together::Together;
+use crate::{Backend, SqlStore};
+
+/// How long events are kept, in milliseconds.
+const KEPT_MS: i64 = 7 * 24 * 3600 * 1000;
+
+impl<B: Backend> Events for SqlStore<B> {
+    fn put_event(&self, kind: &str, session: &str, data: Map<String, Value>, now: Timestamp) {
+        let (kind, session) = (kind.to_owned(), session.to_owned());
+        let write = move |db: &Connection, tenant: i64| {
+            insert(db, tenant, &kind, &session, &data, now)?;
+            // About every 64th.
+            if now.as_millisecond() % 64 == 0 {
+                remove_old(db, tenant, now)?;
+            }
+            Ok(())
+        };
+        // A listener that misses it can read the session.
+        let backend = self.backend.clone();
+        self.write_later(write, move |done| {
+            if done.is_ok() {
+                backend.announce();
+            }
+        });
+    }
+
+    fn events(&self, after: u64, most: usize) -> Result<EventPage, StoreError> {
+        self.settle();
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.read(|db, tenant| {
+            let mut together = Together::default();
+            let numbers = together.add(|db| numbers(db, tenant));
+            let events = together.add(|db| list(db, tenant, after, most));
+            together.run(db)?;
+            let (oldest, latest) = numbers.take()?;
+            Ok(EventPage {
+                events: events.take()?,
+                oldest,
+                latest,
+            })
+        })
+    }
+}
+
+fn numbers(db: &Connection, tenant: i64) -> Result<(u64, u64), Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT coalesce((SELECT min(seq) FROM events WHERE tenant = ?1), 0),
+             coalesce((SELECT max(seq) FROM events WHERE tenant = ?1), 0)",
+    )?;
+    let found = select.query_row([tenant], |row| Ok((unsigned(row, 0)?, unsigned(row, 1)?)));
+    Ok(found?)
+}
+
+fn list(db: &Connection, tenant: i64, after: i64, most: usize) -> Result<Vec<StoredEvent>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT seq, at, kind, session, data FROM events
+         WHERE tenant = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+    )?;
+    let found = select.query_map((tenant, after, limit(most)), |row| {
+        Ok(StoredEvent {
+            number: unsigned(row, 0)?,
+            at: row.get::<Time>(1)?.0,
+            kind: row.get(2)?,
+            session: row.get(3)?,
+            data: row.get::<Json<_>>(4)?.0,
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Adds an event, as a part of the transaction in which it happens.
+pub(crate) fn insert(
+    db: &Connection,
+    tenant: i64,
+    kind: &str,
+    session: &str,
+    data: &Map<String, Value>,
+    now: Timestamp,
+) -> Result<(), Fault> {
+    db.prepare_cached(
+        "INSERT INTO events (tenant, seq, at, kind, session, data)
+         SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3, ?4, ?5 FROM events WHERE tenant = ?1",
+    )?
+    .execute((tenant, Time(now), kind, session, Json(data)))?;
+    Ok(())
+}
+
+/// Removes events that are no longer kept. The latest stays, because the next
+/// number follows from it.
+pub(crate) fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
+    db.prepare_cached(
+        "DELETE FROM events WHERE tenant = ?1
+             AND seq <= (SELECT max(seq) FROM events WHERE tenant = ?1) - ?2",
+    )?
+    .execute((tenant, MAX_EVENTS as i64))?;
+    db.prepare_cached(
+        "DELETE FROM events WHERE tenant = ?1 AND at < ?2
+             AND seq < (SELECT max(seq) FROM events WHERE tenant = ?1)",
+    )?
+    .execute((tenant, now.as_millisecond().saturating_sub(KEPT_MS)))?;
+    Ok(())
+}
+
+/// Empties the events of a session that is deleted. Their numbers stay taken.
+pub(crate) fn forget_session(db: &Connection, tenant: i64, label: &str) -> Result<(), Fault> {
+    db.prepare_cached(
+        "UPDATE events SET session = '', data = '{}' WHERE tenant = ?1 AND session = ?2",
+    )?
+    .execute((tenant, label))?;
+    Ok(())
+}
