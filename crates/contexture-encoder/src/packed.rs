@@ -236,10 +236,7 @@ fn avx512_sums(avx: pulp::x86::V4, weights: &[Columns], tokens: [&[Pair]; TOKENS
             *sum = (avx.avx512f)._mm512_add_epi32(*sum, products);
         }
     }
-    sums.map(
-        #[inline(always)]
-        |sum| pulp::cast(sum),
-    )
+    sums.map(pulp::cast)
 }
 
 /// The product with AVX2. The compiler does not find `vpmaddwd` by itself.
@@ -287,10 +284,7 @@ fn avx2_sums(avx: pulp::x86::V3, weights: &[Columns], tokens: [&[Pair]; TOKENS])
             }
         }
     }
-    sums.map(
-        #[inline(always)]
-        |sums| pulp::cast(sums),
-    )
+    sums.map(pulp::cast)
 }
 
 #[cfg(test)]
