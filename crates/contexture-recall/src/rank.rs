@@ -52,13 +52,6 @@ impl Hit {
     pub fn is_faint(&self) -> bool {
         self.words + FAINT_VECTOR * self.vector + self.bonus < FAINT
     }
-
-    /// Better hits come first; of two that are as good, the one with the larger
-    /// key, which is the later one.
-    fn rank(&self, other: &Self) -> Ordering {
-        let better = self.relevance().total_cmp(&other.relevance());
-        better.then(self.key.cmp(&other.key))
-    }
 }
 
 /// Returns the text in a slot as a hit, whatever its score.
@@ -131,9 +124,9 @@ pub fn best(
     let rescored = most.saturating_mul(RESCORED).max(index.least_rescored());
     let mut hits = top(index, scores, rescored, most_bonus, bonus, admit);
     rescore(index, scores, &mut hits);
-    hits.retain(|hit| hit.relevance() > 0.0);
-    hits.sort_unstable_by(|a, b| b.rank(a));
+    let mut hits = sorted(hits.into_iter().map(Ranked::new).collect());
     hits.truncate(most);
+    hits.retain(|hit| hit.relevance() > 0.0);
     hits
 }
 
@@ -164,18 +157,19 @@ fn top(
         let Some(hit) = estimated(index, scores, slot, bonus) else {
             return bar;
         };
+        let ranked = Ranked::new(hit);
         if heap.len() < most {
-            heap.push(Reverse(Ranked(hit)));
+            heap.push(Reverse(ranked));
         } else if let Some(mut worst) = heap.peek_mut()
-            && Ranked(hit) > worst.0
+            && ranked > worst.0
         {
-            worst.0 = Ranked(hit);
+            worst.0 = ranked;
         }
         if heap.len() == most
-            && let Some(Reverse(Ranked(worst))) = heap.peek()
+            && let Some(Reverse(worst)) = heap.peek()
         {
             // A hair less: the sums above are made in another order.
-            bar = worst.relevance() * BEST - 1e-4;
+            bar = worst.relevance * BEST - 1e-4;
         }
         bar
     };
@@ -188,16 +182,37 @@ fn top(
             }
         }
     }
-    let mut hits: Vec<Hit> = heap.into_iter().map(|Reverse(Ranked(hit))| hit).collect();
-    hits.sort_unstable_by(|a, b| b.rank(a));
-    hits
+    sorted(heap.into_iter().map(|Reverse(ranked)| ranked).collect())
 }
 
-struct Ranked(Hit);
+/// Returns hits, best first.
+fn sorted(mut hits: Vec<Ranked>) -> Vec<Hit> {
+    hits.sort_unstable_by(|a, b| b.cmp(a));
+    hits.into_iter().map(|ranked| ranked.hit).collect()
+}
+
+/// A hit with its relevance, which is compared many times.
+///
+/// Better hits come first; of two that are as good, the one with the larger
+/// key, which is the later one.
+struct Ranked {
+    relevance: f32,
+    hit: Hit,
+}
+
+impl Ranked {
+    fn new(hit: Hit) -> Self {
+        Self {
+            relevance: hit.relevance(),
+            hit,
+        }
+    }
+}
 
 impl Ord for Ranked {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0.rank(&other.0)
+        let better = self.relevance.total_cmp(&other.relevance);
+        better.then(self.hit.key.cmp(&other.hit.key))
     }
 }
 

@@ -87,10 +87,14 @@ fn signs(components: &[i8]) -> u8 {
     components.iter().enumerate().map(bit).sum()
 }
 
+/// The sums of four components with all their signs, twice: an instruction looks
+/// up in each half by itself.
+type Table = [u8; LANES];
+
 /// A query, as sums of four components with all their signs.
 struct Tables {
     // For each byte of a code, those of its lower and of its upper half.
-    sums: Vec<[[u8; 16]; 2]>,
+    sums: Vec<[Table; 2]>,
     // What the sum over all tables is multiplied by, and what is taken off.
     step: f32,
     offset: f32,
@@ -147,7 +151,7 @@ impl Estimates<'_> {
     /// Estimates with a function that adds up what is found in tables, for some
     /// bytes of LANES codes.
     #[inline(always)]
-    fn run(self, sums: impl Fn(&[[[u8; 16]; 2]], &[[u8; LANES]]) -> [u16; LANES]) {
+    fn run(self, sums: impl Fn(&[[Table; 2]], &[[u8; LANES]]) -> [u16; LANES]) {
         let Tables {
             sums: tables,
             step,
@@ -172,7 +176,7 @@ impl Estimates<'_> {
 
 /// Looks up on any machine.
 #[inline(always)]
-fn plain_sums(tables: &[[[u8; 16]; 2]], rows: &[[u8; LANES]]) -> [u16; LANES] {
+fn plain_sums(tables: &[[Table; 2]], rows: &[[u8; LANES]]) -> [u16; LANES] {
     let mut sums = [0; LANES];
     for ([low, high], row) in tables.iter().zip(rows) {
         for (sum, byte) in sums.iter_mut().zip(row) {
@@ -206,7 +210,7 @@ impl pulp::NullaryFnOnce for WithAvx2<'_> {
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn avx2_sums(avx: pulp::x86::V3, tables: &[[[u8; 16]; 2]], rows: &[[u8; LANES]]) -> [u16; LANES] {
+fn avx2_sums(avx: pulp::x86::V3, tables: &[[Table; 2]], rows: &[[u8; LANES]]) -> [u16; LANES] {
     use std::arch::x86_64::__m256i;
 
     let zero: __m256i = pulp::cast([0_u8; LANES]);
@@ -214,8 +218,8 @@ fn avx2_sums(avx: pulp::x86::V3, tables: &[[[u8; 16]; 2]], rows: &[[u8; LANES]])
     // The sums of two bytes together, and those of every second one.
     let (mut both, mut second) = (zero, zero);
     for ([low, high], row) in tables.iter().zip(rows) {
-        let low: __m256i = pulp::cast([*low, *low]);
-        let high: __m256i = pulp::cast([*high, *high]);
+        let low: __m256i = pulp::cast(*low);
+        let high: __m256i = pulp::cast(*high);
         let bytes: __m256i = pulp::cast(*row);
         let lower = avx.avx2._mm256_and_si256(bytes, half);
         let upper = avx.avx2._mm256_srli_epi16::<4>(bytes);
