@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use contexture_postgres::{Options, PostgresStore};
-use contexture_store::{Ledger, NewSession, NewSessionPin, StoreError, Tenants};
+use contexture_store::{Events as _, Ledger, NewSession, NewSessionPin, StoreError, Tenants};
 use jiff::Timestamp;
 
 use crate::support::{Schema, run, server};
@@ -77,7 +77,7 @@ fn a_newer_schema_is_refused() {
         schema.name()
     ));
     match PostgresStore::open(&schema.url).unwrap_err() {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 1)),
+        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 3)),
         other => panic!("{other}"),
     }
 }
@@ -377,4 +377,100 @@ fn a_tenant_is_measured_and_removed() {
     store.delete_tenant("acme", NOW).unwrap();
     assert_eq!(store.tenant_names().unwrap(), [""]);
     assert_eq!(store.for_tenant("acme").usage().unwrap().sessions, 0);
+}
+
+#[test]
+fn a_schema_that_another_server_migrates_is_waited_for() {
+    let schema = Schema::new();
+    schema.open();
+    // As an older version has left it.
+    let name = schema.name();
+    support::run(&format!(
+        "SET search_path = \"{name}\"; DROP TABLE events; DROP TABLE request_counts;
+         UPDATE contexture_meta SET version = 1"
+    ));
+    thread::scope(|scope| {
+        let migrating = scope.spawn(|| {
+            support::run(&format!(
+                "BEGIN; LOCK TABLE \"{name}\".contexture_meta IN SHARE ROW EXCLUSIVE MODE;
+                 SELECT pg_sleep(0.5); COMMIT"
+            ));
+        });
+        let servers: Vec<_> = (0..3).map(|_| scope.spawn(|| schema.open())).collect();
+        for server in servers {
+            let store = server.join().unwrap();
+            assert_eq!(store.events(0, 1).unwrap().latest, 0);
+        }
+        migrating.join().unwrap();
+    });
+}
+
+#[test]
+fn a_deadlock_with_another_program_is_busy() {
+    let schema = Schema::new();
+    let store = schema.open();
+    store.create_session(&session("s"), NOW).unwrap();
+    use contexture_sql::Backend as _;
+    let name = schema.name();
+    let (begun, begin) = std::sync::mpsc::channel::<()>();
+    thread::scope(|scope| {
+        // It locks the session, and then wants the row of the tenant.
+        scope.spawn(|| {
+            support::run(&format!(
+                "SET search_path = \"{name}\"; SET deadlock_timeout = '30s'; BEGIN;
+                 SELECT 1 FROM sessions FOR UPDATE; SELECT pg_sleep(1);
+                 SELECT 1 FROM tenants FOR UPDATE; COMMIT"
+            ));
+        });
+        thread::sleep(Duration::from_millis(300));
+        let waited = store.backend().write(move |db, _| {
+            db.query_row("SELECT 1", (), |_| Ok(()))?;
+            begun.send(()).unwrap();
+            Ok(db.query_row("SELECT 1 FROM sessions FOR UPDATE", (), |_| Ok(()))?)
+        });
+        begin.recv().unwrap();
+        let busy = waited.unwrap_err();
+        assert!(matches!(busy, StoreError::Busy { .. }), "{busy}");
+    });
+    // Nothing is left behind.
+    store.create_session(&session("t"), NOW).unwrap();
+}
+
+#[test]
+fn a_name_that_is_too_long_is_refused() {
+    let url = format!("{}?schema={}", support::server(), "x".repeat(64));
+    let error = PostgresStore::open(&url).unwrap_err();
+    assert!(error.to_string().contains("1 to 63 bytes"), "{error}");
+}
+
+/// The clocks of two servers differ by a day: the order of turns, changes and events
+/// is that of commits.
+#[test]
+fn the_order_does_not_depend_on_clocks() {
+    let schema = Schema::new();
+    let (ahead, behind) = (schema.open(), schema.open());
+    ahead.create_session(&session("s"), NOW).unwrap();
+    let hour = |hours: i64| NOW + jiff::SignedDuration::from_hours(hours);
+    let turn = |text: &str| -> contexture_store::NewTurn {
+        let turn = serde_json::json!({"messages": [{"role": "user", "content": text},
+            {"role": "assistant", "content": "yes"}]});
+        serde_json::from_value(turn).unwrap()
+    };
+    let mut ids = Vec::new();
+    for (store, text, at) in [
+        (&ahead, "one", 24),
+        (&behind, "two", 0),
+        (&ahead, "three", 25),
+    ] {
+        let recorded = store.record("s", &turn(text), None, None, hour(at));
+        ids.push(recorded.unwrap().id.to_string());
+    }
+    let events = behind.events(0, 10).unwrap().events;
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| event.data["turn_id"].clone())
+        .collect();
+    assert_eq!(told, ids);
+    assert_eq!(behind.session("s").unwrap().turns, 3);
+    assert_eq!(behind.session("s").unwrap().updated_at, hour(25));
 }

@@ -49,7 +49,7 @@ pub enum Advice {
     },
 }
 
-/// [`Advice`] as data. An operation of the HTTP API is called, and an operation
+/// An action that helps. An operation of the HTTP API is called, and an operation
 /// that only the command has is run.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -1020,7 +1020,8 @@ pub trait Memories: Send + Sync {
     fn memory_state(&self) -> Result<MemoryState, StoreError>;
 
     /// Returns at most `limit` changes after the sequence number `after`, in
-    /// order.
+    /// order. The numbers are in the order of commits, on all handles: once a
+    /// change was returned, no change with a smaller number appears.
     fn changes(&self, after: u64, limit: usize) -> Result<Vec<Change>, StoreError>;
 
     /// Returns records in the order of the keys; `None` for missing ones. The
@@ -1038,7 +1039,9 @@ pub trait Memories: Send + Sync {
     fn archive(&self, keys: &[RecordKey]) -> Result<(), StoreError>;
 
     /// Deletes records and everything derived only from them. No trace is left
-    /// in the store's files, unless [`Forgotten::pending`] says so. Mentions are deleted with their texts; entities and
+    /// in the store's files, unless [`Forgotten::pending`] says so: the embedded
+    /// store overwrites the rest as soon as it can, and PostgreSQL with its next
+    /// VACUUM. Other handles do not return a deleted record from then on. Mentions are deleted with their texts; entities and
     /// relations that were derived only from those texts are deleted too, and so
     /// are derived relations of a deleted entity. References to a deleted record
     /// (as parent, evidence or superseded record) are removed.
