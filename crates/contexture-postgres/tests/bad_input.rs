@@ -387,7 +387,7 @@ fn a_schema_that_another_server_migrates_is_waited_for() {
     let name = schema.name();
     support::run(&format!(
         "SET search_path = \"{name}\"; DROP TABLE events; DROP TABLE request_counts;
-         UPDATE contexture_meta SET version = 1"
+         UPDATE contexture_meta SET version = 2"
     ));
     thread::scope(|scope| {
         let migrating = scope.spawn(|| {

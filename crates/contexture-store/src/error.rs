@@ -182,7 +182,7 @@ impl fmt::Display for StoreError {
             ),
             StoreError::FileChanged { path, hash: None } => write!(
                 f,
-                "conflict: there is no file `{path}`; nothing was changed"
+                "conflict: the file `{path}` does not exist; nothing was changed"
             ),
             StoreError::FileChanged {
                 path,

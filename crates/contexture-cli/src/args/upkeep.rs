@@ -203,11 +203,17 @@ Examples:
 #[derive(Subcommand)]
 pub(crate) enum FileCommand {
     /// List the stored files
+    #[command(after_help = "\
+Examples:
+  contexture tenant file list harbour")]
     List {
         /// Name of the tenant
         name: String,
     },
     /// Print a stored file
+    #[command(after_help = "\
+Examples:
+  contexture tenant file get harbour persona/SOUL.md")]
     Get {
         /// Name of the tenant
         name: String,
@@ -215,6 +221,10 @@ pub(crate) enum FileCommand {
         path: String,
     },
     /// Store a file
+    #[command(after_help = "\
+Examples:
+  contexture tenant file put harbour persona/SOUL.md SOUL.md
+  contexture tenant file put harbour persona/SOUL.md - < SOUL.md")]
     Put {
         /// Name of the tenant
         name: String,
@@ -228,6 +238,9 @@ pub(crate) enum FileCommand {
         if_hash: Option<String>,
     },
     /// Delete a stored file
+    #[command(after_help = "\
+Examples:
+  contexture tenant file delete harbour persona/SOUL.md")]
     Delete {
         /// Name of the tenant
         name: String,

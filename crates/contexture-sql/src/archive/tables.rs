@@ -96,6 +96,8 @@ pub const OMITTED: &[(&str, &str)] = &[
     ("probe", "written to see whether that works"),
     ("unclean_files", "a state of a file"),
     ("contexture_meta", "the version of the schema"),
+    ("events", "tells listeners what has just happened"),
+    ("request_counts", "counts the requests of all servers today"),
 ];
 
 use Kind::{Blob, Integer, Key, Message, Random, Records, Reference, Tag, Tenant, Text};
