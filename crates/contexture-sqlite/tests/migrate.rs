@@ -251,6 +251,8 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;
          DROP TABLE unclean_files; ALTER TABLE tenants DROP COLUMN inside;
          DROP TABLE commits; DROP TABLE turn_labels; DROP TABLE audit; DROP TABLE quotas;
+         DROP TABLE files; DROP TABLE file_states; DROP TABLE events;
+         DROP TABLE request_counts;
          ALTER TABLE node_contents DROP COLUMN sum;
          PRAGMA user_version = 6;",
     )

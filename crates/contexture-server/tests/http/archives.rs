@@ -64,7 +64,7 @@ fn a_tenant_moves_to_another_server() {
         .ok(200)
         .json();
     assert_eq!(session["turns"], 1);
-    talk(&target.with_key(&key), "main", "And back?");
+    talk(&target.with_key(&key), "later", "And back?");
     let (status, refused) = send(&target, &other, "POST", port, &archive);
     assert_eq!(status, 409, "{}", json_of(&refused));
     assert_eq!(json_of(&refused)["error"]["code"], "exists");

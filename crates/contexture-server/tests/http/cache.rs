@@ -43,7 +43,7 @@ fn a_request_that_must_not_break_the_cache_is_refused() {
     let error = &answer.json()["error"];
     assert_eq!(error["code"], "cache_break");
     let message = error["message"].as_str().unwrap();
-    assert!(message.contains("cause edit"), "{message}");
+    assert!(message.contains("content changed"), "{message}");
     // `fit` needs a session to compare with.
     let body = json!({"request": {"model": "gpt-5.6", "messages": [
         {"role": "user", "content": "Hi"}]}, "fail_on_cache_break": true});
