@@ -266,7 +266,7 @@ export interface paths {
         };
         /**
          * Stream the events of a session
-         * @description Sends server-sent events as they happen on this server: `turn_recorded`, `assembled` and `compacted`. Events carry ids and counts, not content. Events are not stored: after a reconnect, read the history to catch up. A client that reads too slowly receives `missed` with the number of lost events.
+         * @description Sends server-sent events as they happen, on all servers of the store: `turn_recorded`, `assembled` and `compacted`. Events carry ids and counts, not content. A client that connects again sends the header `Last-Event-ID` and receives what it has missed. If the events in between are no longer stored, it receives `missed` first.
          */
         get: operations["listen_to_session"];
         put?: never;
@@ -889,6 +889,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/files/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a stored file
+         * @description Returns a file of the tenant that is in the store, with its content.
+         */
+        get: operations["get_file"];
+        /**
+         * Store a file
+         * @description Stores a file of the tenant: a persona, tools, permissions, a recipe or a working set. Requests use it as a file in the tenant's root: this server at once, other servers of the same store within two seconds. With `if_hash`, the call fails with 409 if the file has changed. Needs a tenant without a configured root.
+         */
+        put: operations["put_file"];
+        post?: never;
+        /**
+         * Delete a stored file
+         * @description Deletes a file of the tenant from the store, and its copies on the servers. With `if_hash`, the call fails with 409 if the file has changed.
+         */
+        delete: operations["delete_file"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List stored files
+         * @description Returns the files of the tenant that are in the store, without their content.
+         */
+        get: operations["list_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/snapshots": {
         parameters: {
             query?: never;
@@ -1169,6 +1217,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export everything
+         * @description Streams a portable archive of the whole store: all tenants, the hashes of API keys, quotas and the audit log. The archive is Zstandard-compressed and has hashes of all parts. If the export fails after its first bytes, the connection is closed, and the archive is refused as truncated. Needs an admin key.
+         */
+        get: operations["admin_export_archive"];
+        put?: never;
+        /**
+         * Import everything
+         * @description Imports a portable archive. The server checks the whole archive first. A tenant that has other data is a conflict, and nothing is changed. A tenant that has exactly this data is left as it is. Each tenant is imported as a whole or not at all. Needs an admin key.
+         */
+        post: operations["admin_import_archive"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/tenants/{tenant}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export a tenant
+         * @description Streams a portable archive of the data of one tenant, without its API keys. Needs an admin key.
+         */
+        get: operations["admin_export_tenant"];
+        put?: never;
+        /**
+         * Import a tenant
+         * @description Imports the only tenant of a portable archive under the name in the path. The tenant must have no data, or exactly this data. Needs an admin key.
+         */
+        post: operations["admin_import_tenant"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/tenants": {
         parameters: {
             query?: never;
@@ -1408,7 +1504,7 @@ export interface components {
             why: string;
         };
         /**
-         * @description [`Advice`] as data. An operation of the HTTP API is called, and an operation
+         * @description An action that helps. An operation of the HTTP API is called, and an operation
          *     that only the command has is run.
          */
         Advice: components["schemas"]["SetAdvice"] | components["schemas"]["RaiseAdvice"] | components["schemas"]["LowerAdvice"] | components["schemas"]["CallAdvice"] | components["schemas"]["RunAdvice"] | components["schemas"]["ConfigureAdvice"] | components["schemas"]["TextAdvice"];
@@ -1606,6 +1702,25 @@ export interface components {
              */
             revoked_at: string | null;
         };
+        /** @description A part of an archive. */
+        ArchivePart: {
+            /** @description What it holds. */
+            part: components["schemas"]["ArchivePartKind"];
+            /** @description The name of the tenant; `default` is the default tenant. */
+            tenant?: string | null;
+            /**
+             * Format: uint64
+             * @description The number of rows.
+             */
+            rows: number;
+            /** @description The hash of the lines. */
+            hash: components["schemas"]["ContentHash"];
+        };
+        /**
+         * @description What a part of an archive holds.
+         * @enum {string}
+         */
+        ArchivePartKind: "tenant" | "keys" | "audit";
         /** @description A request to assemble. Every field is optional. */
         AssembleRequest: {
             /**
@@ -2408,6 +2523,11 @@ export interface components {
          * @enum {string}
          */
         Cut: "never" | "start" | "middle" | "end";
+        /** @description A deleted file. */
+        DeletedFile: {
+            /** @description The path of the file. */
+            deleted: string;
+        };
         /**
          * @description The number of deleted records, by kind. It includes entities and relations
          *     that were derived only from the deleted records.
@@ -2725,6 +2845,35 @@ export interface components {
             /** @description The reason. */
             message: string;
         };
+        /** @description A file with its content. */
+        FileContent: {
+            /** @description The path, relative to the tenant's root, with `/` between its parts. */
+            path: string;
+            /** @description The hash of the content. */
+            hash: components["schemas"]["ContentHash"];
+            /**
+             * Format: uint64
+             * @description The size in bytes.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description The number of the change of the tenant's files that stored this content.
+             */
+            revision: number;
+            /**
+             * Format: date-time
+             * @description The time when the content was stored.
+             */
+            updated_at: string;
+            /** @description The text of the file. */
+            content: string;
+        };
+        /** @description The files of a tenant. */
+        FileList: {
+            /** @description The files, sorted by path. */
+            files: components["schemas"]["StoredFile"][];
+        };
         /** @description The size of one text. */
         FileTokens: {
             /** @description The name of the text. */
@@ -2962,6 +3111,34 @@ export interface components {
              */
             type: "image";
         });
+        /** @description The result of an import. */
+        ImportedArchive: {
+            /**
+             * Format: uint32
+             * @description The form of the archive.
+             */
+            format: number;
+            /** @description The version of Contexture that wrote it. */
+            version: string;
+            /**
+             * Format: date-time
+             * @description When it was written.
+             */
+            created_at: string;
+            /** @description The parts. */
+            parts: components["schemas"]["ArchivePart"][];
+            /**
+             * Format: uint64
+             * @description The number of rows of all parts.
+             */
+            rows: number;
+            /** @description A hash of the content. It is the same for the same data, in any store. */
+            content: components["schemas"]["ContentHash"];
+            /** @description The tenants that were imported. */
+            imported: string[];
+            /** @description The tenants that had the same data already. */
+            unchanged: string[];
+        };
         /** @description A candidate that is in the request. */
         Included: {
             /** @description The path, if the candidate is a file. */
@@ -3455,6 +3632,16 @@ export interface components {
             request_hash?: string | null;
             /** @description The id of the event that caused the turn. */
             source_event_id?: string | null;
+        };
+        /** @description New content of a file. */
+        NewFileContent: {
+            /** @description The text of the file, at most 1 MiB. */
+            content: string;
+            /**
+             * @description The hash that the file must have now, or an empty string if there must be no such file.
+             *     Default: any. With it, the update of another caller is not lost.
+             */
+            if_hash?: string | null;
         };
         /** @description A key to create. */
         NewKey: {
@@ -5561,6 +5748,28 @@ export interface components {
             tasks: number;
             /** @description Whether the files can still hold deleted text. */
             pending: boolean;
+        };
+        /** @description A file in the store, without its content. */
+        StoredFile: {
+            /** @description The path, relative to the tenant's root, with `/` between its parts. */
+            path: string;
+            /** @description The hash of the content. */
+            hash: components["schemas"]["ContentHash"];
+            /**
+             * Format: uint64
+             * @description The size in bytes.
+             */
+            bytes: number;
+            /**
+             * Format: uint64
+             * @description The number of the change of the tenant's files that stored this content.
+             */
+            revision: number;
+            /**
+             * Format: date-time
+             * @description The time when the content was stored.
+             */
+            updated_at: string;
         };
         /** @description A recall strategy: how records are scored and how the budget is split. */
         Strategy: {
@@ -8540,15 +8749,15 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "turn_id": "e9fe80321ea838173171e9a222977288",
+                     *       "turn_id": "f2e028f0128f8ca7c09c8352287fa9b7",
                      *       "turns": 6,
                      *       "steps": 6,
                      *       "first_kept": "07388376f41adf7b1f24c18dbcb4280c",
                      *       "trigger": "overflow_recovery",
                      *       "summariser": "extractive",
                      *       "tokens_before": 1314,
-                     *       "tokens_after": 121,
-                     *       "summary": "## Goal\nThe latest request of the user, verbatim:\nWhich ships are expected at 6 o'clock?\n## Earlier messages of the user\n[turn 1] Which ships are expected at 1 o'clock?\n[turn 2] Which ships are expected at 2 o'clock?\n[turn 3] Which ships are expected at 3 o'clock?\n[turn 4] Which ships are expected at 4 o'clock?\n[turn 5] Which ships are expected at 5 o'clock?\n## In progress and next\n- It carries passengers, bicycles and the mail."
+                     *       "tokens_after": 122,
+                     *       "summary": "## Goal\nThe user's latest request before this point, verbatim:\nWhich ships are expected at 6 o'clock?\n## Earlier messages of the user\n[turn 1] Which ships are expected at 1 o'clock?\n[turn 2] Which ships are expected at 2 o'clock?\n[turn 3] Which ships are expected at 3 o'clock?\n[turn 4] Which ships are expected at 4 o'clock?\n[turn 5] Which ships are expected at 5 o'clock?\n## In progress and next\n- It carries passengers, bicycles and the mail."
                      *     }
                      */
                     "application/json": components["schemas"]["CompactionResult"];
@@ -8705,7 +8914,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "undone": "e9fe80321ea838173171e9a222977288",
+                     *       "undone": "f2e028f0128f8ca7c09c8352287fa9b7",
                      *       "head": "59a83a62edf4f4f21fb428e043e02481",
                      *       "standing": null
                      *     }
@@ -15457,6 +15666,484 @@ export interface operations {
             };
         };
     };
+    get_file: {
+        parameters: {
+            query: {
+                /** @description The path of the file, relative to the root, such as `persona/SOUL.md`. */
+                path: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileContent"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    put_file: {
+        parameters: {
+            query: {
+                /** @description The path of the file, relative to the root, such as `persona/SOUL.md`. */
+                path: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewFileContent"];
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredFile"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Request timeout: the body did not arrive in time */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Content too large: the body has too many bytes or values */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unsupported media type: send uncompressed JSON with `Content-Type: application/json` */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    delete_file: {
+        parameters: {
+            query: {
+                /** @description The path of the file, relative to the root. */
+                path: string;
+                /** @description The hash that the file must have. Default: any. */
+                if_hash?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedFile"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    list_files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "files": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FileList"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     list_snapshots: {
         parameters: {
             query?: {
@@ -18903,7 +19590,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "bytes": 796360,
+                     *       "bytes": 812744,
                      *       "sessions": 4,
                      *       "turns": 15,
                      *       "snapshots": 2,
@@ -18991,6 +19678,487 @@ export interface operations {
             };
         };
     };
+    admin_export_archive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zstd": string;
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_import_archive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/zstd": string;
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedArchive"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Error: see `code` and `message` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Error: see `code` and `message` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_export_tenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the tenant. */
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zstd": string;
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_import_tenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The name of the tenant. */
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/zstd": string;
+            };
+        };
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedArchive"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Error: see `code` and `message` */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Error: see `code` and `message` */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     admin_list_tenants: {
         parameters: {
             query?: {
@@ -19020,7 +20188,7 @@ export interface operations {
                      *         {
                      *           "tenant": "default",
                      *           "usage": {
-                     *             "bytes": 582288,
+                     *             "bytes": 598672,
                      *             "sessions": 0,
                      *             "turns": 0,
                      *             "snapshots": 0,
@@ -19137,7 +20305,7 @@ export interface operations {
                      * @example {
                      *       "tenant": "island",
                      *       "usage": {
-                     *         "bytes": 499888,
+                     *         "bytes": 516272,
                      *         "sessions": 1,
                      *         "turns": 0,
                      *         "snapshots": 0,

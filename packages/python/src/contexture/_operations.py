@@ -485,10 +485,10 @@ class Operations:
     def listen_to_session(self, label: str) -> Iterator[dict[str, Any]]:
         """Stream the events of a session.
 
-        Sends server-sent events as they happen on this server: `turn_recorded`, `assembled` and
-        `compacted`. Events carry ids and counts, not content. Events are not stored: after a
-        reconnect, read the history to catch up. A client that reads too slowly receives `missed`
-        with the number of lost events.
+        Sends server-sent events as they happen, on all servers of the store: `turn_recorded`,
+        `assembled` and `compacted`. Events carry ids and counts, not content. A client that
+        connects again sends the header `Last-Event-ID` and receives what it has missed. If the
+        events in between are no longer stored, it receives `missed` first.
         """
         return self._stream("GET", path_of("/v1/sessions/{label}/events", {"label": label}))
 
@@ -1453,6 +1453,70 @@ class Operations:
                 }
             ),
         )
+        return answer
+
+    def put_file(
+        self, *, content: str, path: str, if_hash: str | Unset | None = UNSET
+    ) -> models.StoredFile:
+        """Store a file.
+
+        Stores a file of the tenant: a persona, tools, permissions, a recipe or a working set.
+        Requests use it as a file in the tenant's root: this server at once, other servers of the
+        same store within two seconds. With `if_hash`, the call fails with 409 if the file has
+        changed. Needs a tenant without a configured root.
+
+        Args:
+            content: The text of the file, at most 1 MiB.
+            if_hash: The hash that the file must have now, or an empty string if there must be no
+                such file. Default: any. With it, the update of another caller is not lost.
+            path: The path of the file, relative to the root, such as `persona/SOUL.md`.
+        """
+        answer: models.StoredFile = self._call(
+            "PUT",
+            "/v1/files/content",
+            models.StoredFile,
+            query=given({"path": path}),
+            body=given({"content": content, "if_hash": if_hash}),
+        )
+        return answer
+
+    def get_file(self, *, path: str) -> models.FileContent:
+        """Get a stored file.
+
+        Returns a file of the tenant that is in the store, with its content.
+
+        Args:
+            path: The path of the file, relative to the root, such as `persona/SOUL.md`.
+        """
+        answer: models.FileContent = self._call(
+            "GET", "/v1/files/content", models.FileContent, query=given({"path": path})
+        )
+        return answer
+
+    def delete_file(self, *, path: str, if_hash: str | Unset = UNSET) -> models.DeletedFile:
+        """Delete a stored file.
+
+        Deletes a file of the tenant from the store, and its copies on the servers. With
+        `if_hash`, the call fails with 409 if the file has changed.
+
+        Args:
+            path: The path of the file, relative to the root.
+            if_hash: The hash that the file must have. Default: any.
+        """
+        answer: models.DeletedFile = self._call(
+            "DELETE",
+            "/v1/files/content",
+            models.DeletedFile,
+            query=given({"path": path, "if_hash": if_hash}),
+        )
+        return answer
+
+    def list_files(self) -> models.FileList:
+        """List stored files.
+
+        Returns the files of the tenant that are in the store, without their content.
+        """
+        answer: models.FileList = self._call("GET", "/v1/files", models.FileList)
         return answer
 
     def list_snapshots(
@@ -2451,10 +2515,10 @@ class AsyncOperations:
     def listen_to_session(self, label: str) -> AsyncIterator[dict[str, Any]]:
         """Stream the events of a session.
 
-        Sends server-sent events as they happen on this server: `turn_recorded`, `assembled` and
-        `compacted`. Events carry ids and counts, not content. Events are not stored: after a
-        reconnect, read the history to catch up. A client that reads too slowly receives `missed`
-        with the number of lost events.
+        Sends server-sent events as they happen, on all servers of the store: `turn_recorded`,
+        `assembled` and `compacted`. Events carry ids and counts, not content. A client that
+        connects again sends the header `Last-Event-ID` and receives what it has missed. If the
+        events in between are no longer stored, it receives `missed` first.
         """
         return self._stream("GET", path_of("/v1/sessions/{label}/events", {"label": label}))
 
@@ -3423,6 +3487,70 @@ class AsyncOperations:
                 }
             ),
         )
+        return answer
+
+    async def put_file(
+        self, *, content: str, path: str, if_hash: str | Unset | None = UNSET
+    ) -> models.StoredFile:
+        """Store a file.
+
+        Stores a file of the tenant: a persona, tools, permissions, a recipe or a working set.
+        Requests use it as a file in the tenant's root: this server at once, other servers of the
+        same store within two seconds. With `if_hash`, the call fails with 409 if the file has
+        changed. Needs a tenant without a configured root.
+
+        Args:
+            content: The text of the file, at most 1 MiB.
+            if_hash: The hash that the file must have now, or an empty string if there must be no
+                such file. Default: any. With it, the update of another caller is not lost.
+            path: The path of the file, relative to the root, such as `persona/SOUL.md`.
+        """
+        answer: models.StoredFile = await self._call(
+            "PUT",
+            "/v1/files/content",
+            models.StoredFile,
+            query=given({"path": path}),
+            body=given({"content": content, "if_hash": if_hash}),
+        )
+        return answer
+
+    async def get_file(self, *, path: str) -> models.FileContent:
+        """Get a stored file.
+
+        Returns a file of the tenant that is in the store, with its content.
+
+        Args:
+            path: The path of the file, relative to the root, such as `persona/SOUL.md`.
+        """
+        answer: models.FileContent = await self._call(
+            "GET", "/v1/files/content", models.FileContent, query=given({"path": path})
+        )
+        return answer
+
+    async def delete_file(self, *, path: str, if_hash: str | Unset = UNSET) -> models.DeletedFile:
+        """Delete a stored file.
+
+        Deletes a file of the tenant from the store, and its copies on the servers. With
+        `if_hash`, the call fails with 409 if the file has changed.
+
+        Args:
+            path: The path of the file, relative to the root.
+            if_hash: The hash that the file must have. Default: any.
+        """
+        answer: models.DeletedFile = await self._call(
+            "DELETE",
+            "/v1/files/content",
+            models.DeletedFile,
+            query=given({"path": path, "if_hash": if_hash}),
+        )
+        return answer
+
+    async def list_files(self) -> models.FileList:
+        """List stored files.
+
+        Returns the files of the tenant that are in the store, without their content.
+        """
+        answer: models.FileList = await self._call("GET", "/v1/files", models.FileList)
         return answer
 
     async def list_snapshots(

@@ -213,6 +213,12 @@ class AllocationOutput(Model):
     """
 
 
+ArchivePartKind = TypeAliasType("ArchivePartKind", Literal["tenant", "keys", "audit"])
+"""
+What a part of an archive holds.
+"""
+
+
 class Tool(Model):
     name: str
 
@@ -652,6 +658,17 @@ The part of an item that a cut removes.
 """
 
 
+class DeletedFile(Model):
+    """
+    A deleted file.
+    """
+
+    deleted: str
+    """
+    The path of the file.
+    """
+
+
 class DeletedRecords(Model):
     """
     The number of deleted records, by kind. It includes entities and relations
@@ -811,6 +828,37 @@ class FailedSampleEvent(Model):
     message: str
     """
     The reason.
+    """
+
+
+class FileContent(Model):
+    """
+    A file with its content.
+    """
+
+    path: str
+    """
+    The path, relative to the tenant's root, with `/` between its parts.
+    """
+    hash: ContentHash
+    """
+    The hash of the content.
+    """
+    bytes: int
+    """
+    The size in bytes.
+    """
+    revision: int
+    """
+    The number of the change of the tenant's files that stored this content.
+    """
+    updated_at: str
+    """
+    The time when the content was stored.
+    """
+    content: str
+    """
+    The text of the file.
     """
 
 
@@ -1308,6 +1356,22 @@ class NativeBlock(Model):
     raw: dict[str, Any]
     """
     The block as JSON, byte for byte.
+    """
+
+
+class NewFileContent(Model):
+    """
+    New content of a file.
+    """
+
+    content: str
+    """
+    The text of the file, at most 1 MiB.
+    """
+    if_hash: str | None = None
+    """
+    The hash that the file must have now, or an empty string if there must be no such file.
+    Default: any. With it, the update of another caller is not lost.
     """
 
 
@@ -2841,6 +2905,33 @@ class StorageUsage(Model):
     """
 
 
+class StoredFile(Model):
+    """
+    A file in the store, without its content.
+    """
+
+    path: str
+    """
+    The path, relative to the tenant's root, with `/` between its parts.
+    """
+    hash: ContentHash
+    """
+    The hash of the content.
+    """
+    bytes: int
+    """
+    The size in bytes.
+    """
+    revision: int
+    """
+    The number of the change of the tenant's files that stored this content.
+    """
+    updated_at: str
+    """
+    The time when the content was stored.
+    """
+
+
 class Strategy(Model):
     """
     A recall strategy: how records are scored and how the budget is split.
@@ -3874,7 +3965,7 @@ Advice = TypeAliasType(
     ],
 )
 """
-[`Advice`] as data. An operation of the HTTP API is called, and an operation
+An action that helps. An operation of the HTTP API is called, and an operation
 that only the command has is run.
 """
 
@@ -3973,6 +4064,29 @@ class ApiKey(Model):
     revoked_at: str | None
     """
     The time when the key was revoked. Null if it was not.
+    """
+
+
+class ArchivePart(Model):
+    """
+    A part of an archive.
+    """
+
+    part: ArchivePartKind
+    """
+    What it holds.
+    """
+    tenant: str | None = None
+    """
+    The name of the tenant; `default` is the default tenant.
+    """
+    rows: int
+    """
+    The number of rows.
+    """
+    hash: ContentHash
+    """
+    The hash of the lines.
     """
 
 
@@ -4424,6 +4538,17 @@ class Excluded(Model):
     """
 
 
+class FileList(Model):
+    """
+    The files of a tenant.
+    """
+
+    files: list[StoredFile]
+    """
+    The files, sorted by path.
+    """
+
+
 class FitRequest(Model):
     """
     A provider's request, and the tokens that it may use.
@@ -4548,6 +4673,45 @@ class ImageBlock(Model):
     native: NativeBlock | None = None
     """
     The block in its provider's own form.
+    """
+
+
+class ImportedArchive(Model):
+    """
+    The result of an import.
+    """
+
+    format: int
+    """
+    The form of the archive.
+    """
+    version: str
+    """
+    The version of Contexture that wrote it.
+    """
+    created_at: str
+    """
+    When it was written.
+    """
+    parts: list[ArchivePart]
+    """
+    The parts.
+    """
+    rows: int
+    """
+    The number of rows of all parts.
+    """
+    content: ContentHash
+    """
+    A hash of the content. It is the same for the same data, in any store.
+    """
+    imported: list[str]
+    """
+    The tenants that were imported.
+    """
+    unchanged: list[str]
+    """
+    The tenants that had the same data already.
     """
 
 
