@@ -7,6 +7,7 @@
 
 mod fetch;
 mod fit;
+mod help;
 mod import;
 mod key;
 mod memory;
@@ -30,6 +31,7 @@ use contexture::{Format, Request};
 use crate::root;
 pub(crate) use fetch::FetchArgs;
 pub(crate) use fit::FitArgs;
+pub(crate) use help::parse;
 pub(crate) use import::{ARCHIVE, ImportArgs};
 pub(crate) use key::{KeyArgs, KeyCommand};
 pub(crate) use memory::{

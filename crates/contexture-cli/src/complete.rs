@@ -23,7 +23,7 @@ const FLAGS: [(&str, &str); 4] = [
 
 /// Commands of `session` whose first argument is a session.
 const SESSION_COMMANDS: &str =
-    "show record history fork compact uncompact pin pins unpin cost alias close";
+    "show record history fork compact uncompact pin pins unpin cost alias delete close";
 
 /// Commands of `tree` whose first argument is a tree.
 const TREE_COMMANDS: &str = "show export set";

@@ -38,9 +38,7 @@ mod working_set;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use crate::args::{Cli, Command};
+use crate::args::Command;
 
 /// Loading a vocabulary is hundreds of thousands of small allocations, a third
 /// of its time with the system's allocator.
@@ -48,7 +46,7 @@ use crate::args::{Cli, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let mut cli = match Cli::try_parse() {
+    let mut cli = match args::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // A reader that goes away while help is shown is no failure.
