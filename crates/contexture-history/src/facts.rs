@@ -13,7 +13,7 @@ mod prose;
 mod tools;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -424,11 +424,13 @@ impl Facts {
             drop_oldest(list, MOST_SENTENCES);
         }
         drop_oldest(&mut self.decisions, MOST_SENTENCES);
-        let known: Vec<FileUse> = self.files.clone();
-        let is_double = |file: &FileUse| {
-            !file.is_worked_on() && known.iter().any(|other| file.is_short_for(other))
-        };
-        self.files.retain(|file| !is_double(file));
+        // A path that is the end of another is the same file, spelled shorter.
+        let paths: Vec<String> = self.files.iter().map(|file| file.path.clone()).collect();
+        let ends: HashSet<&str> = (paths.iter())
+            .flat_map(|path| path.match_indices('/').map(|(at, _)| &path[at + 1..]))
+            .collect();
+        self.files
+            .retain(|file| file.is_worked_on() || !ends.contains(file.path.as_str()));
         if self.files.len() > MOST_ENTRIES {
             self.files.sort_by_key(FileUse::weight);
             drop_oldest(&mut self.files, MOST_ENTRIES);
@@ -473,12 +475,6 @@ impl FileUse {
         self.read + self.edited + self.written > 0
     }
 
-    /// Returns true if another path is the same file, spelled longer.
-    fn is_short_for(&self, other: &FileUse) -> bool {
-        let rest = other.path.strip_suffix(self.path.as_str());
-        rest.is_some_and(|rest| rest.ends_with('/'))
-    }
-
     /// Returns what decides which files are kept: changes first, then reads,
     /// then the time.
     fn weight(&self) -> (bool, bool, u64) {
@@ -514,7 +510,9 @@ impl Kind {
 
 /// Returns false for a sentence that means nothing by itself.
 fn says_enough(text: &str, normal: &str) -> bool {
-    !is_trivial(normal) && !text.ends_with([':', '：']) && prose::content_words(normal).count() > 2
+    !is_trivial(normal)
+        && !text.ends_with([':', '：'])
+        && prose::content_words(normal).nth(2).is_some()
 }
 
 /// Returns the sentences of a user's message that state a constraint.

@@ -93,9 +93,15 @@ impl Signs {
     }
 }
 
-/// The cues by the first letter of their first word, so that a word of the
-/// text is compared with few of them.
-pub struct Lexicon([Vec<(u16, &'static str)>; 26]);
+/// The cues by the first letter of their first word, each with its second byte, so
+/// that a word of the text is compared with few of them.
+pub struct Lexicon([Vec<Cue>; 26]);
+
+struct Cue {
+    bits: u16,
+    second: u8,
+    phrase: &'static str,
+}
 
 impl Default for Lexicon {
     fn default() -> Self {
@@ -106,10 +112,17 @@ impl Default for Lexicon {
 impl Lexicon {
     /// Returns the built-in cues.
     pub fn new() -> Self {
-        let mut by_letter: [Vec<(u16, &'static str)>; 26] = Default::default();
+        let mut by_letter: [Vec<Cue>; 26] = Default::default();
         for (bits, phrases) in CUES {
             for phrase in phrases.split('|') {
-                by_letter[usize::from(phrase.as_bytes()[0] - b'a')].push((bits, phrase));
+                let [first, second, ..] = phrase.as_bytes() else {
+                    continue;
+                };
+                by_letter[usize::from(first - b'a')].push(Cue {
+                    bits,
+                    second: *second,
+                    phrase,
+                });
             }
         }
         Self(by_letter)
@@ -123,7 +136,10 @@ impl Lexicon {
             let rest = &normal[at..];
             let after = || rest[word.len()..].split(' ').nth(1).unwrap_or("");
             let cues = word.bytes().next().filter(u8::is_ascii_lowercase);
-            for &(bit, phrase) in cues.map_or(&[][..], |c| &self.0[usize::from(c - b'a')]) {
+            let cues = cues.map_or(&[][..], |c| &self.0[usize::from(c - b'a')]);
+            let second = rest.as_bytes().get(1).copied();
+            for cue in cues.iter().filter(|cue| Some(cue.second) == second) {
+                let (bit, phrase) = (cue.bits, cue.phrase);
                 let is_there = rest
                     .strip_prefix(phrase)
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
