@@ -7,11 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use contexture_engine::Error;
 use contexture_engine::turn::turn_from_json;
-use contexture_engine::{Cause, Error};
 use contexture_providers::native::{self, Api, NativeError, NativeExchange, NativeRequest};
 use contexture_store::{
-    Block, Message, MessageContent, MessageRole, NewTurn, StopReason, Turn, TurnKind,
+    Block, Message, MessageContent, MessageRole, NewTurn, Session, StopReason, Turn, TurnId,
+    TurnKind,
 };
 use serde_json::{Map, Value};
 
@@ -98,37 +99,73 @@ fn from_native(name: &str, error: &NativeError) -> Error {
     Error::input(text).at(error.path.as_str())
 }
 
-impl Sessions<'_> {
-    /// Returns the messages of a whole conversation that a session does not have
-    /// yet: those after the latest ones that both have.
-    ///
-    /// Fails if the session has messages that the conversation does not go on
-    /// from.
-    pub fn new_messages(&self, label: &str, messages: Vec<Message>) -> Result<Vec<Message>, Error> {
-        let recorded = self.history(label, LOOK_BACK)?;
-        let normal = recorded.iter().filter(|turn| turn.kind == TurnKind::Normal);
-        let latest: Vec<&Message> = normal.flat_map(|turn| &turn.turn.messages).collect();
-        let latest = &latest[latest.len().saturating_sub(COMPARED)..];
-        // Newest first: that is where the two differ, if they do.
-        let latest: Vec<String> = latest.iter().rev().map(|one| content(one)).collect();
-        if latest.is_empty() {
-            return Ok(messages);
+/// The latest messages of a session, to find out what of a whole conversation it
+/// does not have yet.
+#[derive(Debug, Clone, Default)]
+pub struct LatestMessages {
+    // The latest turn of the session.
+    head: Option<TurnId>,
+    // What the messages say, the latest last.
+    contents: Vec<String>,
+}
+
+impl LatestMessages {
+    /// Returns true when the session has no later turn than it had.
+    pub fn is_current(&self, session: &Session) -> bool {
+        self.head == session.head
+    }
+
+    /// Adds the messages of a turn that became the session's latest.
+    pub fn extend<'m>(
+        &mut self,
+        head: Option<TurnId>,
+        messages: impl IntoIterator<Item = &'m Message, IntoIter: DoubleEndedIterator>,
+    ) {
+        self.head = head;
+        let latest = messages.into_iter().rev().take(COMPARED);
+        let mut latest: Vec<String> = latest.map(content).collect();
+        latest.reverse();
+        self.contents.extend(latest);
+        let first = self.contents.len().saturating_sub(COMPARED);
+        self.contents.drain(..first);
+    }
+
+    /// Returns where the messages of a conversation begin that the session does
+    /// not have: behind the latest ones that both have. Returns nothing if the
+    /// conversation does not go on from the session.
+    pub fn first_new_in(&self, messages: &[Message]) -> Option<usize> {
+        if self.contents.is_empty() {
+            return Some(0);
         }
-        // Of a long conversation only the end is compared.
+        // Of a long conversation only the end is compared, the newest first: that
+        // is where the two differ, if they do.
         let is_same = |end: &usize| {
             let given = messages[..*end].iter().rev();
             given
-                .zip(&latest)
+                .zip(self.contents.iter().rev())
                 .all(|(given, latest)| content(given) == *latest)
         };
-        let Some(end) = (1..=messages.len()).rev().find(is_same) else {
-            return Err(Error::input(format!(
-                "the messages do not continue session `{label}`: none of them is its latest message"
-            ))
-            .because(Cause::Conflict)
-            .advise("name another session for another conversation"));
-        };
-        Ok(messages.into_iter().skip(end).collect())
+        (1..=messages.len()).rev().find(is_same)
+    }
+
+    /// Returns what [`first_new_in`](Self::first_new_in) returns for the whole
+    /// conversation, for its end. Its first message may be incomplete, so that it
+    /// is not compared.
+    pub fn first_new_in_end(&self, messages: &[Message]) -> Option<usize> {
+        let first = self.first_new_in(messages)?;
+        (first > COMPARED && !self.contents.is_empty()).then_some(first)
+    }
+}
+
+impl Sessions<'_> {
+    /// Returns the end of a session's conversation.
+    pub fn latest_messages(&self, session: &Session) -> Result<LatestMessages, Error> {
+        let recorded = self.history(&session.label, LOOK_BACK)?;
+        let normal = recorded.iter().filter(|turn| turn.kind == TurnKind::Normal);
+        let messages: Vec<&Message> = normal.flat_map(|turn| &turn.turn.messages).collect();
+        let mut latest = LatestMessages::default();
+        latest.extend(session.head, messages);
+        Ok(latest)
     }
 
     /// Returns the turn that a recording makes in a session.
@@ -281,6 +318,11 @@ fn content(message: &Message) -> String {
         Block::ToolResult { content, .. } => format!("result {}", content.trim_end()),
         // Clients may leave out reasoning.
         Block::Thinking { .. } => String::new(),
+        // Blanks say nothing.
+        Block::Provider { raw, .. } => match serde_json::from_str::<Value>(raw.as_str()) {
+            Ok(value) => value.to_string(),
+            Err(_) => raw.as_str().to_owned(),
+        },
         other => format!("{other:?}"),
     };
     let parts: Vec<String> = blocks.iter().map(|block| part(block)).collect();

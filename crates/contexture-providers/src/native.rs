@@ -29,6 +29,7 @@ mod canonical;
 mod chat;
 mod detect;
 mod gemini;
+mod known;
 mod node;
 mod replace;
 mod responses;
@@ -47,6 +48,7 @@ use crate::{Format, usage_of};
 use node::Node;
 
 pub use detect::is_native;
+pub use known::{KnownRequest, RequestEnd};
 pub use replace::with_messages;
 pub use shown::{data_bytes, shown};
 pub use stream::StreamReader;

@@ -28,6 +28,7 @@ use contexture_store::{
 use jiff::Timestamp;
 
 use crate::Assembled;
+use crate::fit::KnownConversations;
 use crate::recipes;
 
 /// Puts an engine with all built-in sources together: see [`Engine::builder`].
@@ -129,6 +130,7 @@ impl EngineBuilder {
             inner: inner.build()?,
             store: self.store,
             memory,
+            conversations: KnownConversations::default(),
         })
     }
 }
@@ -141,6 +143,7 @@ pub struct Engine {
     inner: contexture_engine::Engine,
     store: Option<Arc<dyn Store>>,
     memory: Arc<MemoryCache>,
+    pub(crate) conversations: KnownConversations,
 }
 
 impl Deref for Engine {
@@ -318,16 +321,6 @@ impl Engine {
             memory.remember_turn(label, recorded.id, &turn.messages, now);
         }
         Ok(recorded)
-    }
-
-    /// Returns the messages of a whole conversation that a session does not have
-    /// yet.
-    pub fn new_messages(
-        &self,
-        label: &str,
-        messages: Vec<contexture_store::Message>,
-    ) -> Result<Vec<contexture_store::Message>, Error> {
-        self.sessions().new_messages(label, messages)
     }
 
     /// Creates a session that shares another session's history up to a turn, its

@@ -1,8 +1,12 @@
 //! Makes a provider's own request fit into a number of tokens.
 
+mod conversation;
+
+use std::sync::Mutex;
+
 use contexture_core::{Code, Tokens};
 use contexture_engine::{Concept, Error, Preview, RecipeRef, Request, Root};
-use contexture_history::{is_summary, make_ids_unique};
+use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
 use contexture_store::{Block, NewSession, NewTurn, StoreError};
@@ -11,6 +15,8 @@ use serde_json::{Map, Value};
 
 use crate::assembled::Assembled;
 use crate::engine::Engine;
+pub(crate) use conversation::KnownConversations;
+use conversation::{Continuation, KnownConversation};
 
 /// How a request is made to fit.
 #[derive(Debug, Clone, Default)]
@@ -75,10 +81,22 @@ impl Engine {
     /// and tools alone do not fit, and when the messages do not continue the
     /// session.
     pub fn fit(&self, root: &Root, body: &[u8], options: &FitOptions) -> Result<Fitted, Error> {
-        self.fit_by(body, options, |request, native| {
-            if let Some(label) = &options.session {
-                self.continue_session(root, label, request, native, options)?;
-            }
+        let apis = apis(options)?;
+        let Some(label) = &options.session else {
+            let native = read(body, apis)?;
+            return self.fit_read(body, body, native, options, |request| {
+                self.assemble(root, request)
+            });
+        };
+        let known = self.conversations.of(label);
+        let continuation = self.continue_session(root, label, &known, body, apis, options)?;
+        self.conversations.keep(label, &known);
+        let Continuation {
+            body: read, native, ..
+        } = continuation;
+        self.fit_read(body, &read, native, options, |request| {
+            request.recipe = Some(RecipeRef::Name(SESSION_RECIPE.to_owned()));
+            request.session = Some(label.clone());
             self.assemble(root, request)
         })
     }
@@ -91,68 +109,37 @@ impl Engine {
         body: &[u8],
         options: &FitOptions,
     ) -> Result<Fitted, Error> {
-        self.fit_by(body, options, |request, _| {
+        let native = read(body, apis(options)?)?;
+        self.fit_read(body, body, native, options, |request| {
             self.preview(root, request, Preview::default())
         })
     }
 
-    fn fit_by(
+    /// Makes a request fit whose content is `native`, as it was read from `read`:
+    /// the body, or the end of it.
+    fn fit_read(
         &self,
         body: &[u8],
+        read: &[u8],
+        mut native: NativeRequest,
         options: &FitOptions,
-        assemble: impl FnOnce(&mut Request, &NativeRequest) -> Result<Assembled, Error>,
+        assemble: impl FnOnce(&mut Request) -> Result<Assembled, Error>,
     ) -> Result<Fitted, Error> {
-        let apis = match options.from.as_deref() {
-            None => &Api::ALL[..],
-            Some(from) => Api::named(from).ok_or_else(|| {
-                let names = Api::NAMES.join(", ");
-                Error::input(format!("unknown API `{from}`; expected one of {names}")).at("from")
-            })?,
-        };
-        if options.fail_on_cache_break && options.session.is_none() {
-            return Err(Error::input(
-                "there is no previous request to compare with: name the session",
-            )
-            .at("fail_on_cache_break"));
-        }
-        let mut native = native::read_request(body, apis).map_err(|error| {
-            let message = match error.path.as_str() {
-                "" => format!("the request {}", error.message),
-                _ => error.to_string(),
-            };
-            Error::input(message).at(error.path.as_str())
-        })?;
-        make_ids_unique(&mut native.messages);
         let api = native.api;
         let format = options.to.unwrap_or(api.format());
         let is_same = format == api.format();
         let messages = std::mem::take(&mut native.messages);
         let mut request = self.inline(&native, options, format, is_same)?;
         request.messages = messages;
-        let assembled = assemble(&mut request, &native)?;
-        let report = &assembled.report;
-        let is_cut = report.included.iter().any(|row| row.truncated);
-        // A blank text, for example, is not sent, and does no harm.
-        let mut dropped = report.excluded.iter();
-        let is_cut = is_cut || dropped.any(|row| row.code != Code::NOT_FOR_PROVIDER);
-        // A session may have a summary of what the request has whole.
-        let mut history = assembled.layout.history.iter();
-        let is_cut = is_cut || history.any(|block| is_summary(&block.id));
-        // What the session adds to its conversation.
-        let is_history = |name: &str| {
-            let mut layers = assembled.layers.iter();
-            layers.any(|layer| *layer.name == *name && layer.concept == Concept::History)
-        };
-        let mut sent = assembled.layout.history.iter();
-        let has_more = sent.any(|block| !is_history(&block.layer));
-        let is_changed = !is_same || is_cut || has_more || !report.guard.is_empty();
+        let assembled = assemble(&mut request)?;
+        let is_changed = !is_same || differs(&assembled);
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
         let body = match (is_changed, is_same) {
             (false, _) => String::from_utf8_lossy(body).into_owned(),
             (true, false) => assembled.render(format).map_err(refused)?,
             (true, true) => {
                 let rendered = assembled.render_compact(format).map_err(refused)?;
-                native::with_messages(body, &rendered, api)
+                native::with_messages(read, &rendered, api)
                     .map_err(|error| Error::input(error.to_string()))?
             }
         };
@@ -164,42 +151,43 @@ impl Engine {
         })
     }
 
-    /// Records what is new in the messages of a request, and has its conversation
-    /// read from the session.
-    fn continue_session(
+    /// Records what is new in the messages of a request.
+    fn continue_session<'b>(
         &self,
         root: &Root,
         label: &str,
-        request: &mut Request,
-        native: &NativeRequest,
+        known: &Mutex<KnownConversation>,
+        body: &'b [u8],
+        apis: &[Api],
         options: &FitOptions,
-    ) -> Result<(), Error> {
-        let ledger = self.ledger()?;
-        match ledger.session(label) {
-            Ok(_) => {}
+    ) -> Result<Continuation<'b>, Error> {
+        let mut known = conversation::locked(known);
+        let mut continuation = match self.ledger()?.session(label) {
+            Ok(session) => known.read(Sessions::new(self), &session, body, apis)?,
             Err(StoreError::NotFound { .. }) => {
+                let first = KnownConversation::first(body, apis)?;
                 let new = NewSession {
                     label: label.to_owned(),
                     ..NewSession::default()
                 };
                 self.create_session(root, &new, options.now)?;
+                first
             }
             Err(error) => return Err(error.into()),
-        }
-        let messages = std::mem::take(&mut request.messages);
-        let new = self.new_messages(label, messages)?;
+        };
+        let new = std::mem::take(&mut continuation.new);
         if !new.is_empty() {
+            let native = &continuation.native;
             let turn = NewTurn {
                 messages: new,
                 model: native.model.clone(),
                 provider: Some(native.api.provider().to_owned()),
                 ..NewTurn::default()
             };
-            self.record(label, &turn, options.now)?;
+            let recorded = self.record(label, &turn, options.now)?;
+            known.latest.extend(Some(recorded.id), &turn.messages);
         }
-        request.recipe = Some(RecipeRef::Name(SESSION_RECIPE.to_owned()));
-        request.session = Some(label.to_owned());
-        Ok(())
+        Ok(continuation)
     }
 
     /// Returns the request that has the content of a provider's, except its
@@ -246,6 +234,57 @@ impl Engine {
         request.system = request.system.filter(|text| !text.trim().is_empty());
         Ok(request)
     }
+}
+
+/// Returns the APIs that the options allow.
+fn apis(options: &FitOptions) -> Result<&'static [Api], Error> {
+    if options.fail_on_cache_break && options.session.is_none() {
+        return Err(
+            Error::input("there is no previous request to compare with: name the session")
+                .at("fail_on_cache_break"),
+        );
+    }
+    match options.from.as_deref() {
+        None => Ok(&Api::ALL),
+        Some(from) => Api::named(from).ok_or_else(|| {
+            let names = Api::NAMES.join(", ");
+            Error::input(format!("unknown API `{from}`; expected one of {names}")).at("from")
+        }),
+    }
+}
+
+/// Reads a request of one of `apis`.
+fn read(body: &[u8], apis: &[Api]) -> Result<NativeRequest, Error> {
+    let mut native = native::read_request(body, apis).map_err(|error| {
+        let message = match error.path.as_str() {
+            "" => format!("the request {}", error.message),
+            _ => error.to_string(),
+        };
+        Error::input(message).at(error.path.as_str())
+    })?;
+    make_ids_unique(&mut native.messages);
+    Ok(native)
+}
+
+/// Returns whether what was assembled says anything else than the request that it
+/// was assembled from.
+fn differs(assembled: &Assembled) -> bool {
+    let report = &assembled.report;
+    let is_cut = report.included.iter().any(|row| row.truncated);
+    // A blank text, for example, is not sent, and does no harm.
+    let mut dropped = report.excluded.iter();
+    let is_dropped = dropped.any(|row| row.code != Code::NOT_FOR_PROVIDER);
+    // A session may have a summary of what the request has whole.
+    let mut history = assembled.layout.history.iter();
+    let is_summarised = history.any(|block| is_summary(&block.id));
+    // What the session adds to its conversation.
+    let is_history = |name: &str| {
+        let mut layers = assembled.layers.iter();
+        layers.any(|layer| *layer.name == *name && layer.concept == Concept::History)
+    };
+    let mut sent = assembled.layout.history.iter();
+    let has_more = sent.any(|block| !is_history(&block.layer));
+    is_cut || is_dropped || is_summarised || has_more || !report.guard.is_empty()
 }
 
 fn text_of(block: &Block) -> String {

@@ -11,7 +11,7 @@ const MOST_MARKS: usize = 4;
 
 impl Api {
     /// Returns the field that holds the conversation.
-    fn messages_field(self) -> &'static str {
+    pub(super) fn messages_field(self) -> &'static str {
         match self {
             Api::Anthropic | Api::OpenAiChat => "messages",
             Api::OpenAiResponses => "input",

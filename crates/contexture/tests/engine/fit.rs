@@ -276,6 +276,63 @@ fn a_session_keeps_the_summary_from_call_to_call() {
     assert!(error.contains("do not continue session"), "{error}");
 }
 
+/// An engine that knows the request before reads only the end of the next one.
+/// The result is the one of an engine that knows nothing.
+#[test]
+fn what_an_engine_remembers_changes_no_result() {
+    let (lab, other) = (Lab::new(""), Lab::new(""));
+    for (api, field) in APIS {
+        let options = |lab: &Lab| FitOptions {
+            session: Some(format!("run-{api}")),
+            max_tokens: Some(6_000),
+            now: Some(lab.tick()),
+            ..FitOptions::default()
+        };
+        for steps in 1..60 {
+            let mut body = run(api, steps);
+            let latest = body[field].as_array_mut().unwrap().last_mut().unwrap();
+            if api == "anthropic" {
+                // Clients move their cache mark to the latest message.
+                latest["content"][0]["cache_control"] = json!({"type": "ephemeral"});
+            }
+            let body = match steps % 7 {
+                // Another spelling, so that no byte of the messages is where it was.
+                // The text of a result is its JSON in Gemini's requests.
+                0 if api != "gemini" => serde_json::to_string_pretty(&body).unwrap(),
+                _ => body.to_string(),
+            };
+            let known = (lab.engine).fit(&lab.root, body.as_bytes(), &options(&lab));
+            let anew = engine("", &other.root, &other.store);
+            let anew = anew.fit(&other.root, body.as_bytes(), &options(&other));
+            let (known, anew) = (known.unwrap(), anew.unwrap());
+            assert_eq!(known.body, anew.body, "{api}, {steps} steps");
+            assert_eq!(known.is_changed, anew.is_changed, "{api}, {steps} steps");
+        }
+        let turns = |lab: &Lab| lab.store.session(&format!("run-{api}")).unwrap().turns;
+        assert_eq!(turns(&lab), turns(&other), "{api}");
+    }
+    // A request that is cut off is an error of the whole, and another conversation
+    // is noticed.
+    let body = run("openai-chat", 70).to_string();
+    let session = || FitOptions {
+        session: Some("run-openai-chat".to_owned()),
+        max_tokens: Some(6_000),
+        ..FitOptions::default()
+    };
+    let cut = lab
+        .engine
+        .fit(&lab.root, &body.as_bytes()[..body.len() - 9], &session());
+    let cut = cut.map(|fitted| fitted.body).unwrap_err().to_string();
+    assert!(cut.contains("is not JSON"), "{cut}");
+    let mut wrong = run("openai-chat", 70);
+    wrong["messages"][130]["role"] = json!(7);
+    let wrong = lab
+        .engine
+        .fit(&lab.root, wrong.to_string().as_bytes(), &session());
+    let wrong = wrong.map(|fitted| fitted.body).unwrap_err().to_string();
+    assert!(wrong.contains("messages[130].role"), "{wrong}");
+}
+
 #[test]
 fn a_request_is_translated() {
     let lab = Lab::new("");

@@ -1,0 +1,133 @@
+//! [`KnownConversation`]: finds what a provider's request adds to a session,
+//! without reading again what the request before already had.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use contexture_core::cache::Cache;
+use contexture_engine::{Cause, Error};
+use contexture_history::{LatestMessages, Sessions, make_ids_unique};
+use contexture_providers::native::{self, Api, KnownRequest, NativeRequest, RequestEnd};
+use contexture_store::{Message, Session};
+
+use super::read;
+
+/// How many messages of the request before are read again. The APIs write a
+/// message of ours as several of theirs.
+const READ_AGAIN: usize = 32;
+
+/// The conversations of sessions that were made to fit, by the session's name.
+#[derive(Debug, Default)]
+pub(crate) struct KnownConversations(Cache<String, Arc<Mutex<KnownConversation>>>);
+
+impl KnownConversations {
+    /// Returns what is known of a session.
+    pub(super) fn of(&self, label: &str) -> Arc<Mutex<KnownConversation>> {
+        self.0.get(&label.to_owned()).unwrap_or_default()
+    }
+
+    /// Keeps what is known of a session while there is room.
+    pub(super) fn keep(&self, label: &str, known: &Arc<Mutex<KnownConversation>>) {
+        let bytes = locked(known)
+            .request
+            .as_ref()
+            .map_or(0, KnownRequest::bytes);
+        self.0.insert(label.to_owned(), Arc::clone(known), bytes);
+    }
+}
+
+/// Locks what is known of a session. It stays right when a thread that held it
+/// panicked: it is a copy of what was read.
+pub(super) fn locked(known: &Mutex<KnownConversation>) -> MutexGuard<'_, KnownConversation> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is known of a session: its latest messages, and the latest request.
+#[derive(Debug, Default)]
+pub(super) struct KnownConversation {
+    pub(super) latest: LatestMessages,
+    request: Option<KnownRequest>,
+}
+
+/// A request that continues a session.
+pub(super) struct Continuation<'b> {
+    /// The request, or its end.
+    pub(super) body: Cow<'b, [u8]>,
+    /// The content of the body, without messages.
+    pub(super) native: NativeRequest,
+    /// The messages that the session does not have.
+    pub(super) new: Vec<Message>,
+}
+
+impl KnownConversation {
+    /// Reads the first request of a session.
+    pub(super) fn first<'b>(body: &'b [u8], apis: &[Api]) -> Result<Continuation<'b>, Error> {
+        let mut native = read(body, apis)?;
+        Ok(Continuation {
+            body: Cow::Borrowed(body),
+            new: std::mem::take(&mut native.messages),
+            native,
+        })
+    }
+
+    /// Reads a request, and finds the messages of it that the session does not
+    /// have.
+    pub(super) fn read<'b>(
+        &mut self,
+        sessions: Sessions<'_>,
+        session: &Session,
+        body: &'b [u8],
+        apis: &[Api],
+    ) -> Result<Continuation<'b>, Error> {
+        if !self.latest.is_current(session) {
+            self.latest = sessions.latest_messages(session)?;
+        }
+        if let Some((end, native, new)) = self.read_end(body, apis) {
+            let mut known = self.request.take();
+            let is_known = known
+                .as_mut()
+                .is_some_and(|known| known.replace(body, &end));
+            self.request = known.filter(|_| is_known);
+            return Ok(Continuation {
+                body: Cow::Owned(end.body),
+                native,
+                new,
+            });
+        }
+        let mut native = read(body, apis)?;
+        self.request = KnownRequest::new(body, native.api);
+        let Some(first) = self.latest.first_new_in(&native.messages) else {
+            let label = &session.label;
+            return Err(Error::input(format!(
+                "the messages do not continue session `{label}`: none of them is its latest message"
+            ))
+            .because(Cause::Conflict)
+            .advise("name another session for another conversation"));
+        };
+        let new = native.messages.split_off(first);
+        native.messages.clear();
+        Ok(Continuation {
+            body: Cow::Borrowed(body),
+            native,
+            new,
+        })
+    }
+
+    /// Reads the end of a request that begins as the one before. Returns nothing
+    /// when the whole request must be read.
+    fn read_end(
+        &self,
+        body: &[u8],
+        apis: &[Api],
+    ) -> Option<(RequestEnd, NativeRequest, Vec<Message>)> {
+        let request = self.request.as_ref()?;
+        let api = request.api();
+        let end = (apis.contains(&api)).then(|| request.end_of(body, READ_AGAIN))??;
+        let mut native = native::read_request(&end.body, &[api]).ok()?;
+        make_ids_unique(&mut native.messages);
+        let first = self.latest.first_new_in_end(&native.messages)?;
+        let new = native.messages.split_off(first);
+        native.messages.clear();
+        Some((end, native, new))
+    }
+}
