@@ -55,7 +55,7 @@ pub(crate) fn fit(file: &str, budget: u64, dir: &Path) -> anyhow::Result<()> {
         session: Some("bench".to_owned()),
         ..options
     };
-    let calls = runs(25);
+    let calls = runs(100);
     let first = messages.len() - calls * NEW_MESSAGES;
     let bodies: Vec<Vec<u8>> = (0..=calls)
         .map(|call| {

@@ -20,25 +20,25 @@ use serde::{Deserialize, Serialize};
 )]
 #[cfg_attr(feature = "schema", schemars(transform = crate::schema::needs_max_tokens))]
 pub struct ContextRequest {
-    /// What to look for. An empty one finds what is recent and what matters.
+    /// The query. An empty query returns recent and important records.
     pub query: String,
-    /// The session one is in: what happened in it counts as recent.
+    /// The current session. Its events count as recent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What may be spent, headings included.
+    /// The token budget of the result, headings included.
     #[cfg_attr(
         feature = "schema",
         schemars(with = "contexture_core::schema::AtLeastOne")
     )]
     pub max_tokens: Tokens,
-    /// The archetype whose strategy is followed. Default: `recall`.
+    /// The archetype whose recall strategy is used. Default: `recall`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archetype: Option<String>,
-    /// What is done otherwise than the archetype says.
+    /// Changes to the strategy of the archetype.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyPatch>,
-    /// What else is to stand at the end, whole, before anything else is paid
-    /// for.
+    /// A text to add at the end, whole. Its tokens are taken from the budget
+    /// first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_context: Option<String>,
     /// Filters: only records that match all of them are returned.

@@ -75,7 +75,9 @@ const TRIVIAL: &[&str] = &[
 
 /// Returns true for "ok, thanks" and the like; `normal` is normalised.
 pub fn is_trivial(normal: &str) -> bool {
-    normal.split(' ').all(|word| TRIVIAL.contains(&word))
+    normal
+        .split_ascii_whitespace()
+        .all(|word| TRIVIAL.contains(&word))
 }
 
 /// The cues found in a line.
@@ -132,7 +134,7 @@ impl Lexicon {
     pub fn read(&self, normal: &str) -> Signs {
         let mut signs = Signs::default();
         let (mut before, mut at, mut index) = ("", 0, 0);
-        for word in normal.split(' ') {
+        for word in normal.split_ascii_whitespace() {
             let rest = &normal[at..];
             let after = || rest[word.len()..].split(' ').nth(1).unwrap_or("");
             let cues = word.bytes().next().filter(u8::is_ascii_lowercase);
@@ -226,9 +228,10 @@ fn is_harmless(before: &str, after: &str) -> bool {
 /// Returns the code of a failure that begins at `word`: `E0308`, `TS2345`,
 /// `exit code 2`, `HTTP 503`.
 fn failure_code(word: &str, rest: &str) -> Option<String> {
-    let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
-    if digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()) {
-        let is_code = matches!(&word[..word.len() - 4], "e" | "ts" | "cs");
+    if word.ends_with(|c: char| c.is_ascii_digit()) {
+        let digits = word.trim_start_matches(|c: char| c.is_ascii_lowercase());
+        let is_number = digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit());
+        let is_code = is_number && matches!(&word[..word.len() - 4], "e" | "ts" | "cs");
         return is_code.then(|| word.to_ascii_uppercase());
     }
     if !matches!(word, "exit" | "exited" | "http" | "status") {

@@ -165,7 +165,7 @@ impl Engine {
         let mut continuation = match self.ledger()?.session(label) {
             Ok(session) => known.read(Sessions::new(self), &session, body, apis)?,
             Err(StoreError::NotFound { .. }) => {
-                let first = KnownConversation::first(body, apis)?;
+                let first = known.first(body, apis)?;
                 let new = NewSession {
                     label: label.to_owned(),
                     ..NewSession::default()

@@ -93,6 +93,12 @@ pub(super) fn list(args: &ListArgs, options: &StoreOptions) -> anyhow::Result<()
         .iter()
         .map(|record| format!("{}\n", json!(record)));
     output::text(&lines.collect::<String>())?;
+    if page.records.is_empty() {
+        output::say(match memory.is_empty()? {
+            true => "memory is empty; record something with `contexture memory record FILE`",
+            false => "no record matches",
+        });
+    }
     if let Some(next) = &page.next {
         output::say(&format!(
             "there are more records; print them with --after {next}"

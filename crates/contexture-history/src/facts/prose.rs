@@ -18,30 +18,34 @@ const STOP_WORDS: &[&str] = &[
 /// Returns the words of `normal` that carry meaning. Runs of a script without
 /// spaces come as pairs of characters, which share what words would share.
 pub(super) fn content_words(normal: &str) -> impl Iterator<Item = &str> {
-    let is_word = |word: &&str| !word.is_empty() && STOP_WORDS.binary_search(word).is_err();
-    normal.split(' ').filter(is_word).flat_map(|word| {
-        let is_run =
-            !word.is_ascii() && word.chars().count() > 2 && word.chars().any(|c| c >= '\u{2e80}');
-        let last = word.char_indices().nth_back(1).map_or(0, |(at, _)| at);
-        let pairs = word
-            .char_indices()
-            .filter(move |_| is_run)
-            .filter(move |(at, _)| *at <= last);
-        let pairs = pairs.map(move |(at, _)| {
-            let end = word[at..]
+    let is_word = |word: &&str| STOP_WORDS.binary_search(word).is_err();
+    normal
+        .split_ascii_whitespace()
+        .filter(is_word)
+        .flat_map(|word| {
+            let is_run = !word.is_ascii()
+                && word.chars().count() > 2
+                && word.chars().any(|c| c >= '\u{2e80}');
+            let last = word.char_indices().nth_back(1).map_or(0, |(at, _)| at);
+            let pairs = word
                 .char_indices()
-                .nth(2)
-                .map_or(word.len(), |(len, _)| at + len);
-            &word[at..end]
-        });
-        pairs.chain(Some(word).filter(|_| !is_run))
-    })
+                .filter(move |_| is_run)
+                .filter(move |(at, _)| *at <= last);
+            let pairs = pairs.map(move |(at, _)| {
+                let end = word[at..]
+                    .char_indices()
+                    .nth(2)
+                    .map_or(word.len(), |(len, _)| at + len);
+                &word[at..end]
+            });
+            pairs.chain(Some(word).filter(|_| !is_run))
+        })
 }
 
 /// Returns what makes two sentences the same: their words, in any order.
 pub(super) fn key(normal: &str) -> String {
     let mut words: Vec<&str> = normal
-        .split(' ')
+        .split_ascii_whitespace()
         .filter(|word| STOP_WORDS.binary_search(word).is_err())
         .collect();
     words.sort_unstable();

@@ -61,8 +61,13 @@ pub(super) struct Continuation<'b> {
 
 impl KnownConversation {
     /// Reads the first request of a session.
-    pub(super) fn first<'b>(body: &'b [u8], apis: &[Api]) -> Result<Continuation<'b>, Error> {
+    pub(super) fn first<'b>(
+        &mut self,
+        body: &'b [u8],
+        apis: &[Api],
+    ) -> Result<Continuation<'b>, Error> {
         let mut native = read(body, apis)?;
+        self.request = KnownRequest::new(body, native.api);
         Ok(Continuation {
             body: Cow::Borrowed(body),
             new: std::mem::take(&mut native.messages),
