@@ -24,6 +24,7 @@ mod events;
 mod face;
 mod gate;
 mod held_place;
+mod idempotency;
 mod json;
 mod large_answer;
 mod linger;

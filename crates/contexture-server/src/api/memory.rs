@@ -202,6 +202,7 @@ pub(crate) fn add(api: &mut Api) {
             ]}),
         );
     recording.takes.lines = true;
+    recording.takes.idempotency_header = true;
     recording.response = ResponseBody::Json(api.outputs.subschema_for::<MemoryRecorded>());
     let id = recording.id;
     api.add_route::<Nothing, Nothing, RecordsBody>(recording, |filter| {
@@ -326,6 +327,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Deletes all records of a source or of a session, and everything derived only \
                  from them.",
             )
+            .repeatable()
             .refuses(&[404])
             .example("/v1/memory/forget", json!({"source": "notes.md"})),
         |tenant: &Tenant, _: Nothing, _: Nothing, body: ForgetBody| {
@@ -343,6 +345,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Creates the vectors that are missing. After a change of the embedder, creates \
                  the vectors of all texts.",
             )
+            .repeatable()
             .example("/v1/memory/reembed", None),
         |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Reembedded, Problem> {
             Ok(tenant.engine.memory()?.reembed(&mut |_| {})?)
@@ -358,23 +361,24 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
         let media = body::media(&parts.headers)?;
         let tenant = app.tenant(&parts).await?;
         if media == Media::Lines {
-            return record_lines(&app, tenant, app.watch(&parts)?, incoming).await;
+            let done = record_lines(&app, tenant, app.watch(&parts)?, incoming).await?;
+            return operation::to_bytes(&done);
         }
         let reader = body::Reader::new(&app, &tenant);
         let bytes = body::json(reader, &parts.headers, incoming).await?;
         let shared = app.clone();
+        let key = crate::idempotency::KeyOfCall::read(&parts)?;
         let name = std::sync::Arc::clone(&tenant.name);
         app.run(&name, move || {
             let most = crate::json::MOST_VALUES;
             let body: RecordsBody = crate::json::read(shared.schemas(), id, &bytes, most)?;
-            record_body(&tenant, body)
+            crate::idempotency::run(&tenant, key, &bytes, || {
+                operation::to_bytes(&record_body(&tenant, body)?)
+            })
         })
         .await
     };
-    let done = done.await.and_then(|done| {
-        serde_json::to_vec(&done).map_err(|error| Problem::failure(error.to_string()))
-    });
-    match done {
+    match done.await {
         Ok(bytes) => json_response(StatusCode::OK, bytes),
         Err(problem) => problem.into_response(),
     }
