@@ -40,6 +40,7 @@ mod schedule;
 mod schema;
 mod serve;
 mod stored_files;
+mod stream_core;
 mod tenant;
 mod traces;
 mod ui;

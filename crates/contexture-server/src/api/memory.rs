@@ -5,6 +5,7 @@
 //! and a slow reader does not fill the memory.
 
 use std::io::{self, BufReader, Read};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -29,6 +30,7 @@ use crate::app::{App, Watch};
 use crate::body::{self, Media};
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody, json_response};
 use crate::problem::Problem;
+use crate::stream_core::StreamCore;
 use crate::tenant::Tenant;
 
 /// The maximum number of parts of a stream in the queue. When the queue is
@@ -368,7 +370,7 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
         let bytes = body::json(reader, &parts.headers, incoming).await?;
         let shared = app.clone();
         let key = crate::idempotency::KeyOfCall::read(&parts)?;
-        let name = std::sync::Arc::clone(&tenant.name);
+        let name = Arc::clone(&tenant.name);
         app.run(&name, move || {
             let most = crate::json::MOST_VALUES;
             let body: RecordsBody = crate::json::read(shared.schemas(), id, &bytes, most)?;
@@ -423,16 +425,17 @@ pub(crate) fn record_all(tenant: &Tenant, records: Vec<Record>) -> Result<Memory
 /// so that the sender waits.
 async fn record_lines(
     app: &App,
-    tenant: std::sync::Arc<Tenant>,
+    tenant: Arc<Tenant>,
     mut watch: Watch,
     incoming: Body,
 ) -> Result<MemoryRecorded, Problem> {
     let (sender, receiver) = mpsc::channel(WAITING);
     let patience = Duration::from_millis(app.config().body_timeout_ms);
-    let limited = std::sync::Arc::clone(&tenant);
-    let keep = app.run_stream(tenant, move |tenant| {
+    let limited = Arc::clone(&tenant);
+    let keep = app.run_stream(tenant, move |tenant, core| {
         let mut reader = BufReader::new(Parts {
             receiver,
+            core: Arc::clone(core),
             part: Bytes::new(),
             ended: false,
         });
@@ -489,6 +492,7 @@ async fn record_lines(
 /// The parts of a body, as a blocking reader.
 struct Parts {
     receiver: mpsc::Receiver<Result<Option<Bytes>, &'static str>>,
+    core: Arc<StreamCore>,
     part: Bytes,
     ended: bool,
 }
@@ -496,6 +500,7 @@ struct Parts {
 impl Read for Parts {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.part.is_empty() && !self.ended {
+            self.core.give_up();
             match self.receiver.blocking_recv() {
                 Some(Ok(Some(part))) => self.part = part,
                 Some(Ok(None)) => self.ended = true,
@@ -507,6 +512,7 @@ impl Read for Parts {
                 }
             }
         }
+        self.core.take();
         let length = buffer.len().min(self.part.len());
         buffer[..length].copy_from_slice(&self.part.split_to(length));
         Ok(length)
@@ -529,14 +535,17 @@ async fn export_all(State(app): State<App>, request: Request<Body>) -> Response 
     let work = app.clone();
     tokio::spawn(async move {
         let failed = sender.clone();
-        let done = work.run_stream(tenant, move |tenant| {
+        let done = work.run_stream(tenant, move |tenant, core| {
             let mut part = Vec::with_capacity(PART_BYTES * 2);
             let send = |part: &mut Vec<u8>| {
                 let bytes = Bytes::from(std::mem::take(part));
+                core.give_up();
                 // A client that does not read must not block the thread forever.
                 let sent = runtime.block_on(sender.send_timeout(Ok(bytes), patience));
+                core.take();
                 sent.map_err(|_| contexture::Error::input("the client stopped reading"))
             };
+            core.take();
             tenant.engine.memory()?.export(&mut |record| {
                 let written = serde_json::to_writer(&mut part, record);
                 written.map_err(|error| contexture::Error::input(error.to_string()))?;
