@@ -568,6 +568,8 @@ impl Backend for PostgresBackend {
                  JOIN memory_bodies b ON b.record = m.key WHERE m.tenant = ?1",
                 "SELECT coalesce(sum(bytes), 0)::bigint FROM nodes WHERE tenant = ?1",
                 "SELECT coalesce(sum(octet_length(bytes)), 0)::bigint FROM files WHERE tenant = ?1",
+                "SELECT coalesce(sum(octet_length(answer)), 0)::bigint FROM done_calls
+                 WHERE tenant = ?1",
             ] {
                 bytes += db.query_row(sql, [tenant], |row| row.get::<i64>(0))?;
             }

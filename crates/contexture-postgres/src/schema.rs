@@ -13,6 +13,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v1.sql"),
     include_str!("v2.sql"),
     include_str!("v3.sql"),
+    include_str!("v4.sql"),
 ];
 
 /// How often a migration is tried again after another server was in the way.

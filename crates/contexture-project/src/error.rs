@@ -266,7 +266,10 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
         StoreError::FileChanged { .. } => {
             text("read the file again, apply your change, and send it with the new hash")
         }
-        StoreError::KeyReused { .. } => text("use a new idempotency key for each turn"),
+        StoreError::KeyReused { .. } => text("use a new idempotency key for each call"),
+        StoreError::AlreadyDone { .. } => {
+            text("read what was stored, and use a new idempotency key for a new call")
+        }
         StoreError::Closed { .. } => {
             text("fork the session and record the turn there, or set its status to active")
         }
@@ -299,6 +302,7 @@ impl From<StoreError> for Error {
             StoreError::Conflict { .. }
             | StoreError::FileChanged { .. }
             | StoreError::KeyReused { .. }
+            | StoreError::AlreadyDone { .. }
             | StoreError::Closed { .. } => Cause::Conflict,
             StoreError::Invalid { .. } => Cause::Input,
             StoreError::Damaged { .. } => Cause::Damaged,

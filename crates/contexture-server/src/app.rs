@@ -28,6 +28,7 @@ use crate::places::{Place, Places};
 use crate::problem::Problem;
 use crate::quota::{self, RequestsOfDay, StoredQuotas};
 use crate::schema::Schemas;
+use crate::stream_core::StreamCore;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 use crate::traces::{self, Traces};
 
@@ -351,11 +352,12 @@ impl App {
     }
 
     /// Runs the blocking work of a record stream, without a time limit. Each
-    /// tenant can have a few streams at a time, so that others can have some.
+    /// tenant can have a few streams at a time, so that others can have some. The
+    /// work takes its core when it computes, and gives it up when it waits.
     pub(crate) async fn run_stream<T: Send + 'static>(
         &self,
         tenant: Arc<Tenant>,
-        work: impl FnOnce(&Tenant) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&Tenant, &Arc<StreamCore>) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let Ok(of_tenant) = Arc::clone(&tenant.streams).try_acquire_owned() else {
             let message = format!("the limit of {MOST_STREAMS} open record streams is reached");
@@ -363,9 +365,12 @@ impl App {
                 .hint("wait until a stream has ended, or send more records in one stream"));
         };
         let permit = self.permit(&self.0.streams).await?;
+        let core = StreamCore::new(self.clone(), &tenant.name);
+        let caller = CALLER.try_with(Clone::clone).ok().flatten();
+        let call = Call::by(caller).with_place(core.clone());
         let work = move || {
             let _of_tenant = of_tenant;
-            work(&tenant)
+            call.run(|| work(&tenant, &core))
         };
         self.thread(permit, work).await
     }
@@ -463,7 +468,7 @@ impl App {
 
     /// Waits until a tenant can compute. `None` without keys: everybody is the same
     /// tenant.
-    async fn core(&self, tenant: &str) -> Option<Place> {
+    pub(crate) async fn core(&self, tenant: &str) -> Option<Place> {
         match self.keys().required() {
             true => Some(self.0.cores.acquire(tenant).await),
             false => None,

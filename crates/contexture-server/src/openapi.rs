@@ -298,8 +298,13 @@ fn describe(
             "name": "Idempotency-Key",
             "in": "header",
             "required": false,
-            "description": "The same as `idempotency_key` in the body. If both are sent, they \
-                            must be equal.",
+            "description": match operation.takes.native.is_some() {
+                true => "The same as `idempotency_key` in the body. If both are sent, they must \
+                         be equal.",
+                false => "A text of up to 255 characters that makes retries safe. A call that is \
+                          sent again with the same key within 24 hours is done once and gets the \
+                          first answer. Another call with the same key is rejected with 409.",
+            },
             "schema": {"type": "string", "minLength": 1},
         }));
     }
@@ -496,6 +501,9 @@ fn responses(operation: &Operation, error: &Schema, answer: Option<&Value>) -> V
             "Unsupported media type: send uncompressed JSON with `Content-Type: application/json`",
         );
         refusals.insert(422, UNPROCESSABLE);
+    }
+    if operation.takes.idempotency_header {
+        refusals.insert(409, CONFLICT);
     }
     for status in operation.refusals {
         let about = match status {

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::{App, BodyMemory};
+use crate::idempotency::{self, KeyOfCall};
 use crate::large_answer::LargeAnswer;
 use crate::problem::Problem;
 use crate::schema::Schemas;
@@ -64,6 +65,8 @@ pub(crate) struct Operation {
     pub(crate) response: ResponseBody,
     /// Whether the operation only reads. A read-only server refuses the others.
     pub(crate) only_reads: bool,
+    /// Whether a call can be sent again without an idempotency key.
+    pub(crate) is_repeatable: bool,
     /// Whether the operation needs an admin key.
     pub(crate) is_admin: bool,
 }
@@ -149,6 +152,7 @@ impl Operation {
             large_answer: false,
             takes: Takes::default(),
             response: ResponseBody::default(),
+            is_repeatable: false,
             is_admin: path.starts_with("/v1/admin/"),
         }
     }
@@ -168,6 +172,13 @@ impl Operation {
     /// Marks an operation with a body as one that only reads.
     pub(crate) fn reads(mut self) -> Self {
         self.only_reads = true;
+        self
+    }
+
+    /// Marks an operation whose calls change nothing when they are sent again, so
+    /// that they need no idempotency key.
+    pub(crate) fn repeatable(mut self) -> Self {
+        self.is_repeatable = true;
         self
     }
 
@@ -258,12 +269,15 @@ impl Api {
         A: Serialize + JsonSchema + Send + 'static,
     {
         operation.response = ResponseBody::Json(self.outputs.subschema_for::<A>());
+        operation.takes.idempotency_header =
+            operation.method == Method::POST && !operation.only_reads && !operation.is_repeatable;
         let call = Declared {
             id: operation.id,
             status: operation.status,
             large: operation.large,
             large_answer: operation.large_answer,
             wrapper: operation.wrapper,
+            keyed: operation.takes.idempotency_header,
         };
         let handler = move |State(app): State<App>, request: Request<Body>| async move {
             answer(&app, request, call, work).await
@@ -361,6 +375,8 @@ struct Declared {
     large: bool,
     large_answer: bool,
     wrapper: Option<Wrapper>,
+    // Whether a retry with the same `Idempotency-Key` is done once.
+    keyed: bool,
 }
 
 impl Wrapper {
@@ -392,6 +408,10 @@ where
         let (mut parts, incoming) = request.into_parts();
         let path: P = path(&mut parts).await?;
         let query: Q = query(&parts)?;
+        let key = match operation.keyed {
+            true => KeyOfCall::read(&parts)?,
+            false => None,
+        };
         let tenant = app.tenant(&parts).await?;
         let mut reader = body::Reader::new(app, &tenant);
         if operation.large {
@@ -405,9 +425,9 @@ where
             true => Some(app.reserve_large_answer(&tenant).await?),
             false => None,
         };
-        Ok::<_, Problem>((tenant, path, query, bytes, reserved))
+        Ok::<_, Problem>((tenant, path, query, key, bytes, reserved))
     };
-    let (tenant, path, query, bytes, reserved) = match prepared.await {
+    let (tenant, path, query, key, bytes, reserved) = match prepared.await {
         Ok(prepared) => prepared,
         Err(problem) => return problem.into_response(),
     };
@@ -428,7 +448,10 @@ where
             }
             None => json::nothing()?,
         };
-        let answer = to_bytes(&work(&tenant, path, query, body)?)?;
+        let sent: &[u8] = bytes.as_deref().unwrap_or_default();
+        let answer = idempotency::run(&tenant, key, sent, || {
+            to_bytes(&work(&tenant, path, query, body)?)
+        })?;
         // The memory of the request is given back first: calls that wait for each
         // other's memory would wait for ever.
         drop(bytes);

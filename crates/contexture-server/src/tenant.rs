@@ -19,6 +19,7 @@ use contexture::{Engine, Error, Root, Timestamp};
 use tokio::sync::Semaphore;
 
 use crate::events::Hub;
+use crate::idempotency::KeysInProgress;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::quota::Measured;
@@ -60,6 +61,7 @@ pub(crate) struct Tenant {
     // One permit per KiB of memory that the tenant's bodies can take.
     pub(crate) body_memory: Arc<Semaphore>,
     pub(crate) measured: Measured,
+    pub(crate) keys_in_progress: KeysInProgress,
     /// The files that are kept in the store. `None` if the tenant has a root of
     /// its own.
     pub(crate) stored: Option<StoredFiles>,
@@ -226,6 +228,7 @@ impl Tenants {
             metrics: Arc::clone(&self.metrics),
             name: name.into(),
             measured: Measured::default(),
+            keys_in_progress: KeysInProgress::default(),
             stored,
             streams: Arc::new(Semaphore::new(MOST_STREAMS)),
             body_memory: Arc::new(Semaphore::new(

@@ -18,12 +18,12 @@ impl<B: Backend> Ledger for SqlStore<B> {
 
     fn create_session(&self, new: &NewSession, now: Timestamp) -> Result<Session, StoreError> {
         let new = new.clone();
-        self.write(move |db, tenant| sessions::create(db, tenant, &new, now))
+        self.write_keyed(move |db, tenant| sessions::create(db, tenant, &new, now))
     }
 
     fn change_session(&self, label: &str, change: &SessionChange) -> Result<Session, StoreError> {
         let (label, change) = (label.to_owned(), change.clone());
-        self.write(move |db, tenant| sessions::change(db, tenant, &label, &change))
+        self.write_keyed(move |db, tenant| sessions::change(db, tenant, &label, &change))
     }
 
     fn session(&self, label: &str) -> Result<Session, StoreError> {
@@ -62,7 +62,7 @@ impl<B: Backend> Ledger for SqlStore<B> {
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
         let (label, compaction) = (label.to_owned(), compaction.clone());
-        let recorded = self.write(move |db, tenant| {
+        let recorded = self.write_keyed(move |db, tenant| {
             record::compact(db, tenant, &label, parent, &compaction, now)
         })?;
         self.backend.announce();
@@ -78,7 +78,7 @@ impl<B: Backend> Ledger for SqlStore<B> {
         now: Timestamp,
     ) -> Result<Session, StoreError> {
         let (label, reason) = (label.to_owned(), reason.to_owned());
-        self.write(move |db, tenant| {
+        self.write_keyed(move |db, tenant| {
             sessions::move_head_from(db, tenant, &label, (from, to), &reason, now)
         })
     }
@@ -111,12 +111,12 @@ impl<B: Backend> Ledger for SqlStore<B> {
         now: Timestamp,
     ) -> Result<SessionPin, StoreError> {
         let (label, pin) = (label.to_owned(), pin.clone());
-        self.write(move |db, tenant| pins::put(db, tenant, &label, &pin, now))
+        self.write_keyed(move |db, tenant| pins::put(db, tenant, &label, &pin, now))
     }
 
     fn unpin(&self, label: &str, name: &str, now: Timestamp) -> Result<SessionPin, StoreError> {
         let (label, name) = (label.to_owned(), name.to_owned());
-        self.write(move |db, tenant| pins::remove(db, tenant, &label, &name, now))
+        self.write_keyed(move |db, tenant| pins::remove(db, tenant, &label, &name, now))
     }
 
     fn pins(&self, label: &str) -> Result<Vec<SessionPin>, StoreError> {

@@ -32,6 +32,7 @@ mod driver;
 mod error;
 mod events;
 mod files;
+mod idempotency;
 mod import;
 mod keys;
 mod ledger;
@@ -248,12 +249,31 @@ impl<B: Backend> SqlStore<B> {
         self.backend.write(write)
     }
 
+    /// Writes what a call changes. If the call has an idempotency key, the key is
+    /// stored in the same transaction.
+    fn write_keyed<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        Call::write_with_key(|call| {
+            self.write(move |db, tenant| {
+                if let Some(call) = &call {
+                    idempotency::claim(db, tenant, call)?;
+                }
+                write(db, tenant)
+            })
+        })
+    }
+
     fn write_and_clean<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<(T, bool), StoreError> {
         Call::forget_ahead();
-        self.backend.write_and_clean(write)
+        self.backend.write_and_clean(move |db, tenant| {
+            idempotency::remove_answers(db, tenant)?;
+            write(db, tenant)
+        })
     }
 
     fn write_later(

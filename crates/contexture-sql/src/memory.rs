@@ -46,7 +46,7 @@ impl<B: Backend> Memories for SqlStore<B> {
             return Ok(Vec::new());
         }
         let analysis = analysis.clone();
-        self.write(move |db, tenant| remember::remember(db, tenant, &items, &analysis, now))
+        self.write_keyed(move |db, tenant| remember::remember(db, tenant, &items, &analysis, now))
     }
 
     fn memory_state(&self) -> Result<MemoryState, StoreError> {

@@ -27,7 +27,7 @@ impl<B: Backend> Tasks for SqlStore<B> {
     ) -> Result<TaskRecord, StoreError> {
         check_label("stack", stack)?;
         let (stack, new) = (stack.to_owned(), new.clone());
-        self.write(move |db, tenant| push(db, tenant, &stack, &new, now))
+        self.write_keyed(move |db, tenant| push(db, tenant, &stack, &new, now))
     }
 
     fn finish_task(
@@ -40,12 +40,14 @@ impl<B: Backend> Tasks for SqlStore<B> {
     ) -> Result<TaskRecord, StoreError> {
         let (stack, id) = (stack.to_owned(), id.map(str::to_owned));
         let result = result.map(str::to_owned);
-        self.write(move |db, tenant| finish(db, tenant, &stack, id.as_deref(), status, result, now))
+        self.write_keyed(move |db, tenant| {
+            finish(db, tenant, &stack, id.as_deref(), status, result, now)
+        })
     }
 
     fn resume_task(&self, stack: &str, id: &str) -> Result<TaskRecord, StoreError> {
         let (stack, id) = (stack.to_owned(), id.to_owned());
-        self.write(move |db, tenant| resume(db, tenant, &stack, &id))
+        self.write_keyed(move |db, tenant| resume(db, tenant, &stack, &id))
     }
 
     fn task_view(&self, stack: &str) -> Result<TaskView, StoreError> {

@@ -28,7 +28,7 @@ impl<B: Backend> Trees for SqlStore<B> {
     fn import_tree(&self, document: &TreeDocument, now: Timestamp) -> Result<Imported, StoreError> {
         let most = self.max_message_bytes();
         let document = document.clone();
-        self.write(move |db, tenant| import::import(db, tenant, document, now, most))
+        self.write_keyed(move |db, tenant| import::import(db, tenant, document, now, most))
     }
 
     fn export_tree(&self, tree: &str) -> Result<TreeDocument, StoreError> {
@@ -59,7 +59,7 @@ impl<B: Backend> Trees for SqlStore<B> {
             node.check_size(&format!("nodes[{i}]"), most)?;
         }
         let (tree, growth) = (tree.to_owned(), growth.clone());
-        self.write(move |db, tenant| grow::grow(db, tenant, &tree, &growth, now))
+        self.write_keyed(move |db, tenant| grow::grow(db, tenant, &tree, &growth, now))
     }
 
     fn change_tree(
@@ -69,7 +69,7 @@ impl<B: Backend> Trees for SqlStore<B> {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let (tree, change) = (tree.to_owned(), change.clone());
-        self.write(move |db, tenant| change::change(db, tenant, &tree, &change, now))
+        self.write_keyed(move |db, tenant| change::change(db, tenant, &tree, &change, now))
     }
 
     fn find_node(&self, tree: &str, name: &str) -> Result<NodeHead, StoreError> {

@@ -252,7 +252,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          DROP TABLE unclean_files; ALTER TABLE tenants DROP COLUMN inside;
          DROP TABLE commits; DROP TABLE turn_labels; DROP TABLE audit; DROP TABLE quotas;
          DROP TABLE files; DROP TABLE file_states; DROP TABLE events;
-         DROP TABLE request_counts;
+         DROP TABLE request_counts; DROP TABLE done_calls;
          ALTER TABLE node_contents DROP COLUMN sum;
          PRAGMA user_version = 6;",
     )

@@ -16,6 +16,7 @@
 
 mod events;
 mod files;
+mod idempotency;
 mod imports;
 mod keys;
 mod ledger;
@@ -27,6 +28,7 @@ use jiff::Timestamp;
 
 pub use events::*;
 pub use files::*;
+pub use idempotency::*;
 pub use imports::*;
 pub use keys::*;
 pub use ledger::*;
@@ -171,6 +173,13 @@ macro_rules! conformance {
             a_changed_file_is_not_overwritten,
             concurrent_changes_of_a_file_are_not_lost,
             files_that_cannot_be_are_rejected,
+            a_call_with_a_key_is_done_once,
+            all_writes_of_a_call_belong_to_its_key,
+            a_write_that_failed_stores_no_key,
+            an_answer_stores_the_key_of_a_call_that_wrote_nothing,
+            a_long_answer_is_not_stored,
+            a_key_is_forgotten_after_a_day,
+            a_deletion_removes_stored_answers,
         );
     };
     ($with_store:path; $($test:ident,)*) => {

@@ -15,11 +15,11 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::StoreError;
+use crate::{IdempotentCall, StoreError};
 
 const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
@@ -32,6 +32,7 @@ pub struct Call {
     caller: Option<Arc<str>>,
     place: Option<Arc<dyn CallPlace>>,
     ahead: Arc<Ahead>,
+    keyed: Option<Arc<Keyed>>,
 }
 
 /// Answers that were read ahead.
@@ -40,6 +41,12 @@ struct Ahead {
     // How many there are, so that a look costs nothing when there are none.
     count: AtomicUsize,
     answers: Mutex<HashMap<String, Box<dyn Any + Send>>>,
+}
+
+/// The idempotency key of a call, and whether a write has stored it.
+struct Keyed {
+    call: IdempotentCall,
+    is_stored: AtomicBool,
 }
 
 /// What a call asks a model for.
@@ -102,6 +109,27 @@ impl Call {
     pub fn with_place(mut self, place: Arc<dyn CallPlace>) -> Self {
         self.place = Some(place);
         self
+    }
+
+    /// Returns the same call with an idempotency key, which its first write stores.
+    pub fn keyed(mut self, call: IdempotentCall) -> Self {
+        let is_stored = AtomicBool::new(false);
+        self.keyed = Some(Arc::new(Keyed { call, is_stored }));
+        self
+    }
+
+    /// Runs a write of a store. If the current call has an idempotency key that is
+    /// not stored yet, the write gets it, and must store it.
+    pub fn write_with_key<T>(
+        write: impl FnOnce(Option<IdempotentCall>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let keyed = CURRENT.with_borrow(|call| call.as_ref()?.keyed.clone());
+        let Some(keyed) = keyed.filter(|it| !it.is_stored.load(Ordering::Acquire)) else {
+            return write(None);
+        };
+        let done = write(Some(keyed.call.clone()))?;
+        keyed.is_stored.store(true, Ordering::Release);
+        Ok(done)
     }
 
     /// Notes that the current call is about to wait for something that needs no

@@ -38,8 +38,14 @@ pub enum StoreError {
         /// The hash of its content; `None` if there is no such file.
         hash: Option<contexture_core::ContentHash>,
     },
-    /// An idempotency key was already used for another turn.
+    /// An idempotency key was already used for another turn or call.
     KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// The call with an idempotency key was done before, and its answer is not
+    /// stored. Nothing was written.
+    AlreadyDone {
         /// The key.
         key: String,
     },
@@ -193,7 +199,12 @@ impl fmt::Display for StoreError {
             ),
             StoreError::KeyReused { key } => write!(
                 f,
-                "the idempotency key `{key}` was used for another turn; nothing was recorded"
+                "the idempotency key `{key}` was used for another call; nothing was recorded"
+            ),
+            StoreError::AlreadyDone { key } => write!(
+                f,
+                "conflict: the call with the idempotency key `{key}` was done before, and its \
+                 answer is not stored; nothing was written"
             ),
             StoreError::Closed { session, status } => write!(
                 f,

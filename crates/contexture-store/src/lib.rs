@@ -19,6 +19,7 @@
 //! - [`Imports`] stores what importers read, and where they are in each file.
 //! - [`Files`] stores personas, tools, recipes and working sets of a tenant.
 //! - [`Events`] stores what happened in sessions, for listeners.
+//! - [`DoneCalls`] stores which calls with an idempotency key were done.
 //! - [`Upkeep`] measures, verifies and deletes a tenant's data.
 //! - [`Archive`] copies a tenant's data from one store to another.
 //! - [`Tenants`] stores the API keys of a server and separates its tenants.
@@ -61,6 +62,7 @@ mod event;
 mod file;
 mod handle;
 mod id;
+mod idempotency;
 mod import;
 mod key;
 mod ledger;
@@ -89,6 +91,10 @@ pub use file::{
 };
 pub use handle::{Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, fetchable};
 pub use id::{NotAnId, TurnId};
+pub use idempotency::{
+    DoneCall, DoneCalls, IDEMPOTENCY_HOURS, IdempotentCall, MAX_IDEMPOTENCY_KEY_BYTES,
+    MAX_STORED_ANSWER_BYTES,
+};
 pub use import::{ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports};
 pub use key::{
     AuditEntry, EventHint, KeyRecord, KeyScope, MAX_KEY_NAME_BYTES, SharedPart, StoreStats,

@@ -171,6 +171,7 @@ pub trait Store:
     + crate::Files
     + crate::Upkeep
     + crate::Archive
+    + crate::DoneCalls
 {
     /// Returns the address of the store, for messages.
     fn address(&self) -> String;

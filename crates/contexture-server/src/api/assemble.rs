@@ -273,6 +273,7 @@ pub(crate) fn add(api: &mut Api) {
                  returns the request to send to the model. The report lists every candidate: what \
                  was kept, cut or dropped, and why. The request is saved; `snapshot` is its hash.",
             )
+            .repeatable()
             .refuses(&[404, 409])
             .example(
                 "/v1/assemble",

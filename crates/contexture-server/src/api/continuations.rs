@@ -95,7 +95,7 @@ async fn start(app: App, request: Request<Body>, id: &'static str) -> Result<Res
     let runtime = tokio::runtime::Handle::current();
     tokio::spawn(async move {
         let failed = sender.clone();
-        let work = app.run_stream(tenant, move |tenant| {
+        let work = app.run_stream(tenant, move |tenant, _| {
             let request = contexture::Request {
                 tree: Some(tree),
                 head: body.head,

@@ -88,6 +88,7 @@ pub(crate) fn add(api: &mut Api) {
                  tool results are cut. Instructions, tools and settings keep their bytes. With \
                  `session`, new messages are recorded, and summaries are kept from call to call.",
             )
+            .repeatable()
             .refuses(&[409, 422])
             .wrapped_in(
                 "request",

@@ -5,6 +5,7 @@
 //! and a slow reader does not fill the memory.
 
 use std::io::{self, BufReader, Read};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -29,6 +30,7 @@ use crate::app::{App, Watch};
 use crate::body::{self, Media};
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody, json_response};
 use crate::problem::Problem;
+use crate::stream_core::StreamCore;
 use crate::tenant::Tenant;
 
 /// The maximum number of parts of a stream in the queue. When the queue is
@@ -202,6 +204,7 @@ pub(crate) fn add(api: &mut Api) {
             ]}),
         );
     recording.takes.lines = true;
+    recording.takes.idempotency_header = true;
     recording.response = ResponseBody::Json(api.outputs.subschema_for::<MemoryRecorded>());
     let id = recording.id;
     api.add_route::<Nothing, Nothing, RecordsBody>(recording, |filter| {
@@ -326,6 +329,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Deletes all records of a source or of a session, and everything derived only \
                  from them.",
             )
+            .repeatable()
             .refuses(&[404])
             .example("/v1/memory/forget", json!({"source": "notes.md"})),
         |tenant: &Tenant, _: Nothing, _: Nothing, body: ForgetBody| {
@@ -343,6 +347,7 @@ pub(crate) fn add(api: &mut Api) {
                 "Creates the vectors that are missing. After a change of the embedder, creates \
                  the vectors of all texts.",
             )
+            .repeatable()
             .example("/v1/memory/reembed", None),
         |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Reembedded, Problem> {
             Ok(tenant.engine.memory()?.reembed(&mut |_| {})?)
@@ -358,23 +363,24 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
         let media = body::media(&parts.headers)?;
         let tenant = app.tenant(&parts).await?;
         if media == Media::Lines {
-            return record_lines(&app, tenant, app.watch(&parts)?, incoming).await;
+            let done = record_lines(&app, tenant, app.watch(&parts)?, incoming).await?;
+            return operation::to_bytes(&done);
         }
         let reader = body::Reader::new(&app, &tenant);
         let bytes = body::json(reader, &parts.headers, incoming).await?;
         let shared = app.clone();
-        let name = std::sync::Arc::clone(&tenant.name);
+        let key = crate::idempotency::KeyOfCall::read(&parts)?;
+        let name = Arc::clone(&tenant.name);
         app.run(&name, move || {
             let most = crate::json::MOST_VALUES;
             let body: RecordsBody = crate::json::read(shared.schemas(), id, &bytes, most)?;
-            record_body(&tenant, body)
+            crate::idempotency::run(&tenant, key, &bytes, || {
+                operation::to_bytes(&record_body(&tenant, body)?)
+            })
         })
         .await
     };
-    let done = done.await.and_then(|done| {
-        serde_json::to_vec(&done).map_err(|error| Problem::failure(error.to_string()))
-    });
-    match done {
+    match done.await {
         Ok(bytes) => json_response(StatusCode::OK, bytes),
         Err(problem) => problem.into_response(),
     }
@@ -419,16 +425,17 @@ pub(crate) fn record_all(tenant: &Tenant, records: Vec<Record>) -> Result<Memory
 /// so that the sender waits.
 async fn record_lines(
     app: &App,
-    tenant: std::sync::Arc<Tenant>,
+    tenant: Arc<Tenant>,
     mut watch: Watch,
     incoming: Body,
 ) -> Result<MemoryRecorded, Problem> {
     let (sender, receiver) = mpsc::channel(WAITING);
     let patience = Duration::from_millis(app.config().body_timeout_ms);
-    let limited = std::sync::Arc::clone(&tenant);
-    let keep = app.run_stream(tenant, move |tenant| {
+    let limited = Arc::clone(&tenant);
+    let keep = app.run_stream(tenant, move |tenant, core| {
         let mut reader = BufReader::new(Parts {
             receiver,
+            core: Arc::clone(core),
             part: Bytes::new(),
             ended: false,
         });
@@ -485,6 +492,7 @@ async fn record_lines(
 /// The parts of a body, as a blocking reader.
 struct Parts {
     receiver: mpsc::Receiver<Result<Option<Bytes>, &'static str>>,
+    core: Arc<StreamCore>,
     part: Bytes,
     ended: bool,
 }
@@ -492,6 +500,7 @@ struct Parts {
 impl Read for Parts {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.part.is_empty() && !self.ended {
+            self.core.give_up();
             match self.receiver.blocking_recv() {
                 Some(Ok(Some(part))) => self.part = part,
                 Some(Ok(None)) => self.ended = true,
@@ -503,6 +512,7 @@ impl Read for Parts {
                 }
             }
         }
+        self.core.take();
         let length = buffer.len().min(self.part.len());
         buffer[..length].copy_from_slice(&self.part.split_to(length));
         Ok(length)
@@ -525,14 +535,17 @@ async fn export_all(State(app): State<App>, request: Request<Body>) -> Response 
     let work = app.clone();
     tokio::spawn(async move {
         let failed = sender.clone();
-        let done = work.run_stream(tenant, move |tenant| {
+        let done = work.run_stream(tenant, move |tenant, core| {
             let mut part = Vec::with_capacity(PART_BYTES * 2);
             let send = |part: &mut Vec<u8>| {
                 let bytes = Bytes::from(std::mem::take(part));
+                core.give_up();
                 // A client that does not read must not block the thread forever.
                 let sent = runtime.block_on(sender.send_timeout(Ok(bytes), patience));
+                core.take();
                 sent.map_err(|_| contexture::Error::input("the client stopped reading"))
             };
+            core.take();
             tenant.engine.memory()?.export(&mut |record| {
                 let written = serde_json::to_writer(&mut part, record);
                 written.map_err(|error| contexture::Error::input(error.to_string()))?;

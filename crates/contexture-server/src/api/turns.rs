@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Request, StatusCode};
+use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::on;
 use contexture::Recording;
@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::gate::GivenRequestId;
 use crate::operation::{self, Api, Nothing, Operation, ResponseBody};
 use crate::problem::Problem;
-use crate::{background, body, json};
+use crate::{background, body, idempotency, json};
 
 /// A call of a model in the form of a provider's own API.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -128,7 +128,7 @@ async fn record_body(app: App, request: Request<Body>, id: &'static str) -> Resp
         let (mut parts, incoming) = request.into_parts();
         let path: Named = operation::path(&mut parts).await?;
         let _: Nothing = operation::query(&parts)?;
-        let key = idempotency_key(&parts.headers)?;
+        let key = idempotency::header(&parts.headers)?;
         let is_stream = body::is_event_stream(&parts.headers);
         let tenant = app.tenant(&parts).await?;
         let reader = body::Reader::new(&app, &tenant);
@@ -199,25 +199,6 @@ fn read_stream(bytes: &[u8]) -> Result<Recording, Problem> {
         response,
         other: Vec::new(),
     })))
-}
-
-/// Returns the key of the header `Idempotency-Key`.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(value) = headers.get("idempotency-key") else {
-        return Ok(None);
-    };
-    let wrong = |why: &str| {
-        let message = format!("the header `Idempotency-Key` {why}");
-        Problem::bad_request("invalid_header", message)
-    };
-    let key = value
-        .to_str()
-        .map_err(|_| wrong("is not visible ASCII"))?
-        .trim();
-    match key.is_empty() {
-        true => Err(wrong("is empty")),
-        false => Ok(Some(key.to_owned())),
-    }
 }
 
 /// Gives the key to an exchange that has none, so that a retry is compared with

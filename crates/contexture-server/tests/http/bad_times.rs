@@ -7,7 +7,7 @@ use std::thread;
 use contexture::store::{Retention, Tenants as _, Upkeep as _};
 use serde_json::json;
 
-use crate::support::{Lab, Wire, now, talk, turn};
+use crate::support::{Lab, Wire, now, talk, turn, until};
 
 /// Sends a part of a chunked body.
 fn chunk(wire: &mut Wire, text: &str) -> bool {
@@ -23,6 +23,50 @@ fn lines(from: usize, to: usize) -> String {
             )
         })
         .collect()
+}
+
+/// Returns true if the server has answered.
+fn is_answered(wire: &Wire) -> bool {
+    wire.0.set_nonblocking(true).unwrap();
+    let answered = wire.0.peek(&mut [0]).is_ok();
+    wire.0.set_nonblocking(false).unwrap();
+    answered
+}
+
+#[test]
+fn a_stream_of_records_ends_when_its_key_is_revoked() {
+    let lab = Lab::new();
+    let (key, other) = (lab.key("harbour"), lab.key("harbour"));
+    let server = lab.serve();
+    let mut wire = server.connect();
+    wire.send(format!(
+        "POST /v1/memory/records HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n"
+    ));
+    assert!(chunk(&mut wire, &lines(0, 10)));
+    // The stream is accepted before its key is revoked.
+    let metrics = server.with_key(&lab.metrics_key());
+    until(|| {
+        let text = metrics.get("/metrics").ok(200).body;
+        let begun = text.contains("contexture_requests_in_progress 1\n");
+        begun.then_some(())
+    });
+    lab.revoke(&key);
+    // The key is checked every few seconds.
+    let mut sent = 10;
+    while !is_answered(&wire) && sent < 20_000 && chunk(&mut wire, &lines(sent, sent + 10)) {
+        sent += 10;
+        thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let answer = wire.answer();
+    assert!(answer.status >= 400, "{}", answer.body);
+    assert!(
+        answer.text().contains("the key was revoked"),
+        "{}",
+        answer.text()
+    );
+    // Others of the tenant go on.
+    server.with_key(&other).get("/v1/usage").ok(200);
 }
 
 #[test]
@@ -48,12 +92,6 @@ fn a_quota_that_is_reached_in_the_middle_of_a_batch_ends_it() {
         usage.records
     };
     // Until the server has answered: it looks at the usage once a second.
-    let is_answered = |wire: &Wire| {
-        wire.0.set_nonblocking(true).unwrap();
-        let answered = wire.0.peek(&mut [0]).is_ok();
-        wire.0.set_nonblocking(false).unwrap();
-        answered
-    };
     let mut sent = 0;
     while !is_answered(&wire) && sent < 200_000 && chunk(&mut wire, &lines(sent, sent + 500)) {
         sent += 500;

@@ -13,6 +13,7 @@ mod bodies;
 mod cache;
 mod events;
 mod files;
+mod idempotency;
 mod inspector;
 mod keys;
 mod metrics;

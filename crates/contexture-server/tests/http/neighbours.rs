@@ -66,6 +66,41 @@ fn a_tenant_with_slow_work_leaves_places_for_others() {
 }
 
 #[test]
+fn streams_of_tenants_share_the_cores() {
+    const STREAMS: usize = 3;
+    const RECORDS: usize = 1_500;
+    let lab = Lab::new();
+    let keys = [lab.key("one"), lab.key("other")];
+    let server = lab.serve();
+    let clients = keys.map(|key| server.with_key(&key));
+    // Neither is alone any more, so that each leaves a core to the other.
+    for client in &clients {
+        client.get("/v1/usage").ok(200);
+    }
+    thread::scope(|scope| {
+        for (i, client) in clients.iter().cycle().take(2 * STREAMS).enumerate() {
+            scope.spawn(move || {
+                let lines: String = (0..RECORDS)
+                    .map(|j| {
+                        let id = format!("e{i}-{j}");
+                        let record = json!({"kind": "event", "id": id, "content": id});
+                        format!("{record}\n")
+                    })
+                    .collect();
+                let ndjson = [("content-type", "application/x-ndjson")];
+                let sent = client.send("POST", "/v1/memory/records", &ndjson, Some(&lines));
+                assert_eq!(sent.ok(200).json()["added"], RECORDS);
+                client.get("/v1/sessions").ok(200);
+            });
+        }
+    });
+    for client in &clients {
+        let exported = client.get("/v1/memory/records").ok(200).body;
+        assert_eq!(exported.lines().count(), STREAMS * RECORDS);
+    }
+}
+
+#[test]
 fn a_write_that_was_reported_as_timed_out_does_not_happen() {
     let lab = Lab::new().with(|server| server.request_timeout_ms = 1_000);
     let key = lab.key("slow");

@@ -97,6 +97,10 @@ pub const OMITTED: &[(&str, &str)] = &[
     ("unclean_files", "a state of a file"),
     ("contexture_meta", "the version of the schema"),
     ("events", "tells listeners what has just happened"),
+    (
+        "done_calls",
+        "tells retries of calls what has just been done",
+    ),
     ("request_counts", "counts the requests of all servers today"),
 ];
 

@@ -100,8 +100,8 @@ fn turns_with_invalid_values_are_rejected() {
     lab.record("chat", &keyed("One"));
     assert_eq!(
         refused(keyed("Two")),
-        "the idempotency key `k1` was used for another turn; nothing was recorded\nhint: use a \
-         new idempotency key for each turn"
+        "the idempotency key `k1` was used for another call; nothing was recorded\nhint: use a \
+         new idempotency key for each call"
     );
 }
 

@@ -410,6 +410,15 @@ impl Archive for Counting {
     }
 }
 
+impl DoneCalls for Counting {
+    fn done_call(&self, call: &IdempotentCall) -> Done<Option<DoneCall>> {
+        self.inner.done_call(call)
+    }
+    fn put_answer(&self, call: &IdempotentCall, answer: &[u8]) -> Done<()> {
+        self.inner.put_answer(call, answer)
+    }
+}
+
 impl Events for Counting {
     fn put_event(
         &self,

@@ -199,6 +199,44 @@ fn two_servers_share_sessions() {
     assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
 }
 
+/// The same call is sent to both servers at once, and again later.
+#[test]
+fn a_call_with_a_key_is_done_once_on_two_servers() {
+    const CALLS: usize = 8;
+    let (one, other) = (Project::new(), Project::new());
+    let url = database("keys");
+    let servers = [serve(&one, &url), serve(&other, &url)];
+    let task = json!({"goal": "reach the harbour"});
+    let send = |server: &Served, body: &Value| {
+        server.ask_with("POST", "/v1/tasks", "idempotency-key: k\r\n", body)
+    };
+    let answers: Vec<(u16, Value)> = thread::scope(|scope| {
+        let calls: Vec<_> = (0..CALLS)
+            .map(|i| {
+                scope.spawn({
+                    let (servers, task, send) = (&servers, &task, &send);
+                    move || send(&servers[i % 2], task)
+                })
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    let first = answers.iter().find(|(code, _)| *code == 201).unwrap();
+    for (code, answer) in &answers {
+        match code {
+            201 => assert_eq!(answer, &first.1),
+            // In progress, or done on the other server, which has no answer yet.
+            _ => assert_eq!((*code, &answer["error"]["code"]), (409, &json!("conflict"))),
+        }
+    }
+    for server in &servers {
+        assert_eq!(&send(server, &task), first);
+        assert_eq!(server.get("/v1/usage")["tasks"], 1);
+        let (code, answer) = send(server, &json!({"goal": "another"}));
+        assert_eq!(code, 409, "{answer}");
+    }
+}
+
 /// Changes to the settings of a tree and to a memory through both servers.
 #[test]
 fn two_servers_lose_no_update() {
