@@ -24,6 +24,7 @@ mod face;
 mod gate;
 mod held_place;
 mod json;
+mod limits;
 mod linger;
 mod mcp;
 mod metrics;

@@ -13,6 +13,7 @@ use contexture::key::tenant_name;
 use contexture::store::{TenantQuota, Usage};
 
 use crate::app::App;
+use crate::limits::{self, SharedCounts};
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
@@ -63,10 +64,13 @@ const READING: [&str; 7] = [
     "/mcp",
 ];
 
-/// The requests of the current day, by tenant.
+/// The seconds of a day.
+const DAY: i64 = 86_400;
+
+/// The requests of the current day, by tenant, on all servers of the store.
 #[derive(Default)]
 pub(crate) struct RequestsOfDay {
-    counts: Mutex<(i64, HashMap<String, u64>)>,
+    pub(crate) counts: SharedCounts,
 }
 
 impl RequestsOfDay {
@@ -76,15 +80,9 @@ impl RequestsOfDay {
         if most == 0 {
             return Ok(());
         }
-        const DAY: i64 = 86_400;
         let now = Timestamp::now().as_second();
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.0 != now.div_euclid(DAY) {
-            *counts = (now.div_euclid(DAY), HashMap::new());
-        }
-        let count = counts.1.entry(tenant.to_owned()).or_default();
-        if *count < most {
-            *count += 1;
+        let name = format!("requests of {tenant}");
+        if self.counts.add(&name, now.div_euclid(DAY), most) {
             return Ok(());
         }
         let wait = DAY - now.rem_euclid(DAY);
@@ -99,6 +97,71 @@ impl RequestsOfDay {
             )
             .hint("retry after `retry-after` seconds")
         })
+    }
+}
+
+impl App {
+    /// Adds what this server has counted to the counts in the store, and learns what
+    /// other servers have.
+    fn share_counts(&self, is_shared: bool) {
+        let days = &self.requests_of_day().counts;
+        let day_counts = days.unsent();
+        let limiters = match is_shared {
+            true => self.keys().limiters(),
+            false => Vec::new(),
+        };
+        let rates: Vec<_> = limiters
+            .into_iter()
+            .map(|(name, bucket)| (name, bucket.unsent(), bucket))
+            .filter(|(_, unsent, _)| *unsent > 0)
+            .collect();
+        if day_counts.is_empty() && rates.is_empty() {
+            return;
+        }
+        let mut counts = day_counts.clone();
+        counts.extend(
+            rates
+                .iter()
+                .map(|(name, unsent, _)| (name.clone(), 0, *unsent)),
+        );
+        let today = Timestamp::now().as_second().div_euclid(DAY);
+        let Ok(sums) = self.tenants().stores().add_counts(&counts, today - 1) else {
+            // They are sent when the store is there again.
+            for (_, unsent, bucket) in rates {
+                bucket.put_back(unsent);
+            }
+            return;
+        };
+        let mut sums = sums.into_iter();
+        for ((name, day, sent), sum) in day_counts.iter().zip(sums.by_ref()) {
+            days.learn(name, *day, *sent, sum);
+        }
+        let now = Instant::now();
+        for ((_, sent, bucket), sum) in rates.iter().zip(sums) {
+            bucket.learn(*sent, sum, now);
+        }
+    }
+
+    /// Starts the thread that shares counts with other servers. It ends with the
+    /// server.
+    pub(crate) fn start_sharing_counts(&self) {
+        // A store without round trips belongs to one machine, whose rates are known.
+        let stats = self.tenants().stores().stats();
+        let is_shared = stats.is_ok_and(|stats| stats.round_trips.is_some());
+        let app = self.downgrade();
+        let work = move || {
+            while let Some(app) = app() {
+                app.share_counts(is_shared);
+                drop(app);
+                std::thread::sleep(limits::INTERVAL);
+            }
+        };
+        // Without the thread, each server counts by itself.
+        drop(
+            std::thread::Builder::new()
+                .name("counts".to_owned())
+                .spawn(work),
+        );
     }
 }
 

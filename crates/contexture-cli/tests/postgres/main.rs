@@ -359,3 +359,38 @@ fn a_listener_of_one_server_sees_what_happens_on_the_other() {
         assert_eq!(events.next().1["turn_id"], turn["turn_id"]);
     }
 }
+
+/// The requests of a day are counted on both servers together.
+#[test]
+fn a_limit_of_requests_holds_on_all_servers() {
+    let (one, other) = (Project::new(), Project::new());
+    let url = database("limits");
+    let made = one.run(&["key", "new", "--json", "--tenant", "acme", "--db", &url]);
+    let made: Value = serde_json::from_str(&made.out).unwrap();
+    let header = format!(
+        "authorization: Bearer {}\r\n",
+        made["key"].as_str().unwrap()
+    );
+    let quota = ["tenant", "quota", "acme", "--max-requests-per-day", "5"];
+    let mut words = quota.to_vec();
+    words.extend(["--db", &url]);
+    let set = one.run(&words[..]);
+    assert_eq!(set.code, Some(0), "{}", set.err);
+    let servers = [serve(&one, &url), serve(&other, &url)];
+    let ask = |at: usize| {
+        let server: &Served = &servers[at];
+        server
+            .ask_with("GET", "/v1/sessions", &header, &Value::Null)
+            .0
+    };
+    let first: Vec<u16> = (0..6).map(|_| ask(0)).collect();
+    assert_eq!(first, [200, 200, 200, 200, 200, 429]);
+    // The other one accepts few, until it has asked the store.
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut accepted = 0;
+    while ask(1) != 429 {
+        accepted += 1;
+        assert!(Instant::now() < until && accepted < 5, "{accepted}");
+        thread::sleep(Duration::from_millis(1500));
+    }
+}
