@@ -45,6 +45,8 @@ pub enum Cause {
     /// The store cannot be used now: it is locked, cannot be written, or is
     /// gone.
     Unavailable,
+    /// The disk of the store is full.
+    Full,
     /// Stored data is not what was recorded.
     Damaged,
     /// Something was not there in time.
@@ -308,6 +310,7 @@ impl From<StoreError> for Error {
             StoreError::Damaged { .. } => Cause::Damaged,
             StoreError::Withdrawn => Cause::Late,
             StoreError::UnknownOutcome { .. } => Cause::Unknown,
+            StoreError::Full { .. } => Cause::Full,
             _ => Cause::Unavailable,
         };
         let field = match &error {

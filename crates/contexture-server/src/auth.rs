@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,11 +15,9 @@ use contexture::config::ServerConfig;
 use contexture::core::ContentHash;
 use contexture::key;
 use contexture::store::{KeyRecord, KeyScope, Tenants as Stores};
-use governor::clock::{Clock as _, MonotonicClock};
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
 use tracing::info;
 
+use crate::limits::Bucket;
 use crate::problem::Problem;
 
 /// How long the server trusts a key that it looked up. A revoked key is
@@ -30,13 +27,15 @@ use crate::problem::Problem;
 /// [`Watch`]: crate::app::Watch
 const FRESH: Duration = Duration::from_secs(2);
 
+/// How long a key that was looked up serves the checks of its open streams: the
+/// streams of a key are checked with one look-up.
+const FRESH_FOR_STREAMS: Duration = Duration::from_millis(250);
+
 /// How long wrong keys of an address are counted.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The maximum number of cached keys, and of addresses with wrong keys.
 const MOST_REMEMBERED: usize = 10_000;
-
-type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock>;
 
 /// The authenticated caller of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +55,8 @@ pub(crate) struct Keys {
     // The time when the store was last asked whether there are keys.
     checked_at: Mutex<Instant>,
     cache: Mutex<HashMap<String, CachedKey>>,
-    quota: Option<Quota>,
-    clock: MonotonicClock,
+    // The requests of a key per second, and at once. None without a limit.
+    rate: Option<(u32, u32)>,
     // The only key that is accepted, in place of those of the store.
     only: Option<String>,
     wrong: Mutex<WrongKeys>,
@@ -76,7 +75,7 @@ struct CachedKey {
     since: Instant,
     // Whether the store must be asked again before `since` is too long ago.
     stale: bool,
-    limiter: Option<Arc<Limiter>>,
+    limiter: Option<Arc<Bucket>>,
 }
 
 /// The part of the server that a call needs access to.
@@ -97,17 +96,17 @@ impl Keys {
         config: &ServerConfig,
     ) -> Result<Self, contexture::Error> {
         let required = !stores.keys()?.is_empty();
-        let quota = NonZeroU32::new(config.rate_per_second).map(|rate| {
-            let burst = NonZeroU32::new(config.rate_burst).unwrap_or(rate);
-            Quota::per_second(rate).allow_burst(burst)
-        });
+        let rate = match (config.rate_per_second, config.rate_burst) {
+            (0, _) => None,
+            (rate, 0) => Some((rate, rate)),
+            (rate, burst) => Some((rate, burst)),
+        };
         Ok(Self {
             stores,
             required: AtomicBool::new(required),
             checked_at: Mutex::new(Instant::now()),
             cache: Mutex::default(),
-            quota,
-            clock: MonotonicClock,
+            rate,
             only: None,
             wrong: Mutex::new(WrongKeys {
                 most: config.wrong_keys_per_minute,
@@ -266,15 +265,21 @@ impl Keys {
         let Some(record) = self.stores.key(id)? else {
             return Err(invalid_key());
         };
+        let limiter = self.remember(&record);
+        self.admit(&record, limiter.as_deref(), secret, scope)
+    }
+
+    /// Caches a key as the store has it now, and returns its rate limiter.
+    fn remember(&self, record: &KeyRecord) -> Option<Arc<Bucket>> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MOST_REMEMBERED {
             cache.clear();
         }
-        let limiter = match cache.remove(id) {
+        let limiter = match cache.remove(&record.id) {
             Some(cached) => cached.limiter,
             None => self
-                .quota
-                .map(|quota| Arc::new(RateLimiter::direct_with_clock(quota, self.clock.clone()))),
+                .rate
+                .map(|(rate, burst)| Arc::new(Bucket::new(rate, burst, Instant::now()))),
         };
         let entry = CachedKey {
             record: record.clone(),
@@ -282,9 +287,17 @@ impl Keys {
             stale: false,
             limiter: limiter.clone(),
         };
-        cache.insert(id.to_owned(), entry);
-        drop(cache);
-        self.admit(&record, limiter.as_deref(), secret, scope)
+        cache.insert(record.id.clone(), entry);
+        limiter
+    }
+
+    /// Returns the rate limits of keys, with the names of their counts in the store.
+    pub(crate) fn limiters(&self) -> Vec<(String, Arc<Bucket>)> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let limiters = cache.iter().filter_map(|(id, key)| {
+            Some((format!("rate {id}"), Arc::clone(key.limiter.as_ref()?)))
+        });
+        limiters.collect()
     }
 
     /// Reads whether the store has keys by now.
@@ -305,7 +318,7 @@ impl Keys {
     }
 
     /// Returns true if an authenticated caller would be authenticated again. Asks
-    /// the store.
+    /// the store, unless the key was looked up a moment ago.
     pub(crate) fn is_valid(&self, caller: &Caller) -> Result<bool, Problem> {
         if self.only.is_some() {
             return Ok(true);
@@ -314,14 +327,26 @@ impl Keys {
             self.refresh_required()?;
             return Ok(!self.required());
         };
-        let record = self.stores.key(id)?;
-        Ok(record.is_some_and(|record| record.revoked_at.is_none()))
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = cache
+            .get(id)
+            .filter(|key| !key.stale && key.since.elapsed() < FRESH_FOR_STREAMS)
+            .map(|key| key.record.revoked_at.is_none());
+        drop(cache);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let Some(record) = self.stores.key(id)? else {
+            return Ok(false);
+        };
+        self.remember(&record);
+        Ok(record.revoked_at.is_none())
     }
 
     fn admit(
         &self,
         record: &KeyRecord,
-        limiter: Option<&Limiter>,
+        limiter: Option<&Bucket>,
         secret: &str,
         scope: Scope,
     ) -> Result<Caller, Problem> {
@@ -360,9 +385,8 @@ impl Keys {
             }
         }
         if let Some(limiter) = limiter
-            && let Err(until) = limiter.check()
+            && let Err(wait) = limiter.take(Instant::now())
         {
-            let wait = until.wait_time_from(self.clock.now());
             let problem = Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "rate_limited",

@@ -136,6 +136,17 @@ impl From<Error> for Problem {
                         .hint("retry after `retry-after` seconds")
                 };
             }
+            Cause::Full => {
+                return Self {
+                    detail: Some(message.into()),
+                    ..Self::new(
+                        StatusCode::INSUFFICIENT_STORAGE,
+                        "store_full",
+                        "the disk of the store is full; nothing was written",
+                    )
+                    .hint("free disk space on the machine of the store, then retry")
+                };
+            }
             Cause::Damaged => {
                 return Self {
                     detail: Some(message.clone().into()),

@@ -13,6 +13,7 @@ use contexture::key::tenant_name;
 use contexture::store::{TenantQuota, Usage};
 
 use crate::app::App;
+use crate::limits::SharedCounts;
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
@@ -63,10 +64,13 @@ const READING: [&str; 7] = [
     "/mcp",
 ];
 
-/// The requests of the current day, by tenant.
+/// The seconds of a day.
+pub(crate) const DAY: i64 = 86_400;
+
+/// The requests of the current day, by tenant, on all servers of the store.
 #[derive(Default)]
 pub(crate) struct RequestsOfDay {
-    counts: Mutex<(i64, HashMap<String, u64>)>,
+    pub(crate) counts: SharedCounts,
 }
 
 impl RequestsOfDay {
@@ -76,15 +80,9 @@ impl RequestsOfDay {
         if most == 0 {
             return Ok(());
         }
-        const DAY: i64 = 86_400;
         let now = Timestamp::now().as_second();
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.0 != now.div_euclid(DAY) {
-            *counts = (now.div_euclid(DAY), HashMap::new());
-        }
-        let count = counts.1.entry(tenant.to_owned()).or_default();
-        if *count < most {
-            *count += 1;
+        let name = format!("requests of {tenant}");
+        if self.counts.add(&name, now.div_euclid(DAY), most) {
             return Ok(());
         }
         let wait = DAY - now.rem_euclid(DAY);

@@ -102,6 +102,7 @@ impl Service {
         if !read_only {
             app.fill_in_vectors();
             app.listen_to_store();
+            app.start_sharing_counts();
         }
         Ok(app)
     }

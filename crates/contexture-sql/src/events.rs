@@ -17,14 +17,8 @@ const KEPT_MS: i64 = 7 * 24 * 3600 * 1000;
 impl<B: Backend> Events for SqlStore<B> {
     fn put_event(&self, kind: &str, session: &str, data: Map<String, Value>, now: Timestamp) {
         let (kind, session) = (kind.to_owned(), session.to_owned());
-        let write = move |db: &Connection, tenant: i64| {
-            insert(db, tenant, &kind, &session, &data, now)?;
-            // About every 64th.
-            if now.as_millisecond() % 64 == 0 {
-                remove_old(db, tenant, now)?;
-            }
-            Ok(())
-        };
+        let write =
+            move |db: &Connection, tenant: i64| insert(db, tenant, &kind, &session, &data, now);
         // A listener that misses it can read the session.
         let backend = self.backend.clone();
         self.write_later(write, move |done| {
@@ -78,7 +72,8 @@ fn list(db: &Connection, tenant: i64, after: i64, most: usize) -> Result<Vec<Sto
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Adds an event, as a part of the transaction in which it happens.
+/// Adds an event, as a part of the transaction in which it happens. Every 64th event
+/// of a tenant removes old ones.
 pub(crate) fn insert(
     db: &Connection,
     tenant: i64,
@@ -92,22 +87,26 @@ pub(crate) fn insert(
          SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3, ?4, ?5 FROM events WHERE tenant = ?1",
     )?
     .execute((tenant, Time(now), kind, session, Json(data)))?;
-    Ok(())
+    remove_old(db, tenant, now)
 }
 
-/// Removes events that are no longer kept. The latest stays, because the next
-/// number follows from it.
-pub(crate) fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
+/// Removes events that are no longer kept, if the number of the latest is a multiple
+/// of 64. The latest stays, because the next number follows from it.
+///
+/// The number is compared in the statement, so that nothing waits for it. For other
+/// numbers no row is looked at.
+fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
     db.prepare_cached(
         "DELETE FROM events WHERE tenant = ?1
-             AND seq <= (SELECT max(seq) FROM events WHERE tenant = ?1) - ?2",
+             AND seq < (SELECT CASE WHEN max(seq) % 64 = 0 THEN max(seq) ELSE 0 END
+                 FROM events WHERE tenant = ?1)
+             AND (at < ?2 OR seq <= (SELECT max(seq) FROM events WHERE tenant = ?1) - ?3)",
     )?
-    .execute((tenant, MAX_EVENTS as i64))?;
-    db.prepare_cached(
-        "DELETE FROM events WHERE tenant = ?1 AND at < ?2
-             AND seq < (SELECT max(seq) FROM events WHERE tenant = ?1)",
-    )?
-    .execute((tenant, now.as_millisecond().saturating_sub(KEPT_MS)))?;
+    .execute((
+        tenant,
+        now.as_millisecond().saturating_sub(KEPT_MS),
+        MAX_EVENTS as i64,
+    ))?;
     Ok(())
 }
 

@@ -158,8 +158,10 @@ fn add_counts(
     for (name, period, more) in counts {
         add.execute((name, *period, number("count", *more)?))?;
     }
-    db.prepare_cached("DELETE FROM request_counts WHERE period > 0 AND period < ?1")?
-        .execute([oldest])?;
+    if oldest > 0 {
+        db.prepare_cached("DELETE FROM request_counts WHERE period > 0 AND period < ?1")?
+            .execute([oldest])?;
+    }
     let mut together = Together::default();
     let sums: Vec<_> = counts
         .iter()

@@ -202,9 +202,6 @@ pub(crate) fn record(
     ];
     let data = data.into_iter().collect();
     events::insert(db, tenant, "turn_recorded", &session.label, &data, now)?;
-    if key % 64 == 0 {
-        events::remove_old(db, tenant, now)?;
-    }
     Ok(recorded)
 }
 

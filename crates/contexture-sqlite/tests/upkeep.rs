@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use contexture_core::ContentHash;
 use contexture_sqlite::SqliteStore;
 use contexture_store::{
-    Analysis, Blob, Derived, Forget, Handle, HandlePrefix, Ledger, Memories, NewRecord, NewSession,
-    NewTask, Record, Retention, Snapshot, Snapshots, StoreError, TaskStatus, Tasks, Tenants, Trees,
-    Upkeep,
+    Analysis, Blob, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS, Memories,
+    NewRecord, NewSession, NewTask, Record, Retention, Snapshot, Snapshots, StoreError, TaskStatus,
+    Tasks, Tenants, Trees, Upkeep,
 };
 use rusqlite::Connection;
 use support::{
@@ -573,4 +573,24 @@ fn one_tenant_does_not_wait_for_another() {
     assert!(!b.forget(&what).unwrap().pending);
     store.ping().unwrap();
     assert_eq!(a.session("s").unwrap().turns, 0);
+}
+
+/// Every 64th event removes those before the latest 10,000, also when the clock
+/// stands still.
+#[test]
+fn the_latest_events_are_kept() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let now = jiff::Timestamp::from_millisecond(1_000_007).unwrap();
+    let put = |count: u64| {
+        for _ in 0..count {
+            store.put_event("assembled", "s", serde_json::Map::new(), now);
+        }
+        let page = store.events(0, 1).unwrap();
+        (page.oldest, page.latest)
+    };
+    let full = MAX_EVENTS.next_multiple_of(64);
+    assert_eq!(put(full - 1), (1, full - 1));
+    assert_eq!(put(1), (full - MAX_EVENTS + 1, full));
+    assert_eq!(put(64), (full + 64 - MAX_EVENTS + 1, full + 64));
 }

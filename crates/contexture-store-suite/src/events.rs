@@ -60,6 +60,32 @@ pub fn events_are_numbered_in_the_order_of_writes(store: &dyn Store) {
     assert_eq!(store.events(3, 10).unwrap().events[0].number, 4);
 }
 
+/// The clock of the later events stands still, between two multiples of 64 ms.
+pub fn old_events_are_removed_by_their_number(store: &dyn Store) {
+    const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
+    let day = |ms| jiff::Timestamp::from_millisecond(ms).unwrap();
+    let (first, later) = (day(64_000), day(64_000 + WEEK_MS + 7));
+    for _ in 0..30 {
+        store.put_event("assembled", "s", data(json!({})), first);
+    }
+    for _ in 30..63 {
+        store.put_event("assembled", "s", data(json!({})), later);
+    }
+    let page = store.events(0, 100).unwrap();
+    assert_eq!((page.oldest, page.latest), (1, 63));
+    store.put_event("assembled", "s", data(json!({})), later);
+    let page = store.events(0, 100).unwrap();
+    assert_eq!((page.oldest, page.latest), (31, 64));
+    // Nothing follows for a long time: the latest stays, with its number.
+    let much_later = day(64_000 + 10 * WEEK_MS);
+    for _ in 64..127 {
+        store.put_event("assembled", "s", data(json!({})), later);
+    }
+    store.put_event("assembled", "s", data(json!({})), much_later);
+    let page = store.events(0, 100).unwrap();
+    assert_eq!((page.oldest, page.latest), (128, 128));
+}
+
 pub fn counts_are_added_up(stores: &dyn Tenants) {
     let count = |name: &str, period, more| (name.to_owned(), period, more);
     let sums = stores.add_counts(&[count("a", 5, 2), count("b", 0, 1)], 5);
@@ -71,5 +97,8 @@ pub fn counts_are_added_up(stores: &dyn Tenants) {
     assert_eq!(sums.unwrap(), [1, 1]);
     let sums = stores.add_counts(&[count("a", 5, 0)], 5);
     assert_eq!(sums.unwrap(), [0]);
+    // Without a period, nothing is.
+    let sums = stores.add_counts(&[count("a", 6, 1)], 0);
+    assert_eq!(sums.unwrap(), [2]);
     assert_eq!(stores.add_counts(&[], 0).unwrap(), [0; 0]);
 }

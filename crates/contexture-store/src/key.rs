@@ -134,7 +134,7 @@ pub struct TenantQuota {
     pub max_records: u64,
     /// The number of nodes of all trees.
     pub max_nodes: u64,
-    /// The number of requests in a day, by UTC. The count is reset by a restart.
+    /// The number of requests in a day, by UTC, on all servers of the store.
     pub max_requests_per_day: u64,
 }
 
@@ -270,7 +270,7 @@ pub trait Tenants: Send + Sync {
 
     /// Adds numbers to counts that all servers share, such as the requests of a
     /// tenant in a day, and returns the sums. A count is removed when its period
-    /// is older than `oldest`; period 0 is never removed.
+    /// is before `oldest`; period 0 is never removed. With 0, nothing is removed.
     fn add_counts(
         &self,
         counts: &[(String, i64, u64)],

@@ -368,7 +368,7 @@ fn add_keys(api: &mut Api) {
             .says(
                 "Revoke an API key",
                 "Revokes a key and returns it. This server rejects the key at once, and ends its \
-                 open streams within five seconds. Revoking a key again changes nothing. Needs \
+                 open streams within two seconds. Revoking a key again changes nothing. Needs \
                  an admin key.",
             )
             .example("/v1/admin/keys/7hK2mQx9PzR4", None),
