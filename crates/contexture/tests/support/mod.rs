@@ -143,7 +143,8 @@ fn directory() -> tempfile::TempDir {
     made.or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-fn engine(config: &str, root: &Root, store: &Arc<dyn Store>) -> Engine {
+/// Returns an engine over a store, with these settings.
+pub fn engine(config: &str, root: &Root, store: &Arc<dyn Store>) -> Engine {
     let config = format!("recipe = \"broker\"\n{config}\n");
     let mut config = Config::parse(&config).unwrap();
     // Windows of a few hundred tokens are all for what is tested.
