@@ -4,8 +4,6 @@
 //! Content can be loaded later: an item that cannot fit is never read.
 
 use std::any::Any;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +17,7 @@ use crate::form::Form;
 use crate::native::Native;
 use crate::part::Part;
 use crate::report::LinesCut;
+use crate::scores::Scores;
 use crate::text::Text;
 
 /// The role that an item's content is sent as.
@@ -221,9 +220,6 @@ pub struct Original {
     /// The limit that it was shortened to. `None` if it was cleared.
     pub max_tokens: Option<Tokens>,
 }
-
-/// What a score is made of, by name.
-pub type Scores = BTreeMap<Cow<'static, str>, f64>;
 
 /// Something that a source attaches to an item. The engine never looks at it.
 #[derive(Clone)]

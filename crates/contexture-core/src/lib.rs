@@ -53,6 +53,7 @@ mod part;
 mod report;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod scores;
 mod text;
 mod usage;
 
@@ -66,7 +67,7 @@ pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, cut_marker, grouped};
 pub use error::{Error, Piece as ErrorPiece};
 pub use fit::{Anchor, ByScore, Fit, Marker, Path, UnofferedRange};
 pub use form::{Curator, Form, FormKind};
-pub use item::{Content, Data, Item, Join, Original, Role, Scores, Trust};
+pub use item::{Content, Data, Item, Join, Original, Role, Trust};
 pub use layer::{Frame, Heading, Layer, Order, Place};
 pub use layout::{Block, Layout, Section};
 pub use native::{Native, RawJson};
@@ -75,5 +76,6 @@ pub use report::{
     BudgetReport, Excluded, GuardLine, Included, LayerBudget, LinesCut, Reason, Report,
     TokenizerInfo,
 };
+pub use scores::Scores;
 pub use text::{ContentHash, Text};
 pub use usage::Usage;

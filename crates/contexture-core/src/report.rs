@@ -13,7 +13,8 @@ use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::{Cut, grouped};
 use crate::form::FormKind;
-use crate::item::{Role, Scores, Trust};
+use crate::item::{Role, Trust};
+use crate::scores::Scores;
 use contexture_guard::Finding;
 
 /// The account of an assembly: every candidate, exactly once.

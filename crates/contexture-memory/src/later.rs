@@ -81,7 +81,11 @@ impl Memory<'_> {
     /// Returns how many texts have no vector of the configured encoder, and how
     /// many texts there are. `None` without an encoder or without texts.
     pub fn lacking(&self) -> Result<Option<(u64, u64)>, Error> {
-        let state = self.store.memory_state()?.later;
+        self.lacking_in(&self.store.memory_state()?.later)
+    }
+
+    /// Returns the same for a state of the store.
+    pub(crate) fn lacking_in(&self, state: &LaterState) -> Result<Option<(u64, u64)>, Error> {
         if state.current + state.pending == 0 {
             return Ok(None);
         }
@@ -168,16 +172,18 @@ impl Memory<'_> {
             .collect())
     }
 
-    /// Computes vectors that are missing before a recall, if they are few.
+    /// Computes vectors that are missing before a recall, if they are few, and
+    /// returns the state of the store.
     ///
     /// A store that cannot be written to is searched as it is.
-    pub(crate) fn catch_up_vectors(&self, deadline: Option<Instant>) -> Result<(), Error> {
-        let Some((lacking @ 1..=WAITED_FOR, _)) = self.lacking()? else {
-            return Ok(());
+    pub(crate) fn catch_up_vectors(&self, deadline: Option<Instant>) -> Result<MemoryState, Error> {
+        let state = self.store.memory_state()?;
+        let Some((lacking @ 1..=WAITED_FOR, _)) = self.lacking_in(&state.later)? else {
+            return Ok(state);
         };
         let failed = &self.cache.later_failed;
         if *failed.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Ok(());
+            return Ok(state);
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let limits = FillIn {
@@ -189,6 +195,6 @@ impl Memory<'_> {
         if self.fill_in(limits, &mut |_| {}).is_err() {
             *failed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         }
-        Ok(())
+        Ok(self.store.memory_state()?)
     }
 }

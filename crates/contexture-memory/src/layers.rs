@@ -3,6 +3,9 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+// Looked up only, never walked in an order that shows.
+#[allow(clippy::disallowed_types)]
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use contexture_core::guard::{self, Policy};
@@ -138,10 +141,19 @@ impl RecordCurator {
     }
 }
 
-fn found(item: &Item) -> Option<&FoundRecord> {
-    let found = item.data.as_ref()?.get::<FoundRecord>()?;
-    found.candidate.is_text().then_some(found)
+/// Returns the record of an item.
+fn record_of(item: &Item) -> Option<&FoundRecord> {
+    item.data.as_ref()?.get::<FoundRecord>()
 }
+
+/// Returns the record of an item if it is a text.
+fn found(item: &Item) -> Option<&FoundRecord> {
+    record_of(item).filter(|found| found.candidate.is_text())
+}
+
+/// The records that are offered, by the ids of their items.
+#[allow(clippy::disallowed_types)]
+type RecordsById = HashMap<Arc<str>, Arc<FoundRecord>>;
 
 impl Curator for RecordCurator {
     fn passage(&self, item: &Item, room: Tokens, counts: &Counts) -> Option<Form> {
@@ -200,7 +212,7 @@ fn within(body: &str, passage: &str) -> String {
 /// What was found, on its way into a request or a context.
 pub(crate) struct Selection<'f> {
     findings: &'f Findings,
-    records: BTreeMap<Arc<str>, Arc<FoundRecord>>,
+    records: RecordsById,
     layers: Vec<Layer>,
     curator: Arc<RecordCurator>,
     best: usize,
@@ -222,19 +234,19 @@ impl<'f> Selection<'f> {
             event && (pinned.as_ref()).is_some_and(|pinned| pinned.line.id == found.line.id)
         };
         // A record that several channels found is offered by the best of them.
-        let mut best: BTreeMap<i64, &FoundRecord> = BTreeMap::new();
-        for found in findings.records.iter().filter(|found| !is_pinned(found)) {
-            let known = best.entry(found.candidate.key).or_insert(found);
-            if found.candidate.score > known.candidate.score {
-                *known = found;
-            }
-        }
+        let mut best: Vec<&FoundRecord> =
+            (findings.records.iter().filter(|found| !is_pinned(found))).collect();
+        best.sort_by(|a, b| {
+            let (a, b) = (&a.candidate, &b.candidate);
+            a.key.cmp(&b.key).then(b.score.total_cmp(&a.score))
+        });
+        best.dedup_by_key(|found| found.candidate.key);
         let now = findings.now.unwrap_or_else(jiff::Timestamp::now);
-        let mut records = BTreeMap::new();
+        let mut records = RecordsById::with_capacity(best.len() + 1);
         let mut by_channel: BTreeMap<Channel, Vec<Item>> = BTreeMap::new();
-        for found in best.into_values().cloned().chain(pinned.clone()) {
+        for found in best.into_iter().cloned().chain(pinned.clone()) {
+            let channel = found.candidate.channel;
             let item = item(found, now.as_millisecond(), &mut records);
-            let channel = records[&item.id].candidate.channel;
             by_channel.entry(channel).or_default().push(item);
         }
         let shares = shares(findings);
@@ -243,7 +255,7 @@ impl<'f> Selection<'f> {
             .map(|channel| {
                 let items = by_channel.remove(&channel).unwrap_or_default();
                 let percent = shares[channel as usize];
-                channel_layer(channel, percent, items, &records)
+                channel_layer(channel, percent, items)
             })
             .collect();
         let additional = request.additional_context.as_deref();
@@ -251,7 +263,7 @@ impl<'f> Selection<'f> {
         let additional = additional.map(|text| Text::guarded(text.trim_end(), policy));
         if let Some(text) = &additional {
             let item = Item::new(ADDITIONAL, Role::Context, text.clone()).pinned();
-            layers.push(channel_layer(Channel::Custom, 0.0, vec![item], &records));
+            layers.push(channel_layer(Channel::Custom, 0.0, vec![item]));
         }
         Self {
             findings,
@@ -461,7 +473,7 @@ fn shares(findings: &Findings) -> [f64; 5] {
 }
 
 /// Returns a record as an item, and notes it by the item's id.
-fn item(found: FoundRecord, now: i64, records: &mut BTreeMap<Arc<str>, Arc<FoundRecord>>) -> Item {
+fn item(found: FoundRecord, now: i64, records: &mut RecordsById) -> Item {
     // Records of different kinds may have the same id.
     let mut id: Arc<str> = found.line.id.as_str().into();
     if records.contains_key(&id) {
@@ -482,15 +494,10 @@ fn item(found: FoundRecord, now: i64, records: &mut BTreeMap<Arc<str>, Arc<Found
 }
 
 /// Returns the layer of a channel, its items in the order they are shown.
-fn channel_layer(
-    channel: Channel,
-    percent: f64,
-    mut items: Vec<Item>,
-    records: &BTreeMap<Arc<str>, Arc<FoundRecord>>,
-) -> Layer {
-    let when = |item: &Item| records.get(&item.id).map(|found| found.when());
+fn channel_layer(channel: Channel, percent: f64, mut items: Vec<Item>) -> Layer {
+    let when = |item: &Item| record_of(item).map(FoundRecord::when);
     match channel {
-        Channel::Recent | Channel::Semantic => items.sort_by_key(when),
+        Channel::Recent | Channel::Semantic => items.sort_by_cached_key(when),
         _ => items.sort_by(|a, b| {
             let better = b.score.unwrap_or(0.0).total_cmp(&a.score.unwrap_or(0.0));
             better.then_with(|| when(a).map(|w| w.1).cmp(&when(b).map(|w| w.1)))
@@ -516,7 +523,7 @@ fn channel_layer(
     let mut groups: Vec<(Text, Vec<Item>)> = Vec::new();
     let mut places: BTreeMap<(Option<u32>, Arc<str>), usize> = BTreeMap::new();
     for item in items {
-        let found = records.get(&item.id);
+        let found = record_of(&item);
         let run = found.and_then(|found| found.candidate.run);
         let group = found.map_or_else(|| Text::new(""), |found| found.line.group.clone());
         let place = *places

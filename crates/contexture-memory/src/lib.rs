@@ -119,6 +119,9 @@ impl MemoryCache {
     }
 }
 
+/// A view that nobody changes meanwhile.
+type ViewGuard<'e> = RwLockReadGuard<'e, Option<View>>;
+
 /// Locks what is only ever changed whole, so that a panic elsewhere leaves it
 /// usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -258,11 +261,20 @@ impl<'e> Memory<'e> {
     }
 
     /// Brings the view up to date and returns it.
-    fn view(&self, deadline: Option<Instant>) -> Result<RwLockReadGuard<'e, Option<View>>, Error> {
+    fn view(&self, deadline: Option<Instant>) -> Result<ViewGuard<'e>, Error> {
+        self.view_at(self.store.memory_state()?, deadline)
+    }
+
+    /// Brings the view up to a state of the store, or a later one, and returns
+    /// it.
+    fn view_at(
+        &self,
+        mut state: MemoryState,
+        deadline: Option<Instant>,
+    ) -> Result<ViewGuard<'e>, Error> {
         let cache = self.cache;
         let mut rebuilt = false;
         loop {
-            let state = self.store.memory_state()?;
             let shape = self.shape(&state)?;
             let known = cache.view.read().unwrap_or_else(PoisonError::into_inner);
             let current = known.as_ref().is_some_and(|view| {
@@ -276,6 +288,7 @@ impl<'e> Memory<'e> {
             drop(known);
             let lacking = self.catch_up(shape, &state, deadline)?;
             if lacking == 0 {
+                state = self.store.memory_state()?;
                 continue;
             }
             // Words that are lost or of older rules are made anew, once.
@@ -284,6 +297,7 @@ impl<'e> Memory<'e> {
                 true => Err(Error::damage("they could not be saved")),
             };
             rebuilt = true;
+            state = self.store.memory_state()?;
             match made {
                 Ok(made) => self.warn_later(Warning::new(
                     "index_rebuilt",

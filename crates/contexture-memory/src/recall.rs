@@ -10,7 +10,7 @@ use contexture_core::guard::Finding;
 use contexture_core::{Budget, Counts, Layer, Scores, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning};
 use contexture_recall::{Clock, Embedder, Strategy};
-use contexture_store::{EventRecord, Record, RecordKey, RecordKind};
+use contexture_store::{EventRecord, MemoryState, Record, RecordKey, RecordKind};
 use jiff::Timestamp;
 
 use crate::admission::Admission;
@@ -21,7 +21,7 @@ use crate::layers::{FoundRecord, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::view::View;
-use crate::{Memory, RELATIONS, dimensions_of, kept, time};
+use crate::{Memory, RELATIONS, ViewGuard, dimensions_of, kept, time};
 
 /// How long a context is good for, if nothing changes.
 const GOOD_FOR_MS: i64 = 30_000;
@@ -158,36 +158,36 @@ impl Memory<'_> {
             clock,
         };
         let deadline = how.deadline.map(|deadline| started + deadline);
-        self.catch_up_vectors(deadline)?;
-        let key = |(seq, later): (u64, u64)| {
+        let state = self.catch_up_vectors(deadline)?;
+        let progress = self.vector_progress(&state)?;
+        let key = |view: &View| {
+            let (seq, later) = (view.seq, view.later);
             let request = serde_json::to_string(request).unwrap_or_default();
             let clock = how.now.map(|now| now.as_millisecond());
             let who = (how.identity, how.permissions);
             let counter = counts.counter().identity();
             format!("{seq} {later}\n{counter}\n{clock:?}\n{who:?}\n{request}")
         };
-        let state = |view: &View| (view.seq, view.later);
-        let seq = self.view(deadline)?.as_ref().map_or((0, 0), state);
-        if let Some(known) = self.kept(&key(seq), now) {
+        let guard = self.view_at(state.clone(), deadline)?;
+        let known = guard.as_ref().and_then(|view| self.kept(&key(view), now));
+        if let Some(known) = known {
             return Ok(known);
         }
-        // What is asked of somebody else is asked while nobody has to wait.
-        let (mut vector, mut warnings) = self.query_vector(&asked, deadline)?;
-        let guard = self.view(deadline)?;
+        let (guard, query, vector) = self.query(guard, &state, &asked, deadline)?;
         let Some(view) = guard.as_ref() else {
             return Err(Error::damage("the memory could not be read"));
         };
-        if vector
-            .as_ref()
-            .is_some_and(|(of, _)| *of != view.generation)
-        {
-            // The other generation has become complete enough in between.
-            (vector, warnings) = self.vector_for(view, &asked, deadline)?;
-        }
-        let vector = vector.map(|(_, vector)| vector);
+        let mut warnings: Vec<Warning> = vector.warning.into_iter().collect();
         warnings.extend(unknown_zone);
         warnings.extend(self.pending_warnings());
-        let found = Arc::new(self.look(view, asked, counts, vector, warnings)?);
+        let search = LookUp {
+            view,
+            query,
+            vector: vector.vector,
+            progress,
+        };
+        let found = Arc::new(self.look(search, asked, counts, warnings)?);
+        let kept_as = key(view);
         let is_damaged = view.index.is_damaged();
         drop(guard);
         if is_damaged {
@@ -198,7 +198,7 @@ impl Memory<'_> {
         }
         // What lacks something is not to be had again.
         if found.metadata.warnings.is_empty() {
-            self.keep(key((found.seq, found.later)), now, &found);
+            self.keep(kept_as, now, &found);
         }
         Ok(found)
     }
@@ -229,12 +229,17 @@ impl Memory<'_> {
 
     fn look(
         &self,
-        view: &View,
+        search: LookUp<'_>,
         asked: RecallCall<'_>,
         counts: &Counts,
-        vector: Option<Vec<f32>>,
         mut warnings: Vec<Warning>,
     ) -> Result<Findings, Error> {
+        let LookUp {
+            view,
+            query,
+            vector,
+            progress,
+        } = search;
         let (request, how) = (asked.request, asked.how);
         if request.query.len() > LONGEST_QUERY {
             warnings.push(Warning::new(
@@ -246,7 +251,6 @@ impl Memory<'_> {
             ));
         }
         let admission = self.admission(view, &asked)?;
-        let query = Query::read(&request.query, view, &admission, &asked.clock);
         if query.times.reading.contradicts {
             let message = "the times in the query exclude each other; none of the bounds is used";
             warnings.push(Warning::new("times_contradict", message));
@@ -291,7 +295,7 @@ impl Memory<'_> {
                 entities_considered: entities,
                 chunks_searched: searched,
                 unmatched,
-                vectors: self.vector_progress()?,
+                vectors: progress,
                 warnings,
                 ..Metadata::default()
             },
@@ -344,65 +348,15 @@ impl Memory<'_> {
         Ok(keys)
     }
 
-    /// Returns the vector of a query and its generation, and what is to be said
-    /// when it cannot be had.
-    fn query_vector(
-        &self,
-        asked: &RecallCall<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<QueryVector, Error> {
-        let state = self.store.memory_state()?;
-        if dimensions_of(&state) == 0 {
-            return Ok((None, Vec::new()));
-        }
-        self.check_embedder(&state, &*self.embedders()?.first)?;
-        let guard = self.view(deadline)?;
-        match guard.as_ref() {
-            Some(view) if view.generation == Generation::Later => {
-                self.vector_for(view, asked, deadline)
-            }
-            Some(view) => {
-                let text = self.query_text(view, asked)?;
-                // An endpoint is not waited for with the view in hand.
-                drop(guard);
-                let first = &self.embedders()?.first;
-                Ok(self.embedded(Generation::First, first, text, deadline))
-            }
-            None => Ok((None, Vec::new())),
-        }
-    }
-
-    /// Returns the vector of a query for the vectors of a view.
-    fn vector_for(
-        &self,
-        view: &View,
-        asked: &RecallCall<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<QueryVector, Error> {
-        let embedders = self.embedders()?;
-        let embedder = match (view.generation, &embedders.later) {
-            (Generation::Later, Some(later)) => later,
-            _ => &embedders.first,
-        };
-        let text = self.query_text(view, asked)?;
-        Ok(self.embedded(view.generation, embedder, text, deadline))
-    }
-
-    /// Returns the vector of a query, which is made once while it is kept.
+    /// Makes the vector of a query and keeps it. The key is the name of the
+    /// embedder and the text.
     fn embedded(
         &self,
         generation: Generation,
         embedder: &Arc<dyn Embedder>,
-        text: Option<String>,
+        key: (String, String),
         deadline: Option<Instant>,
     ) -> QueryVector {
-        let Some(text) = text else {
-            return (None, Vec::new());
-        };
-        let key = (embedder.name().to_owned(), text);
-        if let Some(known) = self.cache.query_vectors.get(&key) {
-            return (Some((generation, known.to_vec())), Vec::new());
-        }
         let text = &key.1;
         let made = match deadline {
             None => embedder.embed(&[text]).map_err(|error| error.to_string()),
@@ -413,34 +367,30 @@ impl Memory<'_> {
         };
         match made {
             Ok(vectors) => {
-                let vector = vectors.into_iter().next();
-                if let Some(vector) = &vector {
-                    let bytes = key.0.len() + key.1.len() + size_of_val(vector.as_slice());
-                    let kept = vector.as_slice().into();
-                    self.cache.query_vectors.insert(key, kept, bytes);
-                }
-                (vector.map(|vector| (generation, vector)), Vec::new())
+                let Some(vector) = vectors.into_iter().next().map(Arc::<[f32]>::from) else {
+                    return QueryVector::NONE;
+                };
+                let bytes = key.0.len() + key.1.len() + size_of_val(&*vector);
+                let kept = Arc::clone(&vector);
+                self.cache.query_vectors.insert(key, kept, bytes);
+                QueryVector::of(generation, vector)
             }
             Err(error) => {
                 let message = format!(
                     "the query was searched by words only, because it has no vector: {error}"
                 );
-                (None, vec![Warning::new("no_vector", message)])
+                QueryVector {
+                    generation,
+                    vector: None,
+                    warning: Some(Warning::new("no_vector", message)),
+                }
             }
         }
     }
 
-    /// Returns the text of a query that is embedded, unless it has no words but
-    /// times.
-    fn query_text(&self, view: &View, asked: &RecallCall<'_>) -> Result<Option<String>, Error> {
-        let admission = self.admission(view, asked)?;
-        let query = Query::read(&asked.request.query, view, &admission, &asked.clock);
-        Ok((!query.terms.is_empty()).then_some(query.text))
-    }
-
     /// Returns how far the encoder has come, unless it is done.
-    fn vector_progress(&self) -> Result<Option<VectorProgress>, Error> {
-        let lacking = self.lacking()?;
+    fn vector_progress(&self, state: &MemoryState) -> Result<Option<VectorProgress>, Error> {
+        let lacking = self.lacking_in(&state.later)?;
         Ok(match lacking {
             Some((lacking @ 1.., all)) => Some(VectorProgress {
                 current: all - lacking,
@@ -542,7 +492,7 @@ impl Memory<'_> {
                 key: RecordKey::MIN,
                 kind: RecordKind::Event,
                 score: 1.0,
-                parts: Scores::from([("new".into(), 1.0)]),
+                parts: Scores::from([("new", 1.0)]),
                 at: event.timestamp.map_or(0, |at| at.as_millisecond()),
                 run: None,
             },
@@ -601,6 +551,56 @@ impl Memory<'_> {
     }
 }
 
+impl<'e> Memory<'e> {
+    /// Reads a query and makes its vector, unless it has no words but times.
+    /// Returns both with the view that they are for.
+    fn query(
+        &self,
+        mut guard: ViewGuard<'e>,
+        state: &MemoryState,
+        asked: &RecallCall<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<(ViewGuard<'e>, Query, QueryVector), Error> {
+        let has_vectors = dimensions_of(state) > 0;
+        if has_vectors {
+            self.check_embedder(state, &*self.embedders()?.first)?;
+        }
+        let mut made: Option<QueryVector> = None;
+        loop {
+            let Some(view) = guard.as_ref() else {
+                return Err(Error::damage("the memory could not be read"));
+            };
+            let admission = self.admission(view, asked)?;
+            let query = Query::read(&asked.request.query, view, &admission, &asked.clock);
+            let generation = view.generation;
+            if !has_vectors || query.terms.is_empty() {
+                return Ok((guard, query, QueryVector::NONE));
+            }
+            // The other generation may have become complete enough meanwhile.
+            if let Some(made) = made.take_if(|made| made.generation == generation) {
+                return Ok((guard, query, made));
+            }
+            let embedders = self.embedders()?;
+            let (embedder, is_local) = match (generation, &embedders.later) {
+                (Generation::Later, Some(later)) => (later, true),
+                _ => (&embedders.first, false),
+            };
+            let key = (embedder.name().to_owned(), query.text.clone());
+            let known = self.cache.query_vectors.get(&key);
+            if is_local || known.is_some() {
+                let vector = known.map(|vector| QueryVector::of(generation, vector));
+                let make = || self.embedded(generation, embedder, key, deadline);
+                let vector = vector.unwrap_or_else(make);
+                return Ok((guard, query, vector));
+            }
+            // An endpoint is not waited for with the view in hand.
+            drop(guard);
+            made = Some(self.embedded(generation, embedder, key, deadline));
+            guard = self.view(deadline)?;
+        }
+    }
+}
+
 impl Recalled {
     /// Returns the tokens of the text.
     pub fn tokens(&self) -> Tokens {
@@ -608,9 +608,38 @@ impl Recalled {
     }
 }
 
-/// The vector of a query with its generation, and what is to be said when there
-/// is none.
-type QueryVector = (Option<(Generation, Vec<f32>)>, Vec<Warning>);
+/// The vector of a query, and what is to be said when it could not be made.
+struct QueryVector {
+    generation: Generation,
+    vector: Option<Arc<[f32]>>,
+    warning: Option<Warning>,
+}
+
+impl QueryVector {
+    /// That of a query that needs none.
+    const NONE: QueryVector = QueryVector {
+        generation: Generation::First,
+        vector: None,
+        warning: None,
+    };
+
+    fn of(generation: Generation, vector: Arc<[f32]>) -> Self {
+        Self {
+            generation,
+            vector: Some(vector),
+            warning: None,
+        }
+    }
+}
+
+/// What is searched for, and where.
+struct LookUp<'v> {
+    view: &'v View,
+    query: Query,
+    vector: Option<Arc<[f32]>>,
+    /// How far the encoder has come, unless it is done.
+    progress: Option<VectorProgress>,
+}
 
 /// Embeds a text, and waits no longer than the deadline for it.
 fn embed_within(

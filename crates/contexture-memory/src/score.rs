@@ -12,6 +12,9 @@ pub(crate) const EVENT_SALIENCE: f64 = 0.5;
 /// the query.
 const ASKED_RECENCY: f64 = 0.3;
 
+/// How many parts a score has at most, mostly.
+const USUAL: usize = 12;
+
 /// A score and what it is made of.
 pub(crate) struct Parts {
     weights: [f64; 3],
@@ -29,7 +32,7 @@ impl Parts {
         Self {
             weights: [recency, strategy.relevance_weight, strategy.salience_weight],
             score: 0.0,
-            parts: Scores::new(),
+            parts: Scores::with_capacity(USUAL),
         }
     }
 

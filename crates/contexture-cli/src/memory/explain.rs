@@ -135,7 +135,6 @@ fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Contex
     };
     let (boosts, parts): (BTreeMap<&str, f64>, BTreeMap<&str, f64>) = (scores.iter())
         .filter(|(name, _)| counts(name))
-        .map(|(name, value)| (&**name, *value))
         .partition(|(name, _)| name.starts_with("boost_"));
     // What says most comes first.
     let order = ["words", "vector", "run", "bonus", "asks", "relevance"];

@@ -6,11 +6,10 @@
 //! whole prompt cache: the choice of the previous request is kept until a tool is
 //! needed that it does not have.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_core::{Code, Content, Excluded, Item, Part, Text, Tokens};
+use contexture_core::{Code, Content, Excluded, Item, Part, Scores, Text, Tokens};
 use contexture_engine::ToolUsage;
 
 /// Why a tool is not sent when there are too many.
@@ -121,7 +120,7 @@ pub(crate) fn choose(items: &mut Vec<Item>, choice: &Choice<'_>) -> LeftOut {
     for candidate in &candidates {
         let item = &mut items[candidate.at];
         let name = name_of(item).to_owned();
-        let mut scores: BTreeMap<Cow<'static, str>, f64> = BTreeMap::new();
+        let mut scores = Scores::new();
         scores.insert("calls".into(), choice.usage.calls(&name) as f64);
         if let Some(ago) = choice.usage.last_use(&name) {
             scores.insert("last_use_turns_ago".into(), ago as f64);

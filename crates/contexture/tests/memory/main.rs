@@ -14,6 +14,7 @@ mod index_file;
 mod inject;
 mod laws;
 mod never_silent;
+mod processes;
 mod recall;
 mod scopes;
 mod times;

@@ -143,7 +143,7 @@ fn directory() -> tempfile::TempDir {
     made.or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Returns an engine of its own over a store.
+/// Returns an engine over a store, with these settings.
 pub fn engine(config: &str, root: &Root, store: &Arc<dyn Store>) -> Engine {
     let config = format!("recipe = \"broker\"\n{config}\n");
     let mut config = Config::parse(&config).unwrap();
