@@ -34,7 +34,7 @@ pub(crate) struct LoomRequest {
     pub(crate) has_event: bool,
 }
 
-/// The place that a request is made for.
+/// The tree, the node and the agent that a request is made for.
 #[derive(Debug)]
 pub(crate) struct Loom {
     pub(crate) info: TreeInfo,
