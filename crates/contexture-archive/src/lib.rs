@@ -74,7 +74,7 @@ pub const FORMAT: u32 = 1;
 #[cfg_attr(feature = "schema", schemars(rename = "ArchivePart"))]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// What it holds.
+    /// The kind of data in the part.
     pub part: PartKind,
     /// The name of the tenant; `default` is the default tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ pub struct Part {
     pub hash: ContentHash,
 }
 
-/// What a part of an archive holds.
+/// The kind of data in a part of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ArchivePartKind"))]
@@ -109,7 +109,7 @@ impl PartKind {
     }
 }
 
-/// What an archive holds.
+/// The contents of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ArchiveSummary"))]
@@ -118,7 +118,7 @@ pub struct Summary {
     pub format: u32,
     /// The version of Contexture that wrote it.
     pub version: String,
-    /// When it was written.
+    /// The time at which the archive was written.
     pub created_at: Timestamp,
     /// The parts.
     pub parts: Vec<Part>,
@@ -141,7 +141,7 @@ impl Summary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ImportedArchive"))]
 pub struct Imported {
-    /// What the archive holds.
+    /// The contents of the archive.
     #[serde(flatten)]
     pub summary: Summary,
     /// The tenants that were imported.
@@ -230,13 +230,14 @@ pub fn check(path: &Path) -> Result<Summary, StoreError> {
 /// Imports an archive into a store.
 ///
 /// The whole archive is checked before anything is changed. Each tenant is
-/// imported all or not at all, and verified before that. `tenant` is another name
-/// for the only tenant of an archive. A tenant that has exactly this data is left
-/// as it is, so that an import that was cut short can be repeated. API keys and
-/// quotas come last: nobody has access to what is not complete.
+/// imported completely or not at all, and is verified before it is committed.
+/// `tenant` is another name for the only tenant of an archive. A tenant that
+/// already has exactly this data is left unchanged, so an interrupted import
+/// can be repeated. API keys and quotas are imported last: incomplete data
+/// cannot be accessed.
 ///
-/// Fails with [`StoreError::Exists`], before anything is changed, if a tenant has
-/// other data.
+/// Fails with [`StoreError::Exists`], before anything is changed, if a tenant
+/// has other data.
 pub fn import(
     stores: &dyn Tenants,
     path: &Path,

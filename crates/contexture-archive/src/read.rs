@@ -142,7 +142,8 @@ pub(crate) struct Reader<R: Read> {
 }
 
 impl Reader<File> {
-    /// Opens an archive, and refuses what is none, or is newer.
+    /// Opens an archive. Fails for a file that is not an archive, or that a
+    /// newer version wrote.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let cannot = |error: io::Error| StoreError::Backend {
             store: "archive",

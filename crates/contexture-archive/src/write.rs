@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{FORMAT, Part, PartKind, Summary, content_hash};
 
-/// How many bytes of lines a frame has at least, except for the last.
+/// The minimum number of bytes of lines in a frame, except for the last.
 const FRAME: usize = 1 << 20;
 
 /// Writes an archive.
@@ -26,7 +26,7 @@ pub(crate) struct Writer<W> {
     created_at: Timestamp,
 }
 
-/// What is counted of the lines of a part.
+/// The hash and the number of the rows of a part.
 #[derive(Default)]
 struct Lines {
     hash: blake3::Hasher,

@@ -23,7 +23,7 @@ use crate::report::{
 };
 use crate::text::Text;
 
-/// A finished request: what is sent, and the account of it.
+/// An assembled request and its report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assembly {
     /// The kept blocks, in the order in which they are sent.
@@ -32,15 +32,15 @@ pub struct Assembly {
     pub report: Report,
 }
 
-/// Decides what is sent.
+/// Decides which items are sent, and returns the request with its report.
 ///
-/// Pinned items are charged first; each layer then gets its part of the rest,
-/// in the order given, and what one leaves unused is passed on to those that
-/// want more. `load` is called for items whose content is still
-/// [pending](Content::Pending), at most once each, and only when they might be
-/// used.
+/// Pinned items are charged first. Each layer then gets its share of the
+/// remaining tokens, in the order given; layers that need more then get the
+/// tokens that others left unused. `load` is called for items whose content is
+/// still [pending](Content::Pending), at most once each, and only if they might
+/// fit.
 ///
-/// Fails when the pinned items alone do not fit. The tokens of the
+/// Fails if the pinned items alone do not fit. The tokens of the
 /// [rendered](markup::render) request never exceed [`Budget::available`].
 pub fn assemble(
     mut layers: Vec<Layer>,
@@ -51,8 +51,8 @@ pub fn assemble(
     assemble_layers(&mut layers, budget, counts, load)
 }
 
-/// The same for layers that are fitted again after a change: what was loaded
-/// stays loaded.
+/// Does the same as [`assemble`] for borrowed layers, so that they can be
+/// changed and fitted again. Content that was loaded stays loaded.
 pub fn assemble_layers(
     layers: &mut [Layer],
     budget: Budget,
@@ -79,8 +79,9 @@ pub fn assemble_layers(
             note_used_marks(&mut report, &layout, counts.key());
             return Ok(Assembly { layout, report });
         }
-        // Smaller items take the place of what no longer fits, so the excess
-        // alone may never be enough: each time, twice as much is asked for.
+        // Smaller items may fill the space of items that no longer fit, so
+        // lowering the limit by the excess alone may never be enough: the
+        // reduction doubles each time.
         if limit == 0 {
             return Err(Error::count_does_not_settle(counted, budget.available()));
         }
@@ -103,9 +104,9 @@ pub fn no_loader(_: &Item) -> Content {
 pub(crate) struct Fitted {
     /// One for each item; `None` only while it is not decided.
     pub(crate) outcomes: Vec<Option<Outcome>>,
-    /// Where a part of a path went.
+    /// The position of the part of a path that was removed.
     pub(crate) gap: Option<Gap>,
-    /// The block that a frame makes of what is kept, and what it costs.
+    /// The block that a frame makes of the kept items, with its tokens.
     pub(crate) block: Option<(Text, Tokens)>,
     pub(crate) pinned: Tokens,
     pub(crate) allowed: Tokens,
@@ -114,7 +115,7 @@ pub(crate) struct Fitted {
 }
 
 impl Fitted {
-    /// Returns what is spent, pinned items included.
+    /// Returns the tokens spent, including pinned items.
     pub(crate) fn spent(&self) -> Tokens {
         match &self.block {
             Some((_, tokens)) => *tokens,
@@ -138,7 +139,7 @@ impl Fitted {
             || self.layers.iter().any(Fitted::wants_more)
     }
 
-    /// Forgets what was decided about items that are not pinned.
+    /// Clears the outcomes of items that are not pinned.
     fn reopen(&mut self, layer: &Layer) {
         for (item, outcome) in layer.items.iter().zip(&mut self.outcomes) {
             if !item.pinned {
@@ -178,7 +179,7 @@ fn fit_all(
         }
         return Err(Error::pinned_over_budget(charged, available, pieces));
     }
-    // However tight the limit, what is pinned stays.
+    // Pinned items are kept, however low the limit is.
     give_shares(&mut fitter, layers, &mut fitted, limit.max(charged));
     Ok(fitted)
 }
@@ -200,7 +201,7 @@ fn pin_groups(layer: &mut Layer) {
     layer.layers.iter_mut().for_each(pin_groups);
 }
 
-/// Charges what is never cut, before anything else.
+/// Charges the pinned items of a layer before anything else.
 fn charge_pinned(fitter: &mut Fitter<'_>, layer: &mut Layer) -> Fitted {
     let around = fitter.framed;
     fitter.framed |= layer.frame.is_some();
@@ -241,8 +242,8 @@ fn pinned_pieces(layer: &Layer, fitted: &Fitted, pieces: &mut Vec<Piece>) {
     }
 }
 
-/// Gives layers that share `limit` tokens, pinned ones included, each its part,
-/// and passes on what is left.
+/// Gives each of the layers that share `limit` tokens (pinned items included)
+/// its share, and distributes the unused tokens.
 fn give_shares(
     fitter: &mut Fitter<'_>,
     layers: &mut [Layer],
@@ -250,8 +251,8 @@ fn give_shares(
     limit: Tokens,
 ) {
     let charged: Tokens = fitted.iter().map(|layer| layer.pinned).sum();
-    // Each layer gets its part, less what its own pinned items took of it, but
-    // leaves to the ones behind it what they are to get in any case.
+    // Each layer gets its share minus the tokens of its pinned items, but
+    // leaves enough for the guaranteed minimums of the layers after it.
     let mut left = limit.saturating_sub(charged);
     let owed: Vec<Tokens> = layers
         .iter()
@@ -270,7 +271,8 @@ fn give_shares(
         left = left.saturating_sub(fitted[i].spent().saturating_sub(pinned));
     }
 
-    // What is left goes to those that want more, in the same order.
+    // Unused tokens are offered to the layers that need more, in the same
+    // order.
     for (layer, fitted) in layers.iter_mut().zip(fitted) {
         let used = fitted.spent().saturating_sub(fitted.pinned);
         let most = layer.share.cap(limit).saturating_sub(fitted.pinned);
@@ -285,8 +287,8 @@ fn give_shares(
     }
 }
 
-/// Decides for a layer and those inside it, when `allowed` tokens may be spent
-/// beyond what is pinned.
+/// Fits a layer and its nested layers into `allowed` tokens, not counting
+/// pinned items.
 fn fit_layer(fitter: &mut Fitter<'_>, layer: &mut Layer, fitted: &mut Fitted, allowed: Tokens) {
     fitted.allowed = allowed + fitted.pinned;
     let around = fitter.framed;
@@ -294,8 +296,8 @@ fn fit_layer(fitter: &mut Fitter<'_>, layer: &mut Layer, fitted: &mut Fitted, al
     if let Fit::ByScore(by_score) = layer.fit {
         fitter.by_score(by_score, layer, fitted, allowed);
     } else {
-        // What opens a frame, or a part of one, is set aside before it is known
-        // whether it is needed.
+        // The tokens that open a frame, or a part of one, are reserved before
+        // it is known whether they are needed.
         let opening = match fitter.framed && fitted.pinned == 0 {
             true => fitter.opening(layer),
             false => 0,
@@ -340,14 +342,14 @@ impl LayoutEntry<'_> {
     }
 }
 
-/// Returns what is kept in the order it is sent, by section.
+/// Returns the kept items by section, in the order they are sent.
 fn arrange<'a>(layers: &'a [Layer], fitted: &'a [Fitted]) -> [Vec<LayoutEntry<'a>>; 3] {
     let mut sections: [Vec<LayoutEntry<'a>>; 3] = Default::default();
     for (layer, fitted) in layers.iter().zip(fitted) {
         arrange_layer(layer, fitted, &mut sections);
     }
-    // The header has no tag, so nothing may stand before it; the operator's
-    // words come before everybody else's.
+    // The header has no tag, so nothing may be placed before it. The operator's
+    // instructions come before all other text.
     sections[Section::System as usize].sort_by_key(|placed| placed.role().min(Role::Developer));
     sections
 }
@@ -486,7 +488,7 @@ fn block(placed: &LayoutEntry<'_>, section: Section) -> Option<Block> {
 }
 
 fn section(place: Place, role: Role) -> Section {
-    // The header has no tag to tell it apart anywhere else.
+    // Without a tag, the header could not be recognised in any other section.
     if role == Role::Header {
         return Section::System;
     }
@@ -568,8 +570,8 @@ fn include_lines(report: &mut Report, name: &Arc<str>, layer: &Layer, fitted: &F
     }
 }
 
-/// Makes the rows of a block add up to what it costs: the first has what
-/// headings and tags take.
+/// Makes the rows of a block add up to its tokens: the first row is charged for
+/// headings and tags.
 fn spread(rows: &mut [Included], total: Tokens) {
     let mut left = total;
     for row in rows.iter_mut() {
@@ -600,7 +602,7 @@ fn layer_budget(layer: &Layer, fitted: &Fitted) -> LayerBudget {
         dropped: sum(|layer| layer.dropped),
         layers: Vec::new(),
     };
-    // A group of lines without a name of its own is no layer to anybody.
+    // A group of lines without a name is not reported as a layer.
     row.layers = layers
         .into_iter()
         .filter(|layer| !layer.name.is_empty())
@@ -636,11 +638,11 @@ fn exclude_layer(
         let row = excluded(name, item, outcome);
         let is_run = row.code == Code::BEFORE_WINDOW;
         match (report.excluded.last_mut(), run) {
-            // What lies before a window is one row.
+            // All items before a window share one row.
             (Some(last), Some(previous)) if is_run => {
                 last.items = Some(last.items.unwrap_or(1) + 1);
                 last.through = Some(row.id);
-                // A group costs what it costs as a whole.
+                // The tokens of a group are counted once.
                 if item.group.is_none() || item.group != previous.group {
                     last.tokens = last.tokens.saturating_add(row.tokens);
                 }
@@ -651,7 +653,7 @@ fn exclude_layer(
         run = is_run.then_some(item);
     }
     for (inner, fitted) in layer.layers.iter().zip(&fitted.layers) {
-        // What is inside a frame belongs to the layer that has it.
+        // Items inside a frame are reported under the layer that has the frame.
         let name = match framed {
             true => name,
             false => &inner.name,
@@ -679,8 +681,8 @@ fn note_used_marks(report: &mut Report, layout: &Layout, key: &MarkKey) {
     }
 }
 
-/// Notes what the guard changed in what is shown of an item, by the lines of
-/// its file.
+/// Adds the guard's changes in the shown part of an item to the report, with
+/// the line numbers of its file.
 fn note_findings(report: &mut Report, item: &Item, outcome: &Outcome) {
     let Content::Ready(text) = &item.content else {
         return;
@@ -728,7 +730,7 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
         _ if shortened.is_some() => (Code::TOKEN_LIMIT, None, None, None),
         _ => (Code::FITS, None, None, None),
     };
-    // What its source had removed before is counted, too.
+    // Lines that the source removed earlier are counted, too.
     let lines_cut = shortened.map(|from| from.lines).or(lines_cut);
     let original_tokens = match shortened {
         Some(from) => from.tokens,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::Tokens;
 use crate::error::Error;
 
-/// How many tokens there are, and how many of them are set aside.
+/// The token budget of a request: the context window and the reserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Budget {
     window: Tokens,
@@ -45,17 +45,17 @@ impl Budget {
         self.window
     }
 
-    /// Returns what is set aside for the response and for tools together.
+    /// Returns the tokens reserved for the response and for tools together.
     pub fn reserved(&self) -> Tokens {
         self.reserve_response + self.reserve_tools
     }
 
-    /// Returns what is set aside for the response.
+    /// Returns the tokens reserved for the response.
     pub fn reserve_response(&self) -> Tokens {
         self.reserve_response
     }
 
-    /// Returns what is set aside for tools.
+    /// Returns the tokens reserved for tools.
     pub fn reserve_tools(&self) -> Tokens {
         self.reserve_tools
     }
@@ -76,7 +76,7 @@ pub struct Share {
     /// Tokens the layer gets in any case, as long as they exist.
     #[serde(default)]
     pub min: Tokens,
-    /// Percent of what is available.
+    /// The share in percent of the available tokens.
     #[serde(default)]
     pub percent: f64,
     /// Tokens the layer never exceeds, pass-on included.

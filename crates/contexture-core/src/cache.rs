@@ -1,10 +1,10 @@
-//! What is kept in memory so that it need not be made again: one pool for the
-//! whole process, with a bound in bytes.
+//! [`Cache`]: a cache in memory, backed by one pool for the whole process with
+//! a limit in bytes.
 //!
-//! A [`Cache`] is a typed view of the pool. However many caches there are, for
-//! however many tenants, all entries together stay within the bound
-//! ([`set_limit`]); what is used least goes first. An entry may be gone at any
-//! time, so that a result never depends on one.
+//! A [`Cache`] is a typed view of the pool. All entries of all caches and
+//! tenants together stay within the limit ([`set_limit`]); the least used
+//! entries are evicted first. An entry can be evicted at any time, so no result
+//! may depend on one.
 //!
 //! ```
 //! use contexture_core::cache::Cache;
@@ -28,7 +28,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 /// The bound unless another is set: 256 MiB.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
 
-/// What an entry takes beyond what its owner says.
+/// The bytes of an entry beyond the size that its owner reports.
 const ENTRY_BYTES: u64 = 160;
 
 /// About how large an entry is, to make room for their number.
@@ -39,8 +39,9 @@ const TYPICAL_BYTES: u64 = 2_048;
 /// with the number of processors, and the shares would become small.
 const PARTS: usize = 8;
 
-/// Which cache an entry belongs to, and the hash of its key by a random seed. The
-/// key itself is compared when an entry is found.
+/// The key of an entry in the pool: the number of its cache, and the hash of
+/// its key with a random seed. The key itself is compared when an entry is
+/// found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Slot {
     space: u64,
@@ -103,7 +104,7 @@ pub fn set_limit(bytes: u64) {
     POOL.entries.set_capacity(bytes);
 }
 
-/// What the caches of the process hold, and how often they helped.
+/// The size of all caches of the process, and their hits and misses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
     /// The number of entries.
@@ -112,9 +113,9 @@ pub struct Stats {
     pub bytes: u64,
     /// The bound on `bytes`.
     pub limit: u64,
-    /// How often something was found.
+    /// The number of lookups that found an entry.
     pub hits: u64,
-    /// How often it was not.
+    /// The number of lookups that found none.
     pub misses: u64,
 }
 
@@ -131,7 +132,8 @@ pub fn stats() -> Stats {
 
 /// Values by key, kept as long as the process has room for them.
 pub struct Cache<K, V> {
-    // Which entries of the pool are its own. Another number is another cache.
+    // The number that marks this cache's entries in the pool. A new number
+    // empties the cache.
     space: AtomicU64,
     types: PhantomData<fn(K) -> V>,
 }
@@ -168,7 +170,8 @@ where
         }
     }
 
-    /// Returns what is kept for `key`, if it still is.
+    /// Returns the value cached for `key`, or `None` if there is none or it was
+    /// evicted.
     pub fn get(&self, key: &K) -> Option<V> {
         let found = POOL.entries.get(&self.slot(key));
         let pair = found.as_ref().and_then(|entry| entry.pair.downcast_ref());
@@ -191,7 +194,7 @@ where
         POOL.entries.insert(slot, entry);
     }
 
-    /// Forgets what is kept for `key`.
+    /// Removes the entry for `key`.
     pub fn remove(&self, key: &K) {
         POOL.entries.remove(&self.slot(key));
     }
@@ -230,7 +233,7 @@ mod tests {
                 assert!(stats.bytes <= stats.limit, "{stats:?}");
             }
         }
-        // What is used again and again is still there.
+        // Entries that are used repeatedly are still cached.
         let held = (0..2_000).filter(|n| caches[0].get(n).is_some()).count();
         assert!(held > 0);
         assert!(stats().misses > 0);

@@ -32,8 +32,8 @@ impl Code {
         }
     }
 
-    /// Returns a code for something that a rule left out. That is no surprise,
-    /// and so no reason for a warning.
+    /// Returns a code for a candidate that a rule excluded. Such an exclusion
+    /// is expected and causes no warning.
     pub const fn by_rule(name: &'static str) -> Self {
         Self {
             name,
@@ -41,7 +41,7 @@ impl Code {
         }
     }
 
-    /// Returns the word as it stands in reports.
+    /// Returns the code's name, as reports write it.
     pub const fn as_str(self) -> &'static str {
         self.name
     }
@@ -94,8 +94,8 @@ impl Code {
     pub const TOKEN_LIMIT: Self = Self::new("token_limit");
     /// A later item has the content, and the item names its handle instead.
     pub const CLEARED: Self = Self::new("cleared");
-    /// A line stands for the medium: the provider does not accept so many, or so
-    /// many bytes.
+    /// A line of text replaces the medium, because the provider does not accept
+    /// so many media or so many bytes.
     pub const MEDIA_LIMIT: Self = Self::new("media_limit");
     /// No room was left for the item.
     pub const OVER_BUDGET: Self = Self::new("over_budget");
@@ -119,7 +119,7 @@ impl Code {
     pub const NOT_PERMITTED: Self = Self::by_rule("not_permitted");
     /// A user or program excluded the item.
     pub const EXCLUDED: Self = Self::by_rule("excluded");
-    /// A newer item says nearly the same.
+    /// A newer item has nearly the same content.
     pub const NEAR_DUPLICATE: Self = Self::by_rule("near_duplicate");
     /// The item was not ready before its deadline.
     pub const DEADLINE: Self = Self::new("deadline");
@@ -141,7 +141,7 @@ impl Code {
     pub const UNREADABLE: Self = Self::new("unreadable");
     /// The file changed while it was read.
     pub const CHANGED: Self = Self::new("changed");
-    /// The same item is listed already.
+    /// The item is listed already.
     pub const DUPLICATE: Self = Self::new("duplicate");
     /// A pattern matched nothing.
     pub const NO_MATCH: Self = Self::new("no_match");

@@ -17,10 +17,10 @@ use contexture_guard::{Mark, MarkKey};
 /// A number of tokens.
 pub type Tokens = u64;
 
-/// Counts tokens the way one model does, or estimates them.
+/// Counts tokens as one model's tokenizer does, or estimates them.
 ///
 /// `count` must be deterministic. The other methods have defaults that are
-/// right for any counter, and are overridden where a counter knows better.
+/// correct for any counter; override them where a counter can do better.
 pub trait TokenCounter: Send + Sync {
     /// Returns the name shown in reports, such as `o200k_base`.
     fn name(&self) -> &str;
@@ -125,12 +125,10 @@ fn longest_within(total: usize, limit: Tokens, fits: impl Fn(usize) -> bool) -> 
 /// fifth to that the first time, which for messages is the only time.
 const SHORT_TEXT: usize = 1536;
 
-/// A counter together with what it has counted.
+/// A token counter with a cache of its counts.
 ///
-/// Measurements are kept by content hash, so that the same text is counted
-/// once, however often and under whatever path it is used.
-///
-/// A clone shares what was counted.
+/// Counts are cached by content hash, so the same text is counted once, however
+/// often and under whatever path it is used. Clones share the cache.
 #[derive(Clone)]
 pub struct Counts {
     shared: Arc<Shared>,
@@ -152,8 +150,8 @@ struct Shared {
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Counts {
-    /// Returns an empty cache over `counter`, with a key for marks that anybody
-    /// can know: see [`with_key`](Counts::with_key).
+    /// Returns an empty cache over `counter`, with a publicly known key for
+    /// marks: see [`with_key`](Counts::with_key).
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -244,8 +242,7 @@ impl Counts {
         text.remember(self.shared.id, Arc::new(measured));
     }
 
-    /// Returns the count of `text` as it stands between its tags, to be kept
-    /// beside it.
+    /// Returns the tokens of `text` between its tags, to be stored with it.
     pub fn count_of(&self, text: &Text) -> Tokens {
         let measured = self.measure(text, Tokens::MAX);
         measured.within(Tokens::MAX).size(text.body()).tokens
@@ -263,8 +260,8 @@ impl Counts {
         measured
     }
 
-    /// Returns what an item costs beside its text: its tags, and what is not
-    /// text.
+    /// Returns the tokens of an item without its text: its tags and its
+    /// surcharge, for example for a picture.
     pub fn overhead_of(&self, item: &Item) -> Tokens {
         match &item.content {
             Content::Ready(text) => self.wrapper_of(item, text),

@@ -35,7 +35,7 @@ pub enum Cut {
     End,
 }
 
-/// What a cut left of a text, with a marker where something went.
+/// A shortened text, with a marker where lines were removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutText {
     // Ends with a line end, as the body of a whole text does.
@@ -208,7 +208,7 @@ impl Cutter<'_> {
         Some((cut, kept))
     }
 
-    /// Counts the marker and the tail behind it, which may share a token.
+    /// Counts the marker and the tail after it, which may share a token.
     fn marker_and_tail(&self, joined: &str, marker: &str, tail: Part) -> Tokens {
         let kept = &self.body[tail.start..];
         if kept.is_empty() || self.counter.is_seam(marker, kept) {
@@ -247,13 +247,15 @@ impl Cutter<'_> {
         }
     }
 
-    /// Returns a prefix of `text` that counts at most `room` with a line end
-    /// behind it: whole lines, or with `inside` a part of the first.
+    /// Returns the length and count of a prefix of `text` that counts at most
+    /// `room` with a line end after it: whole lines, or with `inside` a part of
+    /// the first.
     fn prefix(&self, text: &str, room: Tokens, inside: bool) -> (usize, Tokens) {
         let mut limit = room;
         while limit > 0 {
             let fits = self.counter.prefix_within(text, limit);
-            // Blank lines before a line that is too long are no content.
+            // Blank lines before a line that is too long do not count as
+            // content.
             let whole = memchr::memrchr(b'\n', &text.as_bytes()[..fits]).map_or(0, |at| at + 1);
             let end = match inside && text[..whole].trim_start().is_empty() {
                 true => grapheme_floor(text, fits),
@@ -316,13 +318,13 @@ impl Cutter<'_> {
         } else {
             let whole = memchr::memchr(b'\n', &text.as_bytes()[fits - 1..])
                 .map_or(text.len(), |newline| fits + newline);
-            // Nor are those behind it.
+            // Blank lines after it do not count as content either.
             match inside && text[whole..].trim_end().is_empty() {
                 true => grapheme_ceil(text, fits),
                 false => whole,
             }
         };
-        // A line end alone is no content.
+        // A line end alone is not content.
         if text[start..].trim_end().is_empty() {
             return (0, 0);
         }
@@ -382,7 +384,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Returns the marker that stands for the lines that went, as a line.
+    /// Returns the marker that replaces the removed lines, as a line.
     fn marker(&self, lines: LinesCut, tokens: Tokens, exact: bool) -> String {
         let name = self.item.path.as_deref().unwrap_or(&self.item.id);
         let name = escape_attribute(name);
@@ -395,8 +397,8 @@ impl Cutter<'_> {
     }
 }
 
-/// Returns the marker that stands where `what` was removed, as a line: what it
-/// is, how many tokens it has, and the handle by which the whole can be fetched.
+/// Returns the marker that replaces removed content, as a line: `what` it was,
+/// its number of tokens, and the handle by which the whole can be fetched.
 pub fn cut_marker(what: &str, tokens: Tokens, exact: bool, handle: Option<&str>) -> String {
     let about = if exact { "" } else { "about " };
     let plural = if tokens == 1 { "" } else { "s" };
@@ -441,7 +443,7 @@ fn grapheme_floor(text: &str, at: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// Returns the first grapheme boundary of `text` at or behind `at`.
+/// Returns the first grapheme boundary of `text` at or after `at`.
 fn grapheme_ceil(text: &str, at: usize) -> usize {
     let at = text.ceil_char_boundary(at);
     if is_grapheme_boundary(text, at) {

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::counts::Tokens;
 use crate::cut::grouped;
 
-/// What went wrong while assembling.
+/// The reason why no request could be assembled.
 ///
 /// Leaving a candidate out is not an error; it is a row of the report. An
 /// error means that no request could be made at all.
@@ -18,12 +18,12 @@ pub struct Error {
     kind: Kind,
 }
 
-/// A part of what did not fit, named in an over-budget error.
+/// A pinned item that an over-budget error lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The item's id.
     pub id: String,
-    /// What it needs, wrapper included.
+    /// The tokens that the item needs, including its tags.
     pub tokens: Tokens,
 }
 
@@ -78,8 +78,8 @@ impl Error {
         matches!(self.kind, Kind::PinnedOverBudget { .. })
     }
 
-    /// Returns what the pinned items need and what is available, when they do
-    /// not fit.
+    /// Returns the tokens that the pinned items need and the tokens available,
+    /// if the pinned items do not fit.
     pub fn over_budget(&self) -> Option<(Tokens, Tokens)> {
         match self.kind {
             Kind::PinnedOverBudget {

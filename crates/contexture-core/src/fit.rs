@@ -26,17 +26,18 @@ pub(crate) use path::Gap;
 pub use path::{Anchor, Marker, Path, UnofferedRange};
 pub use score::ByScore;
 
-/// How it is decided which items of a layer are kept.
+/// The method that chooses which items of a layer are kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fit {
-    /// By priority, highest first, ties as given: what fits is kept, what does
-    /// not is cut or passed over, and smaller ones behind it may still fit.
+    /// By priority, highest first, ties in the given order. An item that fits
+    /// is kept; one that does not is cut or dropped, and smaller items after it
+    /// may still fit.
     #[default]
     FirstFit,
-    /// By score, weighed against length: a text four times as long as a short
-    /// one must score twice as much to come first. What the layers inside leave
-    /// of their shares goes to the best of all of them.
+    /// By score, weighed against length: a text four times as long must score
+    /// twice as much to come first. Tokens that nested layers leave unused go
+    /// to the best items of all of them.
     ByScore(ByScore),
     /// Items are a path, oldest first: the newest are kept, or both ends.
     Path(Path),
@@ -48,10 +49,10 @@ const SHORT_TEXT_TOKENS: Tokens = 256;
 /// A text up to this long is counted before its turn comes.
 const SHORT_TEXT_BYTES: usize = 256;
 
-/// The same for a text that may be cut; there are few of those in a request.
+/// The same limit for a text that may be cut; a request has few of those.
 const SHORT_FILE_TOKENS: Tokens = 4096;
 
-/// Which members of a group are cut.
+/// The members of a group that may be cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CutScope {
     ToolResults,
@@ -121,7 +122,8 @@ impl Outcome {
 /// Decides for the items of one layer.
 pub(crate) struct Fitter<'a> {
     pub(crate) counts: &'a Counts,
-    /// What the request may use in all: no text is counted further than this.
+    /// The tokens available to the whole request. No text is counted beyond
+    /// this.
     pub(crate) available: Tokens,
     pub(crate) load: &'a mut dyn FnMut(&Item) -> Content,
     /// Whether the items are lines of a block, and so have no tags of their own.
@@ -129,9 +131,9 @@ pub(crate) struct Fitter<'a> {
 }
 
 impl Fitter<'_> {
-    /// Decides for each item that has no outcome yet, when `allowance` tokens
-    /// may be spent on those. Returns the marker where a part of a path went,
-    /// which is paid for as well.
+    /// Decides every item that has no outcome yet, spending at most `allowance`
+    /// tokens on them. Returns the marker for a removed part of a path, if
+    /// there is one; its tokens are part of the allowance.
     pub(crate) fn fit(
         &mut self,
         fit: &Fit,
@@ -147,7 +149,7 @@ impl Fitter<'_> {
                 let order = highest_first(open, |i| items[i].priority);
                 self.first_fit(items, &Units::of(items, order), allowance, outcomes);
             }
-            // It takes the layers inside along: see `by_score`.
+            // `by_score` decides these items together with the nested layers.
             Fit::ByScore(_) => {}
             Fit::Path(path) => {
                 let units = Units::of(items, open);
@@ -197,10 +199,10 @@ impl Fitter<'_> {
         }
     }
 
-    /// Returns what each short text costs whole, and how it may be cut.
+    /// Returns the whole tokens of each short text, and how it may be cut.
     ///
-    /// They are counted in the order they lie in memory: the order of priority
-    /// is as good as random, and for many small items fetching them would take
+    /// Texts are counted in memory order. The order of priority is as good as
+    /// random, and for many small items fetching them in that order would take
     /// longer than counting.
     fn short_texts(&self, items: &[Item]) -> Vec<Option<(Tokens, Cut)>> {
         let short = |item: &Item| match &item.content {
@@ -219,7 +221,7 @@ impl Fitter<'_> {
         items.iter().map(short).collect()
     }
 
-    /// Returns what the tags of an item cost, and what it costs beyond its text.
+    /// Returns the tokens of an item's tags and its surcharge.
     fn wrapper(&self, item: &Item, text: &Text) -> Tokens {
         match self.framed {
             true => item.surcharge,
@@ -239,7 +241,7 @@ impl Fitter<'_> {
         })
     }
 
-    /// Decides for an item that stands alone: whole, in a shorter form, cut, or
+    /// Decides an item without a group: whole, in a shorter form, cut, or
     /// dropped.
     fn single(&mut self, item: &mut Item, left: Tokens) -> Outcome {
         let room = item.max_tokens.unwrap_or(left).min(left);
@@ -273,8 +275,9 @@ impl Fitter<'_> {
         };
         let wrapper = self.wrapper(item, &text);
         let line_limited = cut::is_line_limited(item, &text);
-        // Where nothing can be cut, what is beyond what is left need not be
-        // counted; of a short text it is, so that its row has a true number.
+        // An item that cannot be cut need not be counted beyond the tokens that
+        // are left. A short text is counted anyway, so that the report has its
+        // exact size.
         let limit = if may_be_cut || line_limited {
             self.available.max(SHORT_FILE_TOKENS)
         } else {
@@ -284,7 +287,7 @@ impl Fitter<'_> {
         let measured = counted.within(limit);
         let mut whole = measured.size(text.body());
         if item.cut == Cut::Never && !whole.exact && whole.tokens * 5 / 4 > self.available {
-            // Whether it could be kept at all is worth knowing.
+            // The report says whether the item could fit at all.
             whole = self.size(&text, self.available);
         }
         whole.tokens += wrapper;
@@ -408,8 +411,8 @@ impl Fitter<'_> {
                 open.push((tokens, i, text));
             }
         }
-        // The smallest first: what they leave of an equal part goes to the
-        // larger ones.
+        // The smallest come first: tokens that they leave of an equal share go
+        // to the larger ones.
         open.sort_by_key(|(tokens, i, _)| (*tokens, *i));
         let mut waiting = open.len() as Tokens;
         for (tokens, i, text) in open {
@@ -437,8 +440,8 @@ impl Fitter<'_> {
         Some(outcomes)
     }
 
-    /// Returns what a pinned item costs: all of it, or as much as its own limit
-    /// on lines leaves.
+    /// Returns the outcome of a pinned item: its whole content, or the lines
+    /// that its own line limit leaves.
     pub(crate) fn pinned(&mut self, item: &mut Item) -> Outcome {
         let text = match self.ready(item) {
             Ok(text) => text,
@@ -527,8 +530,8 @@ pub(crate) fn highest_first(items: Vec<usize>, rank: impl Fn(usize) -> f64) -> V
     ranked.into_iter().map(|(_, i)| i).collect()
 }
 
-/// Returns true for what was dropped because the budget is full, not because something
-/// else is missing.
+/// Returns true for an item that was dropped because the budget is full, not
+/// because another member of its group was dropped.
 fn is_out_of_room(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GROUP_DROPPED)
 }
@@ -548,8 +551,8 @@ fn estimated_size(item: &Item) -> Size {
     }
 }
 
-/// Returns where each unit ends when the members of every group stand side by
-/// side already, as those of a conversation do.
+/// Returns the end of each unit if the members of every group are adjacent, as
+/// in a conversation. Returns `None` otherwise.
 fn adjacent(items: &[Item], order: &[usize]) -> Option<Vec<usize>> {
     let mut ends = Vec::with_capacity(order.len());
     let mut seen: BTreeSet<&str> = BTreeSet::new();
@@ -580,11 +583,11 @@ fn adjacent(items: &[Item], order: &[usize]) -> Option<Vec<usize>> {
     Some(ends)
 }
 
-/// Items in the order they are decided on, those of one group together where
-/// the first of them stands.
+/// Items in the order they are decided. The members of a group are together, at
+/// the position of the first of them.
 struct Units {
     order: Vec<usize>,
-    // Where each unit ends in `order`.
+    // The end of each unit in `order`.
     ends: Vec<usize>,
 }
 

@@ -26,7 +26,7 @@ pub enum FormKind {
 /// A shorter form of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
-    /// Whether it is a passage or a summary.
+    /// The kind of the form: a passage or a summary.
     pub kind: FormKind,
     /// The text of the form.
     pub text: Text,
@@ -39,11 +39,11 @@ impl Form {
     }
 }
 
-/// What a source can tell about its items while they are fitted.
+/// Methods by which a source helps to fit its items.
 ///
-/// All methods are asked only when the answer matters, so that a form is made
-/// for the few items that need one. [`Item::forms`] is for forms that exist
-/// already.
+/// The methods are called only when the result matters, so that forms are made
+/// only for the few items that need one. Forms that exist already belong in
+/// [`Item::forms`].
 pub trait Curator: fmt::Debug + Send + Sync {
     /// Returns a passage of the item that costs at most `room` tokens, for an
     /// item that does not fit whole.

@@ -48,7 +48,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The roles that stand between tags.
+    /// The roles that are written between tags.
     const TAGGED: [Role; 6] = [
         Role::System,
         Role::Developer,
@@ -79,7 +79,7 @@ impl Role {
             .find(|role| role.tag() == Some(tag))
     }
 
-    /// Returns the role's name, as it stands in reports.
+    /// Returns the role's name, as reports write it.
     pub fn name(self) -> &'static str {
         match self {
             Role::Document => "document",
@@ -93,7 +93,7 @@ impl Role {
     }
 }
 
-/// How a block stands to the one before it.
+/// The connection of a block to the block before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -107,7 +107,7 @@ pub enum Join {
 }
 
 impl Join {
-    /// Returns true for what stands apart.
+    /// Returns true for a block that has tags of its own.
     pub fn is_apart(&self) -> bool {
         *self == Join::Apart
     }
@@ -137,12 +137,12 @@ pub enum Content {
     /// Text that has not been read yet; it is loaded
     /// when it turns out to be needed.
     Pending {
-        /// Its size, as far as is known before reading.
+        /// The size in bytes, as far as it is known before reading.
         bytes: u64,
         /// The guard's policy for the content.
         policy: Policy,
     },
-    /// Nothing, and why.
+    /// No content, with the reason.
     Absent {
         /// The stable reason code.
         code: Code,
@@ -151,87 +151,93 @@ pub enum Content {
     },
 }
 
-/// A candidate.
+/// A candidate for a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// Names the item; unique within its layer.
+    /// The id of the item, unique within its layer.
     pub id: Arc<str>,
-    /// Where it comes from, when it is a file.
+    /// The path of the file that the item comes from. `None` if it is not a
+    /// file.
     pub path: Option<Arc<str>>,
     /// The role: system, user, assistant, context and others.
     pub role: Role,
     /// The kind of content: text, a tool call, media and others.
     pub part: Part,
-    /// The same in its provider's own form, when that says more than the part
-    /// and the text. It is sent to that provider while the item is whole.
+    /// The content in its provider's own form, if that holds more than the part
+    /// and the text. It is sent to that provider unless the item is cut.
     pub native: Option<Arc<Native>>,
-    /// How it stands to the one before it.
+    /// The connection to the block before it.
     pub join: Join,
-    /// What it costs beyond its text and tags: a picture, say.
+    /// The tokens that the item costs beyond its text and tags, for example for
+    /// a picture.
     pub surcharge: Tokens,
-    /// How far it is to be believed.
+    /// The trust level of the content.
     pub trust: Trust,
-    /// From 0 to 1; higher is kept first.
+    /// The priority from 0 to 1. Items with a higher priority are kept first.
     pub priority: f64,
-    /// The priority before hints moved it, when they did.
+    /// The priority before hints. `None` if no hint changed it.
     pub base_priority: Option<f64>,
-    /// How well it matched, where it was ranked.
+    /// The relevance score. `None` if the item was not ranked.
     pub score: Option<f64>,
     /// The parts of the score, by name.
     pub scores: Arc<Scores>,
-    /// Which part may be removed when it does not fit.
+    /// The part that may be removed if the item does not fit.
     pub cut: Cut,
-    /// Most lines to show, before tokens are looked at.
+    /// The maximum number of lines, applied before the token budget. `None` for
+    /// no limit.
     pub max_lines: Option<u32>,
-    /// Most tokens to spend on it, tags included, however much is left.
-    /// Applies to an item that may be cut and stands alone.
+    /// The maximum number of tokens, tags included, even if more are available.
+    /// Applies to an item that may be cut and has no group. `None` for no
+    /// limit.
     pub max_tokens: Option<Tokens>,
-    /// The number of its first line, for the marker of a cut.
+    /// The number of the item's first line, for the marker of a cut.
     pub first_line: u32,
-    /// Never dropped and never cut: charged before everything else.
+    /// Whether the item is pinned: never dropped, never cut, and charged before
+    /// all other items.
     pub pinned: bool,
-    /// Items of one group are kept or dropped as one. Only the newest of a
-    /// window are cut rather than dropped, where they may be.
+    /// The group of the item. Items of one group are kept or dropped together;
+    /// only the newest groups of a window may be cut instead.
     pub group: Option<Arc<str>>,
-    /// The name by which its whole content can be fetched. The marker of a cut
-    /// tells it.
+    /// The handle by which the whole content can be fetched. The marker of a
+    /// cut shows it.
     pub handle: Option<Arc<str>>,
-    /// What it was before its source shortened it, if its source did.
+    /// The size before the source shortened the item. `None` if the source did
+    /// not shorten it.
     pub original: Option<Arc<Original>>,
-    /// Why its content was replaced by a line, if it was.
+    /// The reason why a line of text replaced the content. `None` if none did.
     pub replaced: Option<Arc<str>>,
-    /// Shorter forms of it, the cheapest last: the first that fits is shown
-    /// when the whole does not fit.
+    /// Shorter forms of the item, the shortest last. If the whole does not fit,
+    /// the first form that fits is shown.
     pub forms: Vec<Form>,
-    /// What its source wants to know of it again: see [`Curator`](crate::Curator).
+    /// Data of the source, passed back to its [`Curator`](crate::Curator).
     pub data: Option<Data>,
     /// The content, or how to load it.
     pub content: Content,
 }
 
-/// What the content of an item was before its source shortened it, whatever the
-/// budget.
+/// The size of an item's content before its source shortened it, independent of
+/// the budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Original {
-    /// About how many tokens it had.
+    /// The approximate number of tokens.
     pub tokens: Tokens,
-    /// The first and the last line of which something was removed.
+    /// The first and the last line from which something was removed.
     pub lines: LinesCut,
-    /// The limit that it was shortened to. `None` if it was cleared.
+    /// The limit that the content was shortened to. `None` if it was cleared.
     pub max_tokens: Option<Tokens>,
 }
 
-/// Something that a source attaches to an item. The engine never looks at it.
+/// Data that a source attaches to an item. The engine never reads it.
 #[derive(Clone)]
 pub struct Data(Arc<dyn Any + Send + Sync>);
 
 impl Data {
-    /// Returns `value` as something to be attached.
+    /// Returns `value` as data for an item.
     pub fn new<T: Any + Send + Sync>(value: Arc<T>) -> Self {
         Self(value)
     }
 
-    /// Returns what is attached, when it is a `T`.
+    /// Returns the attached data, or `None` if it is not a `T`.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
@@ -292,7 +298,7 @@ impl Item {
         self
     }
 
-    /// Sets how the item may be shortened.
+    /// Sets which part of the item may be removed.
     pub fn cut(mut self, cut: Cut) -> Self {
         self.cut = cut;
         self
@@ -305,13 +311,13 @@ impl Item {
         self
     }
 
-    /// Sets what kind of thing it is.
+    /// Sets the kind of content.
     pub fn part(mut self, part: Part) -> Self {
         self.part = part;
         self
     }
 
-    /// Sets how it stands to the one before it.
+    /// Sets the connection to the block before it.
     pub fn join(mut self, join: Join) -> Self {
         self.join = join;
         self
@@ -323,20 +329,20 @@ impl Item {
         self
     }
 
-    /// Adds a shorter form, to be shown when neither the whole nor a form that
-    /// was added before fits.
+    /// Adds a shorter form. It is shown if neither the whole item nor a form
+    /// added earlier fits.
     pub fn form(mut self, form: Form) -> Self {
         self.forms.push(form);
         self
     }
 
-    /// Attaches something that its source wants to know of it again.
+    /// Attaches data of the source.
     pub fn data<T: Any + Send + Sync>(mut self, data: Arc<T>) -> Self {
         self.data = Some(Data::new(data));
         self
     }
 
-    /// Sets how well the item matched.
+    /// Sets the relevance score.
     pub fn score(mut self, score: f64) -> Self {
         self.score = Some(score);
         self

@@ -1,7 +1,7 @@
 //! Writes text as JSON so that it cannot contain a tag.
 
-/// Writes `text` as a string of JSON, quotation marks included. What is written
-/// as it is, is copied in one go.
+/// Writes `text` as a JSON string, including the quotation marks. Runs of
+/// characters that need no escape are copied at once.
 pub fn write(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
@@ -26,8 +26,8 @@ pub fn write(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Returns where the first byte stands that is escaped in JSON, or the length.
-/// Looks at eight bytes at a time.
+/// Returns the position of the first byte that JSON escapes, or the length if
+/// there is none. Reads eight bytes at a time.
 fn next_escape(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

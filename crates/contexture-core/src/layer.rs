@@ -10,7 +10,7 @@ use crate::form::Curator;
 use crate::item::{Item, Role, Trust};
 use crate::text::Text;
 
-/// Where a layer's items go.
+/// The position of a layer's items in the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
@@ -48,14 +48,14 @@ pub struct Frame {
     pub role: Role,
     /// The path in its tag, when the role shows one.
     pub path: Option<Arc<str>>,
-    /// How far its content is to be believed.
+    /// The trust level of the content.
     pub trust: Trust,
 }
 
 /// A line before the items of a layer inside a [`Frame`].
 ///
-/// It is written, and paid for, only when one of the layer's items is kept. A
-/// blank line stands between two layers of a frame.
+/// It is written, and charged, only if at least one of the layer's items is
+/// kept. A blank line separates two layers of a frame.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heading {
     /// The line; nothing is written when it is empty.
@@ -66,8 +66,8 @@ pub struct Heading {
 
 /// Candidates that share a part of the budget.
 ///
-/// Layers nest: the layers inside one share what it is allowed, and what one of
-/// them leaves unused goes to the others.
+/// Layers nest: nested layers share the tokens of their parent, and tokens that
+/// one leaves unused go to the others.
 #[derive(Debug, Clone)]
 pub struct Layer {
     /// The layer's name in the report.
@@ -76,28 +76,28 @@ pub struct Layer {
     pub share: Share,
     /// The rule that decides which items are kept.
     pub fit: Fit,
-    /// Where the kept items go.
+    /// The position of the kept items in the request.
     pub place: Place,
     /// In what order.
     pub order: Order,
-    /// Whether its items are new each time, so that nothing is to be gained
-    /// from a provider's cache behind them.
+    /// Whether the items change with every request, so that a provider's cache
+    /// cannot apply to anything after them.
     pub volatile: bool,
-    /// Whether what is volatile in it enters history with the same bytes when
-    /// the answer is recorded, if it is placed in the current message. A
-    /// provider's cache then finds it again.
+    /// Whether volatile items of the current message enter history with the
+    /// same bytes when the answer is recorded. A provider's cache can then
+    /// reuse them.
     pub recorded: bool,
     /// The block that its items are lines of, when they have no tags of their
     /// own.
     pub frame: Option<Frame>,
     /// The heading before its items, when it is inside a frame.
     pub heading: Option<Heading>,
-    /// What its source can tell about the items, for those of the layers inside
-    /// it too.
+    /// The source's curator for these items and those of nested layers.
     pub curator: Option<Arc<dyn Curator>>,
     /// The candidates.
     pub items: Vec<Item>,
-    /// Layers that share what this one is allowed, behind its own items.
+    /// Nested layers. They share the tokens of this layer and follow its own
+    /// items.
     pub layers: Vec<Layer>,
 }
 

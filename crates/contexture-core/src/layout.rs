@@ -39,23 +39,23 @@ pub struct Block {
     pub role: Role,
     /// The kind of content: text, a tool call, media and others.
     pub part: Part,
-    /// The whole block in its provider's own form, when that says more than the
+    /// The whole block in its provider's own form, if that holds more than the
     /// part and the text.
     pub native: Option<Arc<Native>>,
-    /// How it stands to the one before it.
+    /// The connection to the block before it.
     pub join: Join,
-    /// How far it is to be believed.
+    /// The trust level of the content.
     pub trust: Trust,
     /// The path, if it is a file.
     pub path: Option<Arc<str>>,
     /// The size in tokens, tags included.
     pub tokens: Tokens,
-    /// How much of that is neither text nor tags.
+    /// The tokens that are neither text nor tags.
     pub surcharge: Tokens,
-    /// Whether it is new each time.
+    /// Whether the block changes with every request.
     pub volatile: bool,
-    /// Whether it is a part of the current message that enters history with the
-    /// same bytes when the answer is recorded.
+    /// Whether the block is a part of the current message that enters history
+    /// with the same bytes when the answer is recorded.
     pub recorded: bool,
     /// Items of one group were kept as one.
     pub group: Option<Arc<str>>,
@@ -96,7 +96,7 @@ impl Block {
         }
     }
 
-    /// Returns the text as it stands between its tags: with a line end.
+    /// Returns the text between the block's tags, with its final line end.
     pub fn body(&self) -> &str {
         match &self.shown {
             Shown::Whole(text) => text.body(),
@@ -113,8 +113,8 @@ impl Block {
         }
     }
 
-    /// Returns true when the block goes on inside the tags of `previous`, the
-    /// one right before it in its section.
+    /// Returns true if the block continues inside the tags of `previous`, the
+    /// block right before it in its section.
     pub fn joins(&self, previous: &Block) -> bool {
         let may = |block: &Block| block.join == Join::Paragraph && block.part == Part::Text;
         let names_another = self.role.shows_path() && self.path != previous.path;

@@ -29,8 +29,8 @@
 //! # Ok::<(), contexture_core::Error>(())
 //! ```
 //!
-//! It does not read files, open sockets, look at the clock or print: what only
-//! the world can give is passed in.
+//! It does not read files, open sockets, read the clock or print. The caller
+//! passes in everything from outside.
 
 mod assemble;
 mod budget;

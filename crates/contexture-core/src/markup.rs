@@ -22,7 +22,7 @@ pub fn is_tagged(role: Role, part: &Part) -> bool {
 
 /// Returns the opening tag of a block, with its line end.
 ///
-/// The header of a request stands bare and has none, and neither has a document.
+/// The header and documents have no tags; the result is empty for them.
 pub fn open(role: Role, path: Option<&str>, part: &Part, mark: Option<Mark>) -> String {
     let mut out = String::new();
     write_open(&mut out, role, path, part, mark);
@@ -93,14 +93,14 @@ pub fn render_into(out: &mut String, layout: &Layout) {
             write_run(out, run, layout.mark);
         }
     }
-    // The blank line stands between blocks; the last has none behind it.
+    // A blank line separates blocks; none follows the last.
     if out.ends_with("\n\n") {
         out.pop();
     }
 }
 
-/// Returns the instructions without their tags, a blank line behind each, and
-/// then the document with nothing behind it.
+/// Returns the instructions without their tags, each followed by a blank line,
+/// and then the document with nothing after it.
 fn render_bare(layout: &Layout) -> String {
     let is_bare = |block: &Block| block.role <= Role::Developer && block.part == Part::Text;
     let mut out = String::new();
@@ -159,14 +159,15 @@ pub fn write_document<'b>(out: &mut String, blocks: impl IntoIterator<Item = &'b
     }
 }
 
-/// Returns true when the costs of the blocks add up to a bound of what the
-/// whole costs, for a counter whose sums over parts split at seams are bounds.
+/// Returns true if the sum of the blocks' tokens is an upper bound of the
+/// tokens of the whole, for a counter whose sums over parts split at seams are
+/// bounds.
 ///
-/// Where a block goes on inside the tags of another, the two must be countable
-/// apart. For a document the costs are no bound: its parts meet in the middle of
-/// a word, and a part is counted with a line end behind it, which can make it
-/// cheaper. An estimate of the whole is never more than those of its parts,
-/// wherever they meet.
+/// If a block continues inside the tags of another, the two must be countable
+/// separately. For a document the sum is not a bound: its parts meet in the
+/// middle of a word, and each is counted with a line end after it, which can
+/// make it cheaper. An estimate of the whole never exceeds the sum of the
+/// estimates of its parts.
 pub(crate) fn adds_up(layout: &Layout, counter: &dyn TokenCounter) -> bool {
     let apart = |pair: &[Block]| {
         // The blank line between takes the place of two tags, and is cheaper.
@@ -278,10 +279,10 @@ fn is_plain(c: char) -> bool {
     !matches!(c, '&' | '"' | '<' | '>') && guard::is_visible(c)
 }
 
-/// Returns `value` fit to stand between double quotes, on one line.
+/// Returns `value` escaped for an attribute in double quotes, on one line.
 ///
-/// Everything that could end the attribute or the tag, or hide, is written as a
-/// character reference.
+/// Every character that could end the attribute or the tag, or is invisible,
+/// becomes a character reference.
 pub fn escape_attribute(value: &str) -> Cow<'_, str> {
     if value.chars().all(is_plain) {
         return Cow::Borrowed(value);

@@ -17,21 +17,22 @@ pub(crate) struct Measured {
     // Most texts are one piece, and then need no allocation for it.
     pieces: SmallVec<[Piece; 1]>,
     tokens: Tokens,
-    // How far measuring would have gone. It stops there because the text is
-    // then larger than any use of it could be.
+    // The limit of the measurement. Measuring stops there because a larger text
+    // cannot be used anyway.
     limit: Tokens,
     // False when it stopped; the pieces then cover a prefix.
     complete: bool,
     // True when only the total is known, from an earlier count.
     total_only: bool,
-    // The tokens of the first `SAMPLE` bytes, when the first piece is longer
-    // than that: all that is told where not even that is within a limit.
+    // The tokens of the first `SAMPLE` bytes, if the first piece is longer than
+    // that. It is the only known count if not even the first piece is within
+    // the limit.
     sample: Option<Tokens>,
 }
 
-/// Bytes per token, in tenths, by the end of a file's name: of ten files of a
-/// kind nine have more, so that an estimate is seldom too low. Measured with
-/// `o200k_base` on crates, Python packages and headers.
+/// Bytes per token, in tenths, by file name extension. Nine of ten files of a
+/// kind have more, so an estimate is rarely too low. Measured with `o200k_base`
+/// on crates, Python packages and headers.
 const TENTHS_OF_BYTES: [(&str, u64); 14] = [
     ("rs", 32),
     ("js", 34),
@@ -49,7 +50,7 @@ const TENTHS_OF_BYTES: [(&str, u64); 14] = [
     ("txt", 23),
 ];
 
-/// The same for other files.
+/// The same value for all other files.
 const USUAL_TENTHS: u64 = 30;
 
 /// Ends of the names of files that hold no text.
@@ -73,17 +74,18 @@ pub(crate) fn likely_tokens(path: &str, bytes: u64) -> Tokens {
     bytes.saturating_mul(10).div_ceil(tenths)
 }
 
-/// Returns true when a file's name says that it holds no text.
+/// Returns true if the extension of a file's name is one of a binary format.
 pub(crate) fn is_binary_name(path: &str) -> bool {
     end_of(path).is_some_and(|end| BINARY_ENDS.contains(&&*end))
 }
 
-/// How much of a line that is too long to count is counted to guess its size.
+/// The number of bytes counted to estimate the size of a line that is too long
+/// to count.
 const SAMPLE: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Where the piece ends, in bytes.
+    /// The end of the piece, in bytes.
     pub(crate) end: usize,
     pub(crate) tokens: Tokens,
 }
@@ -149,7 +151,7 @@ impl Measured {
         !self.total_only
     }
 
-    /// Returns true when measuring again with `limit` would tell nothing new.
+    /// Returns true if measuring again with `limit` would add no information.
     pub(crate) fn covers(&self, limit: Tokens) -> bool {
         // Of a total nothing is known but that it is within a limit, or not.
         match self.total_only {
@@ -158,10 +160,10 @@ impl Measured {
         }
     }
 
-    /// Returns what measuring as far as `limit` tells, and no more.
+    /// Returns the measurement restricted to `limit`.
     ///
-    /// What was measured further, for some other use, must not show: a result
-    /// may not depend on what happens to be cached.
+    /// Counts beyond it, made for some other use, must not be visible: a result
+    /// may not depend on the contents of the cache.
     pub(crate) fn within(&self, limit: Tokens) -> BoundedMeasure<'_> {
         if self.tokens <= limit {
             return BoundedMeasure {
@@ -210,7 +212,7 @@ pub(crate) struct BoundedMeasure<'m> {
     sample: Option<Tokens>,
 }
 
-/// A count, or a guess where counting would have cost more than it told.
+/// A token count, or an estimate if an exact count would cost too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) tokens: Tokens,
@@ -231,7 +233,8 @@ impl BoundedMeasure<'_> {
                 exact: true,
             };
         }
-        // A short prefix says little; four bytes a token is typical.
+        // A short prefix is not representative; four bytes per token is
+        // typical.
         let (bytes, tokens) = match (self.pieces.last(), self.sample) {
             (_, Some(tokens)) => (SAMPLE, tokens),
             (Some(piece), _) if piece.end >= 1024 => (piece.end, self.tokens),

@@ -117,8 +117,8 @@ impl MessageContent {
     }
 }
 
-// By hand, so that what is wrong inside a block is said, and not only that
-// neither form fits.
+// Written by hand, so that the error describes the problem inside a block, and
+// not only that neither form matches.
 impl<'de> Deserialize<'de> for MessageContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either;
@@ -307,8 +307,8 @@ enum BlockType {
     Provider,
 }
 
-// By hand, because the tag of an enum is found by reading a block into memory,
-// which would lose the bytes of what is kept verbatim.
+// Written by hand: serde reads a tagged enum into memory first, which would
+// lose the bytes of content that is stored verbatim.
 impl<'de> Deserialize<'de> for Block {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields;
@@ -403,8 +403,8 @@ impl Block {
         }
     }
 
-    /// Returns the picture, recording or document that the block is, if it is
-    /// one and says where its bytes are.
+    /// Returns the picture, recording or document of the block. Returns `None`
+    /// for other blocks, and if the block does not say where the bytes are.
     pub fn media(&self) -> Option<Media> {
         let (kind, media_type, data, url) = match self {
             Block::Image {
@@ -476,8 +476,8 @@ impl Message {
                 })]
             }
             (MessageContent::Blocks(blocks), Some(call)) if self.role == MessageRole::Tool => {
-                // Texts beside the id of a call are its result, and media go
-                // with it.
+                // Texts next to the id of a call are its result, and media
+                // belong to that result.
                 let texts: Vec<&str> = blocks
                     .iter()
                     .filter_map(|block| match block {
@@ -568,7 +568,8 @@ mod tests {
         let block = read(json).unwrap();
         assert_eq!(block.native().unwrap().raw.as_str(), "{\"n\": 1.0}");
         assert_eq!(serde_json::to_string(&block).unwrap(), json);
-        // What was stored before there were such forms is read as it was.
+        // Content that was stored before there were such forms is read as
+        // before.
         let old = "{\"type\":\"text\",\"text\":\"a\"}";
         assert_eq!(read(old).unwrap(), Block::text("a"));
         assert_eq!(serde_json::to_string(&Block::text("a")).unwrap(), old);

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::native::Native;
 
-/// What kind of thing a block is, where a provider has a place of its own for
-/// it.
+/// The kind of a block's content, for the kinds that providers represent
+/// separately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Part {
     /// Words.
@@ -30,7 +30,7 @@ pub enum Part {
         /// The tool.
         name: Arc<str>,
     },
-    /// What a tool returned. The text is the result.
+    /// The result of a tool. The text is the result.
     ToolResult {
         /// The call it answers.
         id: Arc<str>,
@@ -39,12 +39,12 @@ pub enum Part {
         /// Whether the tool failed.
         is_error: bool,
     },
-    /// What the model thought. Providers take it back unchanged or not at all.
+    /// The model's reasoning. Providers accept it unchanged or not at all.
     Thinking {
         /// The provider's seal on it.
         signature: Arc<str>,
     },
-    /// A picture, a recording or a document. The text says what it is.
+    /// A picture, a recording or a document. The text describes it.
     Media(Arc<Media>),
     /// A block that only its own provider understands. The text shows its JSON
     /// with long encrypted values left out; the provider gets the bytes.
@@ -64,7 +64,7 @@ pub struct Media {
     pub source: MediaSource,
 }
 
-/// What a provider makes of a medium.
+/// The kind of a medium, as providers distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -100,7 +100,7 @@ pub enum MediaSource {
 }
 
 impl Part {
-    /// Returns the attributes that tell the part apart in the text form.
+    /// Returns the attributes that identify the part in the text form.
     pub fn attributes(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let (first, second, third) = match self {
             Part::Text => (None, None, None),
@@ -111,7 +111,8 @@ impl Part {
                 Some(("tool", &**name)),
                 is_error.then_some(("error", "true")),
             ),
-            // The seal says nothing to a reader; providers get it.
+            // The signature is of no use in the text form; providers receive
+            // it.
             Part::Thinking { .. } => (Some(("thinking", "true")), None, None),
             Part::Media(media) => (
                 Some((media.kind.name(), media.media_type.as_str())),

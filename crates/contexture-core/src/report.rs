@@ -1,5 +1,5 @@
-//! The account of an assembly: what was spent, what is in the request, what is
-//! not, and why.
+//! The report of an assembly: the tokens spent, the included and the excluded
+//! candidates, and the reason for each.
 
 #[cfg(feature = "schema")]
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::item::{Role, Trust};
 use crate::scores::Scores;
 use contexture_guard::Finding;
 
-/// The account of an assembly: every candidate, exactly once.
+/// The report of an assembly: every candidate, exactly once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
@@ -25,9 +25,10 @@ pub struct Report {
     pub tokenizer: TokenizerInfo,
     /// The budget: its limits and what each layer used.
     pub budget: BudgetReport,
-    /// What is in the request, in the order it is sent.
+    /// The candidates in the request, in the order they are sent.
     pub included: Vec<Included>,
-    /// What is not, in the order it was offered, and why.
+    /// The candidates that are not in the request, in the order they were
+    /// offered, each with its reason.
     pub excluded: Vec<Excluded>,
     /// Every change that the guard made.
     pub guard: Vec<GuardLine>,
@@ -252,7 +253,7 @@ impl Excluded {
         }
     }
 
-    /// Sets what it would have cost, some of which is a guess.
+    /// Sets the tokens that the candidate would have cost, as an estimate.
     pub fn about(mut self, tokens: Tokens) -> Self {
         self.tokens = tokens;
         self.estimated = tokens > 0;
@@ -272,8 +273,8 @@ pub struct GuardLine {
     pub finding: Finding,
 }
 
-/// Why a candidate is in the request or not, in words. The words are made when
-/// they are asked for.
+/// The reason in words why a candidate is in the request or not. The words are
+/// formatted only when they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The item is pinned.
@@ -285,12 +286,12 @@ pub enum Reason {
         /// The limit.
         max_lines: u32,
     },
-    /// Its own limit on tokens shortened it.
+    /// The item's own token limit shortened it.
     TokenLimit {
         /// The limit.
         max_tokens: Tokens,
     },
-    /// Its content was replaced by the handle that it can be fetched by.
+    /// The handle by which the content can be fetched replaced the content.
     Cleared {
         /// The tokens that it had.
         tokens: Tokens,
@@ -299,7 +300,7 @@ pub enum Reason {
     Marker,
     /// The item was cut.
     Cut {
-        /// How many more tokens would have shown it whole.
+        /// The number of additional tokens that would have shown it whole.
         missing: Tokens,
         /// The part whose lines were removed, if lines were removed.
         part: Option<Cut>,
@@ -371,7 +372,7 @@ impl fmt::Display for Reason {
                     Code::BEFORE_WINDOW => {
                         f.write_str("older than the start of the history window")
                     }
-                    // Others that are nearer to what is kept came first.
+                    // Other items, nearer to the kept ones, came first.
                     Code::CUT_FROM_PATH if would_fit => write!(
                         f,
                         "in the part of the path that was cut; {about}{needed} tokens"

@@ -1,8 +1,8 @@
-//! JSON Schemas of what goes over the wire, made from the types themselves.
+//! JSON Schemas of the API's types, generated from the types themselves.
 //!
-//! A type that is read and written has two: [`input`] says what is taken,
-//! [`output`] what is given. They differ in what may be left out, and where
-//! several forms are taken but one is given.
+//! A type that is both read and written has two schemas: [`input`] for requests
+//! and [`output`] for responses. They differ in optional fields, and where
+//! requests accept several forms but responses use one.
 
 pub mod message;
 
@@ -19,7 +19,7 @@ pub fn input() -> SchemaGenerator {
     settings().for_deserialize().into_generator()
 }
 
-/// Returns a generator of schemas for what is given.
+/// Returns a generator of schemas for responses.
 pub fn output() -> SchemaGenerator {
     settings().for_serialize().into_generator()
 }
@@ -30,7 +30,7 @@ pub fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with_transform(Bounds)
 }
 
-/// Says how large an integer may be, where only its format says so. Not every
+/// Adds the range of an integer where only its format implies one. Not every
 /// reader of schemas knows `uint32`.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds;
@@ -59,8 +59,8 @@ impl Transform for Bounds {
     }
 }
 
-/// Gives a type that stands for a field in its schema: the field's own type
-/// says less than the check behind it.
+/// Defines a type that replaces a field's own type in the schema, because the
+/// field's check is stricter than its type.
 #[macro_export]
 macro_rules! stands_for {
     ($(#[$doc:meta])* $name:ident, |$generator:ident| $schema:expr) => {
@@ -88,7 +88,7 @@ macro_rules! stands_for {
     };
 }
 
-/// A character that is no white space, as a part of a pattern.
+/// A character that is not white space, as a part of a pattern.
 pub const NOT_WHITE: &str =
     r"[^\u0009-\u000d \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]";
 

@@ -94,18 +94,19 @@ impl fmt::Debug for ContentHash {
     }
 }
 
-/// Content that has passed the guard, and can be rendered as it is.
+/// Content that has passed the guard and can be rendered unchanged.
 ///
-/// Invariant: its secrets are masked and its invisible characters written out,
-/// as its policy says; everything else is as it was. A text is made by the
-/// [guard](crate::guard), so that no source can forget it. A text that was
-/// guarded for a [document](Policy::in_document) may hold invisible characters;
-/// it is guarded again before it is placed between tags. Cloning is cheap.
+/// Invariant: secrets are masked and invisible characters written out, as the
+/// policy requires; everything else is unchanged. Only the
+/// [guard](crate::guard) makes texts, so that no source can bypass it. A text
+/// that was guarded for a [document](Policy::in_document) may hold invisible
+/// characters; it is guarded again before it is placed between tags. Cloning is
+/// cheap.
 #[derive(Clone)]
 pub struct Text(Arc<Inner>);
 
 struct Inner {
-    // The text and one line end behind it, as it stands between its tags.
+    // The text and one line end after it, as written between its tags.
     body: Box<str>,
     // Boxed, like the findings: most texts are short and have neither.
     hash: OnceLock<Box<ContentHash>>,
@@ -114,28 +115,28 @@ struct Inner {
     shows_invisible: bool,
     // The latest measurement, by the id of the `Counts` that made it.
     memo: Mutex<Option<(u64, Arc<Measured>)>>,
-    // How it is written in JSON, once that was asked for.
+    // The text as a JSON string, once it was needed.
     json: OnceLock<Box<str>>,
-    // What the tags that it last stood between cost, where that is not the same
-    // for all texts.
+    // The tokens of the tags that the text was last placed between, if they are
+    // not the same for all texts.
     tags: Mutex<Option<Box<Tags>>>,
 }
 
-/// What the tags around a text cost.
+/// The tokens of the tags around a text.
 pub(crate) struct Tags {
     /// The id of the `Counts` that counted them.
     pub(crate) counts: u64,
     pub(crate) role: Role,
-    /// Whether they carry a mark.
+    /// Whether the tags carry a mark.
     pub(crate) marked: bool,
-    /// Its path, if that shows.
+    /// The path in the opening tag, if it is shown.
     pub(crate) path: Option<Arc<str>>,
     pub(crate) part: Part,
     pub(crate) tokens: Tokens,
 }
 
 impl Text {
-    /// Returns `raw` after the guard, secrets masked.
+    /// Returns `raw` after the guard, with secrets masked.
     pub fn new(raw: &str) -> Self {
         Self::guarded(raw, Policy::default())
     }
@@ -168,16 +169,15 @@ impl Text {
         Self::of(joined, self.findings().to_vec(), Policy::masking(false))
     }
 
-    /// Returns `shown`, which was made from lines of this text, with what the
-    /// guard changed in the whole.
+    /// Returns `shown`, which was made from lines of this text, with the
+    /// guard's findings of the whole text.
     pub fn shortened(&self, shown: &str) -> Self {
         let findings = self.findings().to_vec();
         Self::of(shown.to_owned(), findings, Policy::masking(false))
     }
 
-    /// Returns lines of texts that have passed the guard as one text. Each line
-    /// of a guarded text is safe to stand before a line end, so that lines of
-    /// several are safe together.
+    /// Returns lines of guarded texts as one text. Each line of a guarded text
+    /// is safe before a line end, so lines of several texts are safe together.
     pub(crate) fn of_lines(mut lines: String) -> Self {
         if lines.ends_with('\n') {
             lines.pop();
@@ -198,13 +198,14 @@ impl Text {
         }))
     }
 
-    /// Returns the text guarded again, if it was guarded for a document and is
-    /// to stand between the tags of `role`.
+    /// Returns the text guarded again if it was guarded for a document and is
+    /// now placed between the tags of `role`. Returns `None` if that is not
+    /// necessary.
     pub(crate) fn guarded_again(&self, role: Role) -> Option<Self> {
         if self.0.shows_invisible || role == Role::Document {
             return None;
         }
-        // Nothing is secret in it any more.
+        // The text holds no secrets any more.
         let policy = Policy::masking(false);
         let (body, mut findings) = guard::clean(self.as_str(), policy);
         findings.extend(self.findings().iter().cloned());
@@ -217,7 +218,7 @@ impl Text {
         &self.0.body[..self.0.body.len() - 1]
     }
 
-    /// Returns the text as it stands between its tags.
+    /// Returns the text as written between its tags, with its line end.
     pub(crate) fn body(&self) -> &str {
         &self.0.body
     }
@@ -230,8 +231,8 @@ impl Text {
             .get_or_init(|| Box::new(ContentHash::of(self.0.body.as_bytes())))
     }
 
-    /// Returns the guarded text as a string of JSON, and keeps it: a history is
-    /// sent again and again.
+    /// Returns the guarded text as a JSON string, and caches it: a history is
+    /// sent many times.
     pub(crate) fn json(&self) -> &str {
         self.0.json.get_or_init(|| {
             let mut out = String::with_capacity(self.0.body.len() + self.0.body.len() / 8 + 2);
@@ -240,12 +241,12 @@ impl Text {
         })
     }
 
-    /// Returns what the guard changed.
+    /// Returns the guard's changes.
     pub fn findings(&self) -> &[Finding] {
         &self.0.findings
     }
 
-    /// Returns true when there is nothing in it.
+    /// Returns true if the text is empty.
     pub fn is_empty(&self) -> bool {
         self.as_str().is_empty()
     }
@@ -257,7 +258,7 @@ impl Text {
             .map(|(_, measured)| Arc::clone(measured))
     }
 
-    /// Returns what the tags of an item of `role` cost, as remembered.
+    /// Returns the cached tokens of the tags of an item of `role`.
     pub(crate) fn tags(
         &self,
         counts: u64,
@@ -301,7 +302,7 @@ impl fmt::Debug for Text {
     }
 }
 
-// Reading what was written guards it again, which changes nothing.
+// Reading a stored text guards it again, which changes nothing.
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())

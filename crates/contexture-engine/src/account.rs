@@ -10,16 +10,17 @@ use crate::assembled::Assembled;
 use crate::report::{HintVerdict, Report};
 use crate::source::Concept;
 
-/// Says in a few lines what a person should not overlook.
+/// Returns the warnings that a person should not overlook.
 pub(crate) fn summarise(report: &Report) -> Vec<Warning> {
     let (unusable, over): (Vec<_>, Vec<_>) = report
         .excluded
         .iter()
-        // What a rule leaves out is no surprise; the report has it.
+        // Exclusions by a rule are expected and are in the report.
         .filter(|row| !row.code.is_by_rule() && !row.is_told)
-        // A search finds more than fits.
+        // A search usually finds more than fits.
         .filter(|row| row.score.is_none())
-        // Nor is a file without content among many, as `__init__.py` often is.
+        // An empty file is expected, too, as `__init__.py` often is, unless its
+        // priority is high.
         .filter(|row| row.code != Code::EMPTY || row.priority >= WANTED)
         .partition(|row| row.tokens == 0);
     let mut lines = Vec::new();
@@ -95,14 +96,15 @@ fn named(names: &[String]) -> String {
     }
 }
 
-/// The priority from which on it is worth a warning that an item was dropped or
-/// cut for want of room. Less important items are there to fill what is left.
+/// The priority from which a warning reports that an item was dropped or cut
+/// because the budget was full. Less important items only fill the remaining
+/// tokens.
 const WANTED: f64 = 0.5;
 
 /// Most files that a warning names.
 const MOST_NAMED: usize = 3;
 
-/// What the event log keeps of an assembly.
+/// The data of an assembly that the event log stores.
 #[derive(Serialize)]
 pub(crate) struct Logged<'r> {
     recipe: &'r str,

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::files::Root;
 use crate::source::Scope;
 
-/// Who an agent is and what it may use.
+/// The role and the permissions of an agent.
 #[derive(Debug, Clone, Default)]
 pub struct Agent {
     /// The name of its persona, when it has one.
@@ -33,12 +33,12 @@ impl Agent {
     }
 }
 
-/// Returns where a file of the operator is: where it is named, else below
-/// `.agent/`.
+/// Returns the path of an operator's file: `path` itself if it exists, else the
+/// same path below `.agent/` if that exists.
 pub fn place_of(root: &Root, path: &str) -> String {
     let below = format!(".agent/{path}");
-    // What a pattern stands for shows only when it is walked: judge by where
-    // it would begin.
+    // A pattern is not walked here: it counts as existing if the directory in
+    // which it starts exists.
     let fixed = |path: &str| -> bool {
         let start = path.find(['*', '?', '[', '{']).unwrap_or(path.len());
         let directory = path[..start].rsplit_once('/').map(|(above, _)| above);

@@ -28,7 +28,7 @@ pub struct Assembled {
     pub model: Model,
     /// Whether the model is to go on where its own last message ends.
     pub continues: bool,
-    /// How the answer is drawn.
+    /// The sampling settings for the answer.
     pub sampling: Sampling,
     /// The session it belongs to.
     pub session_label: Option<String>,
@@ -48,14 +48,14 @@ pub struct Assembled {
     pub source_event_id: Option<String>,
     /// The hash that the request is kept by, if it is kept.
     pub snapshot: Option<String>,
-    /// What goes with the answer into the ledger: hashes of what went into the
-    /// system prompt, and what is known about the event.
+    /// The data that is stored in the ledger with the answer: hashes of the
+    /// contents of the system prompt, and the context of the event.
     pub context_json: Value,
     /// The root.
     pub workspace_path: String,
     /// The layers that have a source, in recipe order.
     pub layers: Vec<LayerInfo>,
-    /// What the sources know of the request, by type.
+    /// Details that the sources attached to the request, by type.
     pub details: Details,
 }
 
@@ -64,7 +64,7 @@ pub struct Assembled {
 pub struct LayerInfo {
     /// The name.
     pub name: Arc<str>,
-    /// Which part of an agent's context it holds.
+    /// The part of an agent's context that the layer holds.
     pub concept: Concept,
 }
 
@@ -72,7 +72,7 @@ impl Assembled {
     /// Returns what a provider's form is made from.
     pub fn prompt(&self) -> Prompt<'_> {
         let reserve = self.budget.reserve_response();
-        // Providers refuse to be asked for more than the model can write.
+        // Providers reject a request for more tokens than the model can write.
         let limit = self.model.max_output.unwrap_or(reserve).min(reserve);
         Prompt {
             layout: &self.layout,
@@ -104,17 +104,18 @@ impl Assembled {
         self.prompt().render(format)
     }
 
-    /// The same without blanks between what JSON is made of: for programs.
+    /// Renders the request like [`render`](Self::render), but JSON without
+    /// white space between its elements, for programs.
     pub fn render_compact(&self, format: Format) -> Result<String, Refused> {
         self.prompt().render_compact(format)
     }
 }
 
-/// Returns blocks as one text: what has no tags in a provider's form has none
-/// here, and a blank line stands between two of them.
+/// Returns blocks as one text, separated by blank lines. Blocks that have no
+/// tags in a provider's form have none here.
 pub fn bare(blocks: &[Block], mark: Mark) -> String {
     let mut out = String::new();
-    // A document stands in a field of its own.
+    // A document is returned in a field of its own.
     let shown =
         |block: &&Block| !matches!(block.part, Part::Tool { .. }) && block.role != Role::Document;
     let blocks: Vec<&Block> = blocks.iter().filter(shown).collect();
@@ -141,8 +142,8 @@ pub fn bare(blocks: &[Block], mark: Mark) -> String {
     out
 }
 
-/// Returns the name that the provider's own interface knows: without the
-/// vendor that some put before it.
+/// Returns the model name that the provider's own API uses: without the vendor
+/// prefix that some names have.
 pub fn sent_name(model: &Model) -> &str {
     let vendors: &[&str] = match model.provider {
         Provider::Anthropic => &["anthropic/"],

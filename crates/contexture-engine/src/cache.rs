@@ -1,8 +1,9 @@
-//! [`CacheReport`]: what the provider's prompt cache makes of a request.
+//! [`CacheReport`]: how a request uses the provider's prompt cache.
 //!
-//! A provider keeps the beginning of a request for a while and charges less for
-//! the next request that begins the same. The report says how much of a request
-//! can be read from that cache, what is lost, why, and what that costs.
+//! A provider caches the beginning of a request for a while and charges less
+//! for the next request with the same beginning. The report says how many
+//! tokens of a request can be read from that cache, how many are missed, why,
+//! and the price of both.
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ impl CacheCause {
         }
     }
 
-    /// Returns the cause as it is written in reports.
+    /// Returns the name of the cause in reports.
     pub fn name(self) -> &'static str {
         match self {
             CacheCause::Model => "model",
@@ -103,8 +104,8 @@ pub struct Difference {
 /// The terms of a provider's prompt cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CacheTerms {
-    /// How long the cache is kept at least after its last use. `None` if the
-    /// provider does not say.
+    /// The minimum time for which an entry stays in the cache after its last
+    /// use. `None` if the provider does not document it.
     pub time_to_live: Option<SignedDuration>,
     /// The fewest tokens that are cached.
     pub minimum: Tokens,
@@ -138,7 +139,7 @@ impl CacheTerms {
     }
 }
 
-/// What two requests have in common, before it is priced.
+/// The common part of two requests, before prices are applied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sharing {
     /// All tokens of the later request.
@@ -148,9 +149,10 @@ pub(crate) struct Sharing {
     /// The tokens of the earlier request's tools, instructions and history,
     /// before the first that is new each time.
     pub(crate) standing: Tokens,
-    /// How many of `standing` the later request begins with.
+    /// The number of `standing` tokens that the later request begins with.
     pub(crate) kept: Tokens,
-    /// What the later request changes among them.
+    /// The cause of the first change within the `standing` tokens. `None` if
+    /// the later request changes none of them.
     pub(crate) change: Option<CacheCause>,
     /// The time between the two.
     pub(crate) elapsed: SignedDuration,
@@ -200,7 +202,7 @@ impl CacheReport {
             terms.prices.map(|prices| prices.cost(&usage))
         };
         let dollars = cost(read, written);
-        // What is no longer sent costs nothing.
+        // Tokens that are no longer sent cost nothing.
         let again = missed.min(total.saturating_sub(read));
         let without = cost(read + again, written.saturating_sub(again));
         let missed_dollars = dollars.zip(without).map(|(with, without)| with - without);
@@ -237,7 +239,7 @@ impl CacheReport {
         if let Some(dollars) = self.dollars_missed {
             line.push_str(&format!(", ${dollars:.4}"));
         }
-        // The model is no place in a request.
+        // A change of the model has no position in the request.
         let has_place = self.broken && self.cause != Some(CacheCause::Model);
         if let (Some(first), true) = (&self.first_difference, has_place) {
             line.push_str(&format!(
@@ -275,7 +277,8 @@ mod tests {
         }
     }
 
-    /// Ten thousand tokens stood before, the request has two thousand more.
+    /// An earlier request with ten thousand tokens, and a later one with two
+    /// thousand more.
     fn sharing() -> Sharing {
         Sharing {
             total: 12_000,

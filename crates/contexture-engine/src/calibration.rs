@@ -1,9 +1,10 @@
-//! What recorded usage teaches about a model's tokens.
+//! Calibration of a model's token counts by recorded usage.
 //!
-//! Providers say how many tokens a request had. The ratio to our count is kept
-//! for each model, and a high quantile of it is applied: an estimate becomes
-//! as large as it must be and no larger; an exact count, which does not see
-//! what a provider puts around messages, leaves that much of the window free.
+//! Providers report the number of tokens of a request. The ratio of their count
+//! to ours is stored for each model, and a high quantile of it is applied. An
+//! estimate is multiplied by it. An exact count is unchanged, but does not
+//! include the tokens that a provider adds around messages; that fraction of
+//! the window is kept free instead.
 
 use contexture_store::{Sample, Samples, TurnId, TurnSample};
 use contexture_tokens::{Model, Models, Tokenizer};
@@ -14,21 +15,22 @@ use crate::error::Error;
 /// next ratio may be a little higher.
 const FEW_SAMPLES: usize = 3;
 
-/// How many of the latest are looked at.
+/// The number of latest samples that are used.
 pub(crate) const MOST_SAMPLES: usize = 200;
 
 /// The part of the samples that are to fit.
 const QUANTILE: f64 = 0.95;
 
-/// Factors move in steps, so that what was counted with one is of use for long.
+/// Factors change in steps, so that cached counts made with one stay valid for
+/// long.
 const STEP: f64 = 0.05;
 
 /// Requests below this many tokens say little: what a provider adds to each
 /// would be taken for a factor.
 const LEAST_TOKENS: u64 = 1_000;
 
-/// A ratio beyond these is no count of the same request: no tokenizer makes so
-/// much less or more of a text than another.
+/// A ratio outside this range cannot belong to the same request: no two
+/// tokenizers differ so much.
 const LEAST_RATIO: f64 = 0.4;
 const MOST_RATIO: f64 = 5.0;
 
@@ -39,8 +41,8 @@ fn key(model: &Model) -> String {
     name.to_ascii_lowercase()
 }
 
-/// Returns the name of the counter whose counts are compared. It does not
-/// change with what was learned.
+/// Returns the name of the counter whose counts are compared. Calibration does
+/// not change it.
 fn counter(model: &Model) -> String {
     match &model.tokenizer {
         Tokenizer::OpenAi(encoding) | Tokenizer::Scaled(encoding, _) => {
@@ -57,8 +59,8 @@ pub(crate) fn names(model: &Model) -> (String, String) {
     (key(model), counter(model))
 }
 
-/// Applies what was learned to `model`. Returns the part of the window, from 0
-/// to 1, that an exact count must leave free.
+/// Applies the calibration to `model`. Returns the fraction of the window, from
+/// 0 to 1, that must be kept free for an exact counter.
 ///
 /// A model without samples uses those of its siblings.
 pub fn apply(store: &dyn Samples, models: &Models, model: &mut Model) -> Result<f64, Error> {
@@ -84,15 +86,16 @@ pub fn apply(store: &dyn Samples, models: &Models, model: &mut Model) -> Result<
     Ok((1.0 - 1.0 / ratio.max(1.0)).clamp(0.0, 0.5))
 }
 
-/// Returns the sample of a request behind `parent` that we counted as `counted`
-/// and the provider as `actual`, unless it says nothing.
+/// Returns the sample of a request after `parent` that we counted as `counted`
+/// and the provider as `actual`. Returns `None` if the request is too small or
+/// the ratio is implausible.
 pub fn sample(
     model: &Model,
     parent: Option<TurnId>,
     counted: u64,
     actual: u64,
 ) -> Option<TurnSample> {
-    // What was counted with a factor is kept without it.
+    // A count that includes a factor is stored without it.
     let counted = match model.tokenizer.factor() {
         Some(factor) => (counted as f64 / factor.max(1.0)).round() as u64,
         None => counted,

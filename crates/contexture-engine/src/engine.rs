@@ -76,8 +76,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Uses the settings of a root, and takes it for what paths in them are
-    /// relative to. Every report warns about the settings that are inactive.
+    /// Uses the settings of a root; paths in them are relative to that root.
+    /// Every report warns about inactive settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.warnings.extend(settings.warning());
         self.config(settings.config).folder(&settings.root)
@@ -182,10 +182,12 @@ impl EngineBuilder {
         self
     }
 
-    /// Makes the engine return a request before its snapshot is on disk: for a
-    /// program that makes many, and lives on. A turn that answers it is still
-    /// not recorded before it, and it is kept when the store is dropped. If it
-    /// cannot be kept, the report of the next request says so.
+    /// Makes the engine return a request before its snapshot is on disk, for a
+    /// long-running program that makes many requests.
+    ///
+    /// A turn that answers the request is still recorded only after the
+    /// snapshot, and dropping the store waits for pending snapshots. If a
+    /// snapshot cannot be saved, the report of the next request has a warning.
     pub fn background_snapshots(mut self) -> Self {
         self.background_snapshots = true;
         self
@@ -236,31 +238,31 @@ impl EngineBuilder {
     }
 }
 
-/// Assembles requests from registered sources; keeps what it has counted.
+/// Assembles requests from registered sources, and caches token counts.
 pub struct Engine {
     config: Config,
-    // What paths in the settings start from.
+    // The directory that paths in the settings are relative to.
     folder: PathBuf,
     models: Models,
-    // Why the root's own model table is not used.
+    // A warning if the root's own model table cannot be used.
     table_warning: Option<Warning>,
     parts: StoreParts,
     sources: BTreeMap<String, Arc<dyn Source>>,
     recipes: BTreeMap<String, Arc<Recipe>>,
     counters: BTreeMap<String, Arc<dyn TokenCounter>>,
     summariser: Option<Arc<dyn Summariser>>,
-    // Whether a request may name files below the root only.
+    // Whether a request may only name files below the root.
     confined: bool,
-    // Whether a request is kept while it is already being used.
+    // Whether snapshots are saved in the background.
     background_snapshots: bool,
     snapshot_failed: Option<SnapshotFailed>,
     mark_key: Option<MarkKey>,
-    // What every report warns about.
+    // Warnings for every report.
     warnings: Vec<Warning>,
     // The store's own key, once it was read, and one for a store without.
     store_key: OnceLock<MarkKey>,
     own_key: OnceLock<[u8; 32]>,
-    // How often tools were called, by turn.
+    // The number of calls of each tool, by turn.
     tool_usage: KnownUsage,
     counts: Mutex<BTreeMap<String, Arc<Counts>>>,
     pub(crate) permissions: ByFile<Permissions>,
@@ -268,12 +270,12 @@ pub struct Engine {
     recent: Mutex<RecentRequests>,
     // The current messages of requests that were made here, by the request.
     current_messages: Cache<ContentHash, Arc<CurrentMessage>>,
-    // Why the latest request that was not kept was not.
+    // The latest error of a snapshot that could not be saved.
     last_snapshot_error: Arc<Mutex<Option<String>>>,
 }
 
-/// Locks what is only ever changed whole, so that a panic elsewhere leaves it
-/// usable.
+/// Locks a value that is only ever replaced as a whole, so that a panic in
+/// another thread leaves it usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -413,7 +415,7 @@ impl Engine {
     }
 
     /// Returns the key by which a provider finds the cache of a session's
-    /// requests. It tells nothing of the session's label or content.
+    /// requests. It reveals nothing about the session's label or content.
     pub fn cache_key(&self, session: &str) -> String {
         let key = self.mark_key().for_name(&format!("cache {session}"));
         let mut name = "contexture-".to_owned();
@@ -449,7 +451,7 @@ impl Engine {
         self.sources.keys().map(String::as_str).collect()
     }
 
-    /// Returns the counter for `model`, with what it has counted so far.
+    /// Returns the counter for `model`, with its cache of counts.
     pub fn counts(&self, model: &Model) -> Result<Arc<Counts>, Error> {
         let own = self.counters.get(&model.name);
         let key = match own {
@@ -469,7 +471,7 @@ impl Engine {
         Ok(counts)
     }
 
-    /// Assembles a request from what is below `root` and from the store.
+    /// Assembles a request from the files below `root` and from the store.
     ///
     /// A history that has become too long is summarised first.
     pub fn assemble(&self, root: &Root, request: &Request) -> Result<Assembled, Error> {
@@ -487,7 +489,7 @@ impl Engine {
         pipeline::preview(self, root, request, preview)
     }
 
-    /// Returns true when what is asked for cannot be made without a store.
+    /// Returns true if the request cannot be assembled without a store.
     pub fn needs_store(&self, root: &Root, request: &Request) -> Result<bool, Error> {
         pipeline::needs_store(self, root, request)
     }
@@ -574,15 +576,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Fails when there is no persona of that name below `root`. A session
-    /// keeps its persona, so that a wrong one is best found before it is made.
+    /// Fails if there is no persona of that name below `root`. A session cannot
+    /// change its persona, so check it before the session is created.
     pub fn check_persona(&self, root: &Root, name: &str) -> Result<(), Error> {
         persona_dir(root, &self.config.persona.dir, Some(name)).map(drop)
     }
 
-    /// Applies what recorded usage taught about the model's tokens. Returns
-    /// the part of the window that is kept free for what an exact counter does
-    /// not see.
+    /// Applies the calibration of the model's token counts. Returns the
+    /// fraction of the window that is kept free for tokens that an exact
+    /// counter does not see.
     pub fn calibrate(&self, model: &mut Model) -> Result<f64, Error> {
         match &self.parts.samples {
             Some(samples) => calibration::apply(&**samples, &self.models, model),
@@ -590,7 +592,8 @@ impl Engine {
         }
     }
 
-    /// Returns what the provider's count of a request behind `parent` teaches.
+    /// Returns a calibration sample from the provider's count of a request
+    /// after `parent`. Returns `None` if the counts cannot be compared.
     pub fn sample(
         &self,
         snapshot: &Snapshot,
@@ -598,8 +601,8 @@ impl Engine {
         usage: &Usage,
     ) -> Option<TurnSample> {
         let mut model = self.models.resolve(&snapshot.model);
-        // The factor that the request was counted with stands in its counter's
-        // name. A count by another counter teaches nothing.
+        // The counter's name includes the factor that the request was counted
+        // with. A count by another counter cannot be compared.
         if model.tokenizer.factor().is_some() && !self.counters.contains_key(&model.name) {
             let factor = model.tokenizer.factor_in(&snapshot.counter)?;
             model.tokenizer = model.tokenizer.with_factor(factor);
@@ -651,10 +654,11 @@ impl Engine {
     pub(crate) fn previous(&self, session: Option<&str>) -> Result<Option<Arc<Saved>>, Error> {
         let label = session.unwrap_or("default");
         let (Some(store), true) = (&self.parts.snapshots, self.config.snapshots.keep) else {
-            // What is not kept is remembered for as long as the engine lives.
+            // Requests that are not saved are remembered while the engine
+            // lives.
             return Ok(lock(&self.recent).latest(label));
         };
-        // What is still being written is later than what is kept.
+        // A snapshot that is still being written is later than the saved ones.
         let pending = lock(&self.recent).latest(label);
         if let Some(saved) = pending.filter(|it| it.durability() == Durability::Pending) {
             return Ok(Some(saved));
@@ -665,8 +669,8 @@ impl Engine {
         if let Some(saved) = lock(&self.recent).find(label, latest.hash) {
             return Ok(Some(saved));
         }
-        // It is needed for the cache's sake only: a damaged one must not end the
-        // session.
+        // The previous request only serves the comparison with the cache: a
+        // damaged one must not end the session.
         let Ok(saved) = Saved::load(&**store, &latest) else {
             return Ok(None);
         };
@@ -733,9 +737,9 @@ impl Engine {
         }
     }
 
-    /// Compares the request with the one before it in its session, and keeps
-    /// it. `must_hold` says that a request that breaks the provider's cache is an
-    /// error; it is not kept then.
+    /// Compares the request with the previous one of its session, and saves it.
+    /// With `must_hold`, a request that breaks the provider's cache is an error
+    /// and is not saved.
     pub(crate) fn keep_after(
         &self,
         assembled: &mut Assembled,
@@ -820,12 +824,13 @@ impl Engine {
                         }
                     }),
                 });
-                // Only now: what builds on it must come behind it.
+                // Remembered only now: snapshots that build on this one must be
+                // queued after it.
                 self.remember(label, &saved);
             }
             true => {
-                // Before it is kept: another thread may ask for what comes next
-                // as soon as it is.
+                // Remembered before it is saved: another thread may ask for the
+                // next request right after that.
                 self.remember(label, &saved);
                 let (sender, receiver) = std::sync::mpsc::sync_channel(1);
                 store.put_snapshot_later(PendingSnapshot {
@@ -875,7 +880,7 @@ pub fn provider_of(format: Format) -> Option<Provider> {
     }
 }
 
-/// Returns the form in which a provider's models are usually asked.
+/// Returns the usual request format of a provider's models.
 pub fn usual_format(provider: Provider) -> Option<Format> {
     match provider {
         Provider::Anthropic => Some(Format::Anthropic),

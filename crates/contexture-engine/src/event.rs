@@ -117,10 +117,10 @@ impl From<&str> for Event {
 }
 
 impl Event {
-    /// Reads an event: a JSON object, or else plain text. What begins like an
-    /// object, or comes from a file whose name ends with `.json`, must be one:
-    /// half a message must not go to a model as text. `name` stands for it in
-    /// complaints.
+    /// Reads an event: a JSON object, or else plain text. Text that begins like
+    /// an object, or comes from a file whose name ends with `.json`, must be
+    /// valid JSON, so that half a message is not sent to a model as text. Error
+    /// messages refer to the input by `name`.
     pub fn read(name: &str, text: &str) -> Result<Self, Error> {
         let is_json_file = name.to_ascii_lowercase().ends_with(".json");
         let start = text.trim_start();

@@ -13,11 +13,10 @@ use crate::files::Root;
 use crate::lines::load_file;
 use crate::source::{Ask, Concept, Offer, Parameter, ParameterKind, Source};
 
-/// Offers the event at hand: what is known about it, its attachments, and what
-/// it says, last.
+/// Offers the current event: its context, its attachments, and its text, last.
 ///
-/// The clock stands here and nowhere else: what comes before it is the same
-/// from turn to turn.
+/// Only this source writes the time, so that everything before it stays the
+/// same from turn to turn.
 #[derive(Debug, Default)]
 pub struct EventSource;
 
@@ -72,10 +71,10 @@ impl Source for EventSource {
     }
 }
 
-/// Returns what is known about an event.
+/// Returns the context of an event as an item.
 fn context(event: &Event, ask: &Ask<'_>) -> Item {
-    // Senders choose their own names: what they are called is one line each,
-    // and cannot be taken for a line of ours.
+    // Senders choose their own names: each name is limited to one line, so that
+    // it cannot imitate one of our lines.
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut lines = vec![
         // In whole seconds: fractions are noise to a model.

@@ -1,5 +1,5 @@
-//! The engine of Contexture: sources, recipes and the pipeline that makes a
-//! request of them.
+//! The engine of Contexture: sources, recipes and the pipeline that assembles a
+//! request from them.
 //!
 //! ```
 //! use contexture_engine::{Engine, EventSource, Recipe, RecipeLayer, Request, Root};
@@ -19,14 +19,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Engine::builder`] puts an engine together from a store, sources, recipes and
-//! counters. A [`Recipe`] says which layers a request has and which [`Source`]
-//! fills each. [`Engine::assemble`] asks the sources, fits what they offer into
-//! the budget, lets them react, and returns the request with its report.
+//! [`Engine::builder`] builds an engine from a store, sources, recipes and
+//! counters. A [`Recipe`] lists the layers of a request and the [`Source`] that
+//! fills each. [`Engine::assemble`] calls the sources, fits their items into
+//! the budget, lets the sources revise them, and returns the request with its
+//! report.
 //!
-//! The crate knows no particular source but the event at hand: files, history,
-//! looms and memory are crates beside it, and a program's own sources use the
-//! same trait. `contexture` is the engine with all of them.
+//! The only source in this crate is the current event. Files, history, looms
+//! and memory are crates of their own, and a program's own sources use the same
+//! trait. `contexture` is the engine with all of them.
 
 mod account;
 pub mod agent;
@@ -76,15 +77,16 @@ pub use tool_usage::ToolUsage;
 use contexture_core::Counts;
 use contexture_core::guard::Policy;
 
-/// Returns the name of what counted and guarded, beside which counts are kept.
+/// Returns a name for the counter and the guard's policy; stored counts are
+/// valid for one such name.
 pub fn counter_name(counts: &Counts, policy: Policy) -> String {
     let masked = if policy.mask_secrets {
         "masked"
     } else {
         "plain"
     };
-    // A change of the guard, or of what is counted, changes counts, and so this
-    // number.
+    // This number is increased when a change of the guard or of the counted
+    // text changes counts.
     let name = format!("{}/{masked}/3", counts.counter().identity());
     match policy.template {
         Some(template) => format!("{name}/{template:?}"),

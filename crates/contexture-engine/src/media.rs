@@ -1,7 +1,7 @@
-//! Media within a provider's limits: the newest are sent, and a line stands for
-//! each of the others.
+//! Keeps media within a provider's limits: the newest are sent, and a line of
+//! text replaces each of the others.
 //!
-//! Providers limit how many images and documents a request holds, and how many
+//! Providers limit the number of images and documents of a request, and their
 //! bytes. The oldest are replaced ten at a time, so that the provider's prompt
 //! cache is lost once for ten images and not for each.
 
@@ -16,13 +16,13 @@ use crate::advice::Warning;
 use crate::error::Error;
 use crate::report::Report;
 
-/// How many media are replaced together.
+/// The number of media that are replaced together.
 const STEP: usize = 10;
 
-/// Replaces what a provider does not accept by a line with its handle.
+/// Replaces media that a provider does not accept by a line with their handle.
 ///
-/// Fails for media of the current message that the provider does not accept:
-/// nothing stands for what the user has just sent.
+/// Fails if a medium of the current message is not accepted: content that the
+/// user has just sent is never replaced.
 pub(crate) fn limit(
     layers: &mut [Layer],
     limits: &MediaLimits,
@@ -91,7 +91,7 @@ pub(crate) fn limit(
     Ok(())
 }
 
-/// Returns a warning if lines stand for media in the request.
+/// Returns a warning if lines of text replace media in the request.
 pub(crate) fn warning(report: &Report) -> Option<Warning> {
     let mut rows = report.included.iter();
     let mut rows = rows.by_ref().filter(|row| row.code == Code::MEDIA_LIMIT);
@@ -223,7 +223,7 @@ mod tests {
         let mut layers = layers(images(19, 100), vec![image(19, 100), image(20, 100)]);
         limit(&mut layers, &LIMITS, "anthropic").unwrap();
         assert_eq!(replaced(&layers).len(), 10);
-        // Nothing more happens to what was replaced.
+        // Media that were replaced do not change again.
         limit(&mut layers, &LIMITS, "anthropic").unwrap();
         assert_eq!(replaced(&layers).len(), 10);
     }

@@ -45,10 +45,11 @@ use layers::{blocks, empty_layer, fill, find_layer, set_recorded};
 pub(crate) use recipe::check_variables;
 use recipe::{parameters, recipe_of};
 
-/// How often layers are fitted again because a source has something to change.
+/// The maximum number of times that layers are fitted again because a source
+/// revised its offer.
 const MOST_ROUNDS: usize = 24;
 
-/// Returns true when what is asked for cannot be made without a store.
+/// Returns true if the request cannot be assembled without a store.
 pub(crate) fn needs_store(engine: &Engine, root: &Root, request: &Request) -> Result<bool, Error> {
     if request.recipe.is_none() {
         let mut names = engine.source_names().into_iter();
@@ -100,7 +101,7 @@ struct Call<'a> {
     is_document: bool,
 }
 
-/// How a request is assembled for a look at it.
+/// Options for assembling a request without storing it.
 #[derive(Debug, Clone, Default)]
 pub struct Preview {
     /// The head that the session had, in place of its head now. Default: its
@@ -153,7 +154,8 @@ fn assemble_within(
 ) -> Result<Assembled, Error> {
     let mut clock = Clock::new();
     let recipe = recipe_of(engine, root, request)?;
-    // Sources may name another model; what was read for this one is not used then.
+    // Sources may choose another model; data read ahead for this one is then
+    // unused.
     let likely = engine.model(request.model.as_deref(), request.format, &mut Vec::new())?;
     engine.read_ahead(request.session.as_deref(), 1, None, &likely);
     let call = Call::resolve(engine, root, request, &recipe, &state)?;
@@ -295,13 +297,14 @@ impl<'a> Call<'a> {
         (0..self.sources.len()).map(|at| self.ask(at))
     }
 
-    /// Fits, and lets sources react, until nobody has anything to change.
+    /// Fits the layers and lets sources revise their offers, until none has a
+    /// change.
     fn settle(
         &self,
         offers: Vec<Offer>,
         clock: &mut Clock,
     ) -> Result<(Assembly, Vec<Excluded>, Vec<Block>), Error> {
-        // Those that take what the others leave are asked last.
+        // Sources that use the tokens that others leave are called last.
         let mut order: Vec<usize> = (0..self.sources.len()).collect();
         order.sort_by_key(|&at| self.sources[at].1.yields());
         let in_session = self.facts.label.is_some();
@@ -383,11 +386,11 @@ impl<'a> Call<'a> {
         Ok(None)
     }
 
-    /// Reads, guards and counts in parallel what will most likely be used, so
-    /// that the fit finds it ready.
+    /// Reads, guards and counts in parallel the items that will most likely be
+    /// used, so that the fit finds them ready.
     ///
-    /// Only items that the budget could pay for, by their size, are read ahead:
-    /// the cost follows what is used, not what is there.
+    /// Only items that the budget could hold, by their size, are read ahead:
+    /// the cost depends on the used items, not on all items.
     fn read_ahead(&self, layer: &mut Layer) {
         let available = self.budget.available();
         // Four bytes a token is typical; where texts have more, the rest is read
@@ -426,7 +429,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Accounts for what was made, logs it and keeps it.
+    /// Completes the report of the assembled request, logs it and saves it.
     fn finish(
         self,
         assembly: Assembly,
@@ -510,7 +513,7 @@ impl<'a> Call<'a> {
         let logged = log.append(self.now, "assembled", Logged::of(&assembled));
         warnings.extend(logged);
         assembled.report.warnings = warnings;
-        // The same request once more has the report of the first.
+        // A repeated request has the report of the first one.
         let same = previous.is_some_and(|it| assembled.snapshot == Some(it.hash.to_string()));
         if !same {
             self.engine.keep_report(&assembled, Some(self.request));
@@ -518,8 +521,8 @@ impl<'a> Call<'a> {
         Ok(assembled)
     }
 
-    /// Returns what is kept beside the messages: hashes of what went into the
-    /// system prompt, by layer, and what is known about the event.
+    /// Returns the data that is stored with the messages: hashes of the
+    /// contents of the system prompt, by layer, and the context of the event.
     fn context_json(&self, layout: &Layout) -> Value {
         let mut texts: BTreeMap<&str, String> = BTreeMap::new();
         for block in &layout.system {
@@ -560,8 +563,8 @@ impl Clock {
         }
     }
 
-    /// Adds the time since the last lap to a stage, which may be gone through
-    /// twice.
+    /// Adds the time since the last lap to a stage. A stage can run more than
+    /// once.
     fn lap(&mut self, stage: &str) {
         let elapsed = self.last.elapsed().as_secs_f64() * 1000.0;
         let lap = self.laps.entry(stage.to_owned()).or_default();

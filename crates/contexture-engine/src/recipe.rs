@@ -1,5 +1,5 @@
-//! Recipes: which layers a request has, where their items come from, what they
-//! may cost and where they go. Data, not code.
+//! Recipes: the layers of a request, with the source, the budget and the
+//! position of each. A recipe is data, not code.
 //!
 //! A recipe is written as YAML or JSON (grammar 2):
 //!
@@ -12,9 +12,10 @@
 //! ```
 //!
 //! Layers have any name. A source may be used several times, with other
-//! parameters (`with:`). A layer may hold `layers:` of its own, which share what
-//! it is allowed. Whether a source exists, and whether it takes a parameter, is
-//! checked by the engine that follows the recipe: it knows what is registered.
+//! parameters (`with:`). A layer may have nested `layers:`, which share its
+//! tokens. The engine that follows the recipe checks whether a source exists
+//! and accepts a parameter, because only the engine knows the registered
+//! sources.
 
 use std::sync::Arc;
 
@@ -81,21 +82,21 @@ pub struct RecipeInfo {
 /// One layer of a recipe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecipeLayer {
-    /// Its name, which no other layer of the recipe has.
+    /// The name of the layer, unique in the recipe.
     pub name: Arc<str>,
     /// The name of the source that its items come from; `None` for a layer that
     /// only holds others.
     pub source: Option<String>,
-    /// The parameters of the source. A text that begins with `$` stands for a
+    /// The parameters of the source. A text that begins with `$` refers to a
     /// field of the request: `$session`.
     pub with: Map<String, Value>,
     /// The layer's share of the budget.
     pub share: Share,
-    /// How its items may be cut; `None` leaves it to each item.
+    /// How items may be cut. `None` leaves it to each item.
     pub cut: Option<Cut>,
     /// The rule that decides which items are kept.
     pub fit: Fit,
-    /// Where the kept items go.
+    /// The position of the kept items in the request.
     pub place: Place,
     /// The order of the kept items.
     pub order: LayerOrder,
@@ -105,16 +106,17 @@ pub struct RecipeLayer {
     pub pinned: bool,
     /// Whether its source may summarise older items to make room.
     pub compact: bool,
-    /// Whether its items are new each time, so that nothing behind them can be
-    /// cached. What the source says counts as well.
+    /// Whether the items change with every request, so that nothing after them
+    /// can be cached. A source can also set this.
     pub volatile: bool,
     /// Layers that share what this one is allowed.
     pub layers: Vec<RecipeLayer>,
-    // Where it and its parameters stand in the file.
+    // The positions of the layer and its parameters in the file.
     places: Places,
 }
 
-/// Where a layer stands in its file. It is no part of what the layer is.
+/// The position of a layer in its file, for error messages. It does not affect
+/// equality.
 #[derive(Debug, Clone, Default)]
 struct Places {
     field: String,
@@ -220,8 +222,8 @@ impl Recipe {
         all.into_iter()
     }
 
-    /// Reads a recipe; `name` stands for the file in complaints, which name
-    /// line, column and field.
+    /// Reads a recipe. Error messages name the file as `name`, with line,
+    /// column and field.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let source = Source { name };
         let documents = source.parse(text)?;

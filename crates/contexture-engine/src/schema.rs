@@ -1,7 +1,6 @@
-//! JSON Schemas of what goes over the wire, made from the types themselves.
+//! JSON Schemas of the API's types, generated from the types themselves.
 //!
-//! [`input`] makes the schemas of what is taken, [`output`] those of what is
-//! given.
+//! [`input`] makes the schemas of requests, [`output`] those of responses.
 
 use contexture_core::stands_for;
 use schemars::{Schema, json_schema};
@@ -29,7 +28,7 @@ stands_for! {
     })
 }
 
-/// Says that an event says something or has something attached.
+/// Adds the rule that an event has a text or an attachment.
 pub fn event(schema: &mut Schema) {
     schema.insert(
         "anyOf".to_owned(),
@@ -40,7 +39,8 @@ pub fn event(schema: &mut Schema) {
     );
 }
 
-/// Says that an attachment is one thing, and what goes with it.
+/// Adds the rule that an attachment has exactly one kind of content, with the
+/// fields that belong to it.
 pub fn attachment(schema: &mut Schema) {
     let ways = ["path", "content", "data", "url"];
     let only = |way: &str, more: &[&str]| -> Value {

@@ -1,9 +1,9 @@
-//! Requests that were assembled, kept by content: what exactly did the model
-//! see, and where do two requests part?
+//! Snapshots: assembled requests, stored by content hash, that can be rendered
+//! again and compared.
 //!
-//! A snapshot is a list of blocks in chunks; content and chunks are kept by
-//! their hash, so that a session's next request adds what is new in it and
-//! little more.
+//! A snapshot is a list of blocks in chunks. Content and chunks are stored by
+//! their hash, so the next request of a session adds little more than its new
+//! content.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::advice::{Advice, Operation};
 use crate::error::{Cause, Error};
 use crate::stored_report::ReportedBlock;
 
-/// What tells a block from others: its layer, its id and its content.
+/// The identity of a block: its layer, its id and its content.
 pub(crate) type BlockKey = (Arc<str>, Arc<str>, ContentHash);
 
 mod compare;
@@ -49,16 +49,16 @@ pub struct Saved {
     settings: Settings,
     entries: Vec<Entry>,
     chunks: Vec<ContentHash>,
-    // How many blocks each chunk holds.
+    // The number of blocks in each chunk.
     lengths: Vec<usize>,
-    // The texts of what was new in it, if they are short and it was made here:
-    // the next request is most likely to part from it there.
+    // The new texts of the request, if they are short and it was assembled
+    // here: the next request most likely differs from it there.
     new: Vec<(ContentHash, Arc<str>)>,
     durability: Arc<AtomicU8>,
     // The body that another program sent, if it was not assembled here. Texts
     // of blocks are derived from it, and are not in the store.
     recorded: Option<Arc<RecordedBody>>,
-    // When it was made: the provider's cache is kept for a while only.
+    // The time of the request: the provider's cache expires.
     made_at: Timestamp,
 }
 
@@ -66,15 +66,15 @@ pub struct Saved {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Durability {
-    /// It is on disk, or nobody said otherwise.
+    /// The snapshot is on disk, or was never pending.
     Saved,
-    /// It is being written.
+    /// The snapshot is being written.
     Pending,
-    /// It could not be written.
+    /// The snapshot could not be written.
     Failed,
 }
 
-/// What is remembered beside it is no part of a request.
+/// Compares only the request itself, not the cached data next to it.
 impl PartialEq for Saved {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash
@@ -152,7 +152,7 @@ impl Saved {
         }
     }
 
-    /// Notes whether it is kept, for whoever remembers it.
+    /// Sets whether the snapshot is saved, for all clones.
     pub(crate) fn set_durability(&self, durability: Durability) {
         self.durability.store(durability as u8, Ordering::Release);
     }
@@ -246,7 +246,7 @@ impl Saved {
     /// request comes out with the same bytes. Returns how many blocks it has.
     pub fn check(&self, store: &dyn Snapshots) -> Result<usize, Error> {
         if let Some(recorded) = &self.recorded {
-            // Its pieces were compared with their hashes when they were read.
+            // The pieces were compared with their hashes when they were read.
             recorded.check(self.hash)?;
             return Ok(self.entries.len());
         }
@@ -305,12 +305,12 @@ impl Saved {
         Ok(changes)
     }
 
-    /// Returns what the blocks cost together.
+    /// Returns the tokens of all blocks together.
     pub fn tokens(&self) -> Tokens {
         self.entries.iter().map(|entry| entry.tokens).sum()
     }
 
-    /// Returns what it might use.
+    /// Returns the tokens that were available to the request.
     pub fn available(&self) -> Tokens {
         let window = self.tokens().saturating_add(self.settings.spare);
         window.saturating_sub(self.settings.max_output.unwrap_or(0))
@@ -323,8 +323,8 @@ impl Saved {
         others.map(|entry| entry.tokens).sum()
     }
 
-    /// Returns what it is made of, without the content: who it was for, and
-    /// each block with its layer, its cost and the hash of its text.
+    /// Returns the structure of the request without the content: the agent, and
+    /// each block with its layer, its tokens and the hash of its text.
     pub fn contents(&self) -> Contents<'_> {
         Contents {
             hash: self.hash,
@@ -346,7 +346,7 @@ impl Saved {
         self.settings.max_output
     }
 
-    /// Returns what tells each block from others, in order.
+    /// Returns the identity of each block, in order.
     pub(crate) fn block_keys(&self) -> Vec<BlockKey> {
         let keys = self.entries.iter();
         keys.map(|entry| (Arc::clone(&entry.layer), Arc::clone(&entry.id), entry.body))
@@ -388,7 +388,7 @@ impl Saved {
     }
 }
 
-/// What a request is made of, without its content.
+/// The structure of a request, without its content.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "SnapshotContents"))]

@@ -1,14 +1,14 @@
-//! Sources: where the items of a layer come from.
+//! [`Source`]: provides the items of a layer.
 //!
-//! A source is a value behind [`Source`], registered with the engine by name.
-//! The built-in ones use the same interface as those of a program:
+//! A source implements [`Source`] and is registered with the engine by name.
+//! The built-in sources use the same interface as those of a program:
 //!
-//! 1. [`resolve`](Source::resolve) says what must be known before the budget is:
+//! 1. [`resolve`](Source::resolve) provides facts that the budget depends on:
 //!    the model, the window, the session.
 //! 2. [`gather`](Source::gather) offers items for one layer.
-//! 3. [`revise`](Source::revise) reacts to what the fit made of them, with other
+//! 3. [`revise`](Source::revise) reacts to the result of the fit, with other
 //!    items or none.
-//! 4. [`account`](Source::account) adds to the report what only the source knows.
+//! 4. [`account`](Source::account) adds the source's own details to the report.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ use crate::report::Report;
 use crate::request::Request;
 use crate::snapshot::Saved;
 
-/// Where the items of a layer come from.
+/// Provides the items of a layer.
 pub trait Source: Send + Sync {
     /// Returns the name that recipes use.
     fn name(&self) -> &str;
@@ -49,20 +49,21 @@ pub trait Source: Send + Sync {
         &[]
     }
 
-    /// Returns which part of an agent's context the items are, for the summary
-    /// of what was spent on what.
+    /// Returns the part of an agent's context that the items belong to, for the
+    /// summary of tokens by part.
     fn concept(&self) -> Concept {
         Concept::Workspace
     }
 
-    /// Returns where the settings move the layer to, if they do.
+    /// Returns the position that the settings move the layer to. `None` leaves
+    /// it in place.
     fn position(&self, engine: &Engine) -> Option<Position> {
         let _ = engine;
         None
     }
 
-    /// Returns the recipe to follow when a request names none and this source
-    /// can tell.
+    /// Returns the recipe for a request that names none, if this source can
+    /// choose one.
     fn recipe_for(&self, engine: &Engine, request: &Request) -> Result<Option<String>, Error> {
         let _ = (engine, request);
         Ok(None)
@@ -74,7 +75,7 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// Says what must be known before the budget is.
+    /// Provides facts that the budget depends on.
     fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
         let _ = (scope, facts);
         Ok(())
@@ -83,50 +84,52 @@ pub trait Source: Send + Sync {
     /// Offers items for one layer.
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error>;
 
-    /// Reacts to what the fit made of all layers: another offer for this layer,
-    /// or `None` when it is fine. It is called again after each new fit, a
-    /// bounded number of times.
+    /// Reacts to the result of the fit of all layers. Returns another offer for
+    /// this layer, or `None` to keep the current one. It is called again after
+    /// each new fit, a bounded number of times.
     ///
-    /// An error ends the request. When the fit itself failed because pinned
-    /// items do not fit, [`Outcome::error`] says so.
+    /// An error ends the request. If the fit failed because pinned items do not
+    /// fit, [`Outcome::error`] returns the reason.
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
         let _ = (ask, outcome);
         Ok(None)
     }
 
-    /// Returns true when [`revise`](Source::revise) is only to be asked when no
-    /// other source has anything to change: it takes what the others leave.
+    /// Returns true if [`revise`](Source::revise) is called only when no other
+    /// source has a change, because this source uses the tokens that the others
+    /// leave.
     fn yields(&self) -> bool {
         false
     }
 
-    /// Adds to the report what only the source knows.
+    /// Adds the source's own details to the report.
     fn account(&self, ask: &Ask<'_>, account: &mut Account<'_>) -> Result<(), Error> {
         let _ = (ask, account);
         Ok(())
     }
 
-    /// Returns true when gathering does not wait for anything. Sources that wait
-    /// are asked at the same time, each in a thread of its own.
+    /// Returns true if gathering never waits, for example for a network.
+    /// Sources that wait are called concurrently, each in its own thread.
     fn is_immediate(&self) -> bool {
         false
     }
 
-    /// Returns true when its items may stand in a document without tags. A
-    /// request from such sources alone has no tags that content could forge.
+    /// Returns true if the items may be part of a document without tags. A
+    /// request that uses only such sources has no tags that content could
+    /// forge.
     fn is_bare(&self, scope: &Scope<'_>) -> bool {
         let _ = scope;
         false
     }
 }
 
-/// Which part of an agent's context something is.
+/// The part of an agent's context that items belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Concept {
-    /// Files, tools and what is known of the surroundings.
+    /// Files, tools and the environment.
     Workspace,
-    /// Who the agent is, and what it is to do.
+    /// The agent's identity and instructions.
     Persona,
     /// Earlier messages.
     History,
@@ -136,7 +139,7 @@ pub enum Concept {
     Event,
 }
 
-/// Where a layer stands among the others.
+/// The position of a layer among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Position {
@@ -157,7 +160,7 @@ pub struct Parameter {
     pub name: &'static str,
     /// The type of the parameter.
     pub kind: ParameterKind,
-    /// What it does, in a sentence, with its default.
+    /// A description in one sentence, with the default.
     pub about: &'static str,
 }
 
@@ -180,7 +183,7 @@ pub enum ParameterKind {
 }
 
 impl ParameterKind {
-    /// Returns what is wrong with a value, if anything is.
+    /// Fails if a value is invalid, with the reason.
     fn check(self, value: &Value) -> Result<(), String> {
         let is_text = |value: &Value| value.is_string() || value.is_number();
         let good = match self {
@@ -234,7 +237,7 @@ impl Parameter {
         json!({"type": "object", "properties": properties, "additionalProperties": false})
     }
 
-    /// Fails when `with` holds what is not a parameter, or not what it must be.
+    /// Fails if `with` holds an unknown parameter or an invalid value.
     pub(crate) fn check(
         parameters: &[Parameter],
         recipe: &Recipe,
@@ -260,42 +263,44 @@ impl Parameter {
     }
 }
 
-/// What sources say before the budget is known. What the request says comes
-/// before all of it; of two sources, the first.
+/// Facts that sources provide before the budget is computed. Fields of the
+/// request take precedence; of two sources, the first one does.
 #[derive(Debug, Default)]
 pub struct Facts {
     /// The model, when the request names none.
     pub model: Option<String>,
     /// The window, when the request names none.
     pub max_tokens: Option<Tokens>,
-    /// What is set aside for the answer, when the request does not say.
+    /// The tokens reserved for the answer, if the request does not set them.
     pub reserve_response: Option<Tokens>,
-    /// The most that the request may use, however large the window is.
+    /// The maximum number of tokens of the request, even if the window is
+    /// larger.
     pub effective: Option<Tokens>,
-    /// Why there must be a budget: the error when neither the request nor a
-    /// source names a window or a model.
+    /// The error if neither the request nor a source sets a window or a model.
+    /// `None` if no budget is required.
     pub budget_needed: Option<Error>,
-    /// The label that the request is kept under.
+    /// The label that the request is saved under.
     pub label: Option<String>,
-    /// Whether an agent with a role and permissions is spoken to.
+    /// Whether the request is for an agent with a role and permissions.
     pub is_agent: bool,
-    /// Whether what is volatile in the current message enters history with the
+    /// Whether volatile items of the current message enter history with the
     /// same bytes when the answer is recorded.
     pub records_current: bool,
     /// The turn that the answer follows.
     pub parent_turn: Option<contexture_store::TurnId>,
     /// The toolset that tools were taken from.
     pub toolset: Option<String>,
-    /// Whether the model is to go on where its own last message ends.
+    /// Whether the model continues its own last message.
     pub continues: bool,
-    /// How the answer is drawn.
+    /// The sampling settings for the answer.
     pub sampling: Option<Sampling>,
-    /// Beginnings of lines that only a source itself may write: other sources
-    /// escape them.
+    /// Line beginnings that only one source may write. Other sources escape
+    /// them.
     pub reserved_prefixes: Vec<&'static str>,
 }
 
-/// What is known of a request and a layer before the budget is.
+/// The context of a source's call before the budget is known: one layer of one
+/// request.
 pub struct Scope<'a> {
     /// The engine.
     pub engine: &'a Engine,
@@ -314,7 +319,7 @@ pub struct Scope<'a> {
     pub(crate) call: &'a CallState,
 }
 
-/// What the sources of one request share.
+/// State that the sources of one request share.
 #[derive(Default)]
 pub(crate) struct CallState {
     shared: Mutex<BTreeMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
@@ -335,7 +340,7 @@ impl CallState {
     }
 }
 
-/// How far a request is with one layer.
+/// A source's own state for one layer during a request.
 #[derive(Debug)]
 pub struct LayerState<T>(Mutex<T>);
 
@@ -379,7 +384,7 @@ impl Scope<'_> {
 
     /// Reads a parameter that is an object.
     ///
-    /// Fails when it is not what is expected.
+    /// Fails if it does not have the expected form.
     pub fn object<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let Some(value) = self.with.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);
@@ -390,10 +395,10 @@ impl Scope<'_> {
         })
     }
 
-    /// Returns something that all layers of one request share, made once. `key`
-    /// tells apart what depends on parameters.
+    /// Returns a value that all layers of one request share, and creates it on
+    /// the first call. `key` distinguishes values that depend on parameters.
     ///
-    /// Fails when it cannot be made.
+    /// Fails if the value cannot be created.
     pub fn shared<T: Any + Send + Sync>(
         &self,
         key: &str,
@@ -454,9 +459,10 @@ impl Scope<'_> {
             .or_else(|| self.request.session.clone())
     }
 
-    /// Returns the session that the layer is about, if one is named.
+    /// Returns the session of the layer. `None` if neither the layer nor the
+    /// request names one.
     ///
-    /// Fails when there is no such session, or no ledger.
+    /// Fails if there is no such session, or no ledger.
     pub fn session(&self) -> Result<Option<Arc<Session>>, Error> {
         let Some(label) = self.session_label() else {
             return Ok(None);
@@ -484,8 +490,8 @@ impl Scope<'_> {
         }
     }
 
-    /// Returns the session of the request, if it is known: a request without a
-    /// ledger has none, and that is no error here.
+    /// Returns the session of the request. Returns `None` without a ledger;
+    /// that is not an error here.
     pub fn known_session(&self) -> Option<Arc<Session>> {
         let label = self.request.session.as_ref()?;
         let ledger = self.engine.ledger().ok()?;
@@ -498,21 +504,21 @@ impl Scope<'_> {
         self.request.role.unwrap_or_default()
     }
 
-    /// Returns what the agent is to do: what the request says, else its session.
+    /// Returns the agent's task: that of the request, else that of its session.
     pub fn task(&self) -> Option<String> {
         let of_session = || self.known_session()?.task.clone();
         self.request.task.clone().or_else(of_session)
     }
 
-    /// Returns who the agent is and what it may use.
+    /// Returns the agent's role and permissions.
     ///
-    /// Fails when it has a persona that does not exist.
+    /// Fails if it has a persona that does not exist.
     pub fn agent(&self) -> Result<Arc<Agent>, Error> {
         self.shared("", || Agent::find(self))
     }
 }
 
-/// What a source is asked for: one layer of one request.
+/// The context of a source's call: one layer of one request, with its budget.
 pub struct Ask<'a> {
     pub(crate) scope: Scope<'a>,
     /// The model the request is for.
@@ -521,11 +527,11 @@ pub struct Ask<'a> {
     pub budget: Budget,
     /// Counts tokens.
     pub counts: &'a Counts,
-    /// How content of this layer is guarded.
+    /// The guard's policy for content of this layer.
     pub policy: Policy,
     /// The request before this one, if it is known.
     pub previous: Option<&'a Saved>,
-    /// What the sources said before the budget was known.
+    /// The facts that sources provided before the budget was computed.
     pub facts: &'a Facts,
     /// Whether the whole request is a document without tags.
     pub is_document: bool,
@@ -558,9 +564,9 @@ impl Ask<'_> {
     }
 }
 
-/// Puts a backslash behind the first character of everything in `text` that
-/// looks like `prefix`, whether it begins a line or not: the guard makes line
-/// ends of other things, and a cut begins a line anywhere.
+/// Inserts a backslash after the first character of every occurrence of
+/// `prefix` in `text`, even within a line: the guard turns other characters
+/// into line ends, and a cut can begin a line anywhere.
 pub fn escape_prefix(text: &str, prefix: &str) -> String {
     let Some(first) = prefix.chars().next() else {
         return text.to_owned();
@@ -580,30 +586,31 @@ pub fn escape_prefix(text: &str, prefix: &str) -> String {
     out
 }
 
-/// What a source offers for a layer.
+/// The items that a source offers for a layer, with their settings.
 #[derive(Debug, Default)]
 pub struct Offer {
     /// The items, in the order they are shown.
     pub items: Vec<Item>,
-    /// Layers that share what the layer is allowed.
+    /// Nested layers that share the tokens of the layer.
     pub layers: Vec<Layer>,
-    /// How it is decided what is kept, when the recipe is not to say.
+    /// How the kept items are chosen. `None` follows the recipe.
     pub fit: Option<Fit>,
     /// The block that all items are lines of, when they have no tags.
     pub frame: Option<Frame>,
-    /// What the source can tell about the items while they are fitted.
+    /// The source's curator, which helps to fit the items.
     pub curator: Option<Arc<dyn Curator>>,
-    /// The most that the layer may spend, whatever the recipe says.
+    /// The maximum tokens of the layer, whatever the recipe allows. `None` for
+    /// no limit.
     pub max: Option<Tokens>,
-    /// Whether the items are new each time, so that nothing behind them can be
-    /// cached.
+    /// Whether the items change with every request, so that nothing after them
+    /// can be cached.
     pub volatile: bool,
-    /// Rows of the report for what is not offered.
+    /// Rows of the report for candidates that are not offered.
     pub excluded: Vec<Excluded>,
     /// Tools that are not in the context, and that the model can search for where
     /// the provider supports that.
     pub deferred: Vec<Item>,
-    /// Whether the recipe's `cut` is left alone for items that are no text.
+    /// Whether the recipe's `cut` applies only to text and tool results.
     pub keeps_parts: bool,
 }
 
@@ -637,7 +644,7 @@ impl Offer {
     }
 }
 
-/// How an item that is [pending](Content::Pending) is loaded: attach it with
+/// Loads the content of a [pending](Content::Pending) item: attach it with
 /// [`Item::data`].
 pub struct Loader(Box<dyn Fn(&Item) -> Content + Send + Sync>);
 
@@ -668,7 +675,7 @@ impl Loader {
     }
 }
 
-/// What the fit made of all layers.
+/// The result of fitting all layers.
 pub struct Outcome<'a> {
     pub(crate) fitted: Result<&'a Assembly, &'a contexture_core::Error>,
     pub(crate) layer: &'a str,
@@ -682,25 +689,27 @@ impl<'a> Outcome<'a> {
         self.fitted.ok()
     }
 
-    /// Returns why there is no request: pinned items alone do not fit.
+    /// Returns the reason why there is no request: pinned items alone do not
+    /// fit.
     pub fn error(&self) -> Option<&'a contexture_core::Error> {
         self.fitted.err()
     }
 
-    /// Returns what became of this layer's part of the budget.
+    /// Returns this layer's budget and its use.
     pub fn layer_budget(&self) -> Option<&'a LayerBudget> {
         let layers = &self.assembly()?.report.budget.layers;
         find_layer(layers, self.layer)
     }
 
-    /// Returns the rows for what sources did not offer to this layer.
+    /// Returns the rows for candidates that sources did not offer to this
+    /// layer.
     pub fn not_offered(&self) -> impl Iterator<Item = &'a Excluded> {
         let layer = self.layer.to_owned();
         self.excluded.iter().filter(move |row| *row.layer == *layer)
     }
 
-    /// Returns how many tokens the layer might take beyond what it uses: its own
-    /// part, or what everything else leaves, whichever is more.
+    /// Returns the larger of the layer's own allowance and the tokens that the
+    /// whole request leaves unused. Returns 0 if the request does not fit.
     pub fn room(&self) -> Tokens {
         let Some(assembly) = self.assembly() else {
             return 0;
@@ -722,7 +731,7 @@ fn find_layer<'l>(layers: &'l [LayerBudget], name: &str) -> Option<&'l LayerBudg
         .or_else(|| layers.iter().find_map(|l| find_layer(&l.layers, name)))
 }
 
-/// What sources add to a finished request.
+/// The finished request, to which sources add their details.
 pub struct Account<'a> {
     /// The kept blocks, in the order in which they are sent.
     pub layout: &'a Layout,
@@ -730,22 +739,21 @@ pub struct Account<'a> {
     pub report: &'a mut Report,
     /// The turn that the answer follows.
     pub parent_turn: &'a mut Option<contexture_store::TurnId>,
-    /// What is known of the request by its sources, for those who ask for it by
-    /// its type.
+    /// Details that sources attach to the request, found by type.
     pub details: &'a mut Details,
 }
 
-/// What sources know of a request, by type.
+/// Details that sources attached to a request, by type.
 #[derive(Clone, Default)]
 pub struct Details(BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl Details {
-    /// Adds something; what was there of the same type is replaced.
+    /// Adds a value. A previous value of the same type is replaced.
     pub fn insert<T: Any + Send + Sync>(&mut self, value: T) {
         self.0.insert(TypeId::of::<T>(), Arc::new(value));
     }
 
-    /// Returns what was added of that type.
+    /// Returns the value of that type.
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.0.get(&TypeId::of::<T>())?.downcast_ref()
     }

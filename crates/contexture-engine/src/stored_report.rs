@@ -28,10 +28,11 @@ const MOST_EXCLUDED: usize = 2_000;
 /// The most bytes of a request that are stored.
 const MOST_REQUEST_BYTES: usize = 64 << 10;
 
-/// How many earlier requests are read to find out since when a block is sent.
+/// The maximum number of earlier requests that are read to find when a block
+/// was first sent.
 const MOST_EARLIER: usize = 50;
 
-/// What is written.
+/// The stored form of a report, for writing.
 #[derive(Serialize)]
 struct Written<'a> {
     version: u32,
@@ -52,7 +53,7 @@ struct Written<'a> {
     request: Option<Value>,
 }
 
-/// Returns the report of a request as it is stored.
+/// Returns the stored form of a request's report.
 pub(crate) fn write(assembled: &Assembled, request: Option<&Request>) -> Vec<u8> {
     let report = &assembled.report;
     let says_more = |row: &&Included| {
@@ -77,12 +78,12 @@ pub(crate) fn write(assembled: &Assembled, request: Option<&Request>) -> Vec<u8>
         cache: &report.cache,
         request: request.and_then(stored_request),
     };
-    // It fails only for maps with keys that are no text.
+    // This fails only for maps whose keys are not text.
     serde_json::to_vec(&written).unwrap_or_default()
 }
 
-/// Returns the request as it is stored, with its secrets masked. A request that
-/// brings its own content is not stored: its content is in the snapshot.
+/// Returns the stored form of the request, with its secrets masked. A request
+/// with inline content is not stored: its content is in the snapshot.
 fn stored_request(request: &Request) -> Option<Value> {
     if request.has_inline() || !request.tools.is_empty() {
         return None;
@@ -96,7 +97,8 @@ fn stored_request(request: &Request) -> Option<Value> {
         .flatten()
 }
 
-/// What is read. Rows stay JSON: programs get them as they were written.
+/// The stored form of a report, for reading. Rows stay JSON: programs get them
+/// as they were written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Read {
@@ -204,7 +206,7 @@ pub struct Since {
 }
 
 fn read(store: &dyn Snapshots, hash: ContentHash) -> Result<Option<Read>, Error> {
-    // A report that a later version wrote is no reason to hide the request.
+    // A report that a later version wrote must not make the request unreadable.
     let bytes = store.snapshot_report(hash)?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }

@@ -17,9 +17,9 @@ pub trait Summariser: Send + Sync {
         None
     }
 
-    /// Answers what is asked.
+    /// Returns the model's answer.
     ///
-    /// Fails with what went wrong, in a sentence that begins with a verb.
+    /// Fails with the reason, in a sentence that begins with a verb.
     fn complete(&self, ask: &SummaryAsk<'_>) -> Result<SummaryText, String>;
 
     /// Returns how long a summary may take, when there is a limit.
@@ -37,7 +37,8 @@ pub struct SummaryAsk<'a> {
     pub text: &'a str,
     /// The most tokens of the answer, about.
     pub max_output: Tokens,
-    /// How long it may take, when that is less than usual.
+    /// The maximum duration, if shorter than the default. `None` uses the
+    /// default.
     pub deadline: Option<Duration>,
 }
 
@@ -46,9 +47,9 @@ pub struct SummaryAsk<'a> {
 pub struct SummaryText {
     /// The answer.
     pub text: String,
-    /// What it cost, as the provider reports it.
+    /// The token usage, as the provider reports it.
     pub usage: Option<Usage>,
-    /// Why the model stopped, as the provider spells it.
+    /// The reason why the model stopped, as the provider spells it.
     pub stop_reason: Option<String>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn configured(settings: &config::Summariser) -> Option<std::sync::Arc
     }))
 }
 
-/// A model behind an HTTP API.
+/// A summariser that calls a model over an HTTP API.
 struct Api {
     settings: config::Summariser,
     model: String,
@@ -120,7 +121,7 @@ impl Summariser for Api {
         })
     }
 
-    /// Without the feature there is nobody to ask.
+    /// Without the feature, no summariser can be called.
     #[cfg(not(feature = "http"))]
     fn complete(&self, _: &SummaryAsk<'_>) -> Result<SummaryText, String> {
         Err("needs the feature `http`, which is not enabled in this build".to_owned())

@@ -1,8 +1,8 @@
 //! [`ToolUsage`]: how often the tools of a conversation were called, and when
 //! last.
 //!
-//! A turn's usage is that of the turn before it and its own calls, so that a
-//! conversation is read once and then only what is new in it.
+//! A turn's usage is the usage of the turn before it plus its own calls, so a
+//! conversation is read once and afterwards only its new turns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use contexture_store::{Ledger, TurnId, Walk};
 
 use crate::error::Error;
 
-/// How often tools were called up to a turn.
+/// The number of calls of each tool up to a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolUsage {
     calls: BTreeMap<String, Calls>,
@@ -63,10 +63,10 @@ impl ToolUsage {
     }
 }
 
-/// How many of the latest turns are looked at for one whose usage is known.
+/// The number of latest turns that are searched for one whose usage is cached.
 const LOOK_BACK: usize = 16;
 
-/// How many turns are read at once.
+/// The number of turns that are read at once.
 const AT_ONCE: usize = 256;
 
 /// Usages by turn.

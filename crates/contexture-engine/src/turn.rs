@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::error::{Error, plain};
 
-/// The longest path of a field that is shown whole: what is nested without end
-/// has one without end.
+/// The longest field path that is shown whole. Deeply nested input has an
+/// arbitrarily long path.
 const LONGEST_PATH: usize = 120;
 
 /// Reads JSON; complaints name the field, the line and the column.
@@ -23,7 +23,7 @@ pub fn json_with_path<T: serde::de::DeserializeOwned>(name: &str, text: &str) ->
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
-        // Where it cannot be told which field it is, a `?` stands.
+        // The path has a `?` where the field is unknown.
         let path = path.trim_end_matches(['?', '.']);
         let field = path.to_owned();
         let path = match path {
@@ -45,8 +45,8 @@ pub fn json_with_path<T: serde::de::DeserializeOwned>(name: &str, text: &str) ->
     }
 }
 
-/// Reads a turn from JSON; `name` stands for it in complaints, which name the
-/// line and the field.
+/// Reads a turn from JSON. Error messages refer to the input by `name`, with
+/// the line and the field.
 pub fn turn_from_json(name: &str, text: &str) -> Result<NewTurn, Error> {
     json_with_path(name, text).map_err(|error| {
         error.advise("write a turn as `{\"messages\":[{\"role\":\"user\",\"content\":\"…\"}]}`")

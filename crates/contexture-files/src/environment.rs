@@ -1,8 +1,8 @@
 //! The source `environment`: the capabilities of an agent, summarised by
 //! category.
 //!
-//! They come from a file or from a command with a timeout. When the command
-//! fails, its last valid answer is used, and a warning says so.
+//! They come from a file or from a command with a timeout. If the command
+//! fails, its last valid answer is used, with a warning.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ use crate::files::Root;
 use crate::static_content::StaticContent;
 use crate::turn::json_with_path;
 
-/// Where the last good answer of a command is kept.
+/// The path where the last valid answer of a command is saved.
 const KEPT: &str = ".contexture/environment.json";
 
 /// The files that are looked for when none is named.
@@ -36,13 +36,13 @@ const FILES: [&str; 6] = [
 /// The most that a command may print.
 const MAX_ANSWER: u64 = 1024 * 1024;
 
-/// Summaries of capabilities, kept by the hash of what they were made from.
+/// Cached summaries of capabilities, by the hash of their input.
 #[derive(Debug, Default)]
 pub(crate) struct Environments {
     made: Cache<ContentHash, Arc<Snapshot>>,
 }
 
-/// What an agent can do, by category.
+/// The capabilities of an agent, by category.
 #[derive(Debug, Default, PartialEq)]
 struct Snapshot {
     categories: Vec<(String, Vec<Capability>)>,
@@ -57,10 +57,11 @@ struct Capability {
 }
 
 impl Environments {
-    /// Returns the environment section. With `task`, only what the task names.
+    /// Returns the environment section. With `task`, only the capabilities that
+    /// the task names.
     ///
-    /// A command that fails is no failure of the call: its last good answer is
-    /// used, and a warning says so.
+    /// A failing command is not an error of the call: its last valid answer is
+    /// used, with a warning.
     pub(crate) fn items(
         &self,
         root: &Root,
@@ -126,7 +127,8 @@ fn read(
     });
     match answer {
         Ok(text) => {
-            // Kept for the next time it fails; not being able to is no harm.
+            // Saved for the next failure of the command; an error while saving
+            // is ignored.
             let masked = serde_json::from_str(&text).map(contexture_engine::masked_json);
             let masked = masked.unwrap_or_default();
             let unchanged = root
@@ -144,7 +146,7 @@ fn read(
                     warnings.push(format!("environment: {why}; using its last valid answer"));
                     Ok(Answer::Text { name, text })
                 }
-                // The row that says so becomes a warning, like every other.
+                // The row with the reason becomes a warning, like every other.
                 Err(_) => Ok(Answer::Failed(format!("{why}; there is no earlier answer"))),
             }
         }
@@ -179,14 +181,14 @@ fn run(root: &Root, config: &config::Environment) -> Result<String, String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = out.by_ref().take(MAX_ANSWER + 1).read_to_end(&mut bytes);
-        // Nobody waits any more: no matter.
+        // If the receiver has stopped waiting, the result is not needed.
         let _ = send.send(read.map(|_| bytes));
-        // Whatever comes behind is not waited for: the pipe closes.
+        // Further output is not read: the pipe closes.
     });
     let limit = Duration::from_millis(config.timeout_ms);
     let status = wait(&mut child, limit);
     let mut answered = answer.try_recv().ok();
-    // A pipe that closes ends most commands with a status that says nothing.
+    // Closing the pipe ends most commands with a meaningless status.
     if let Some(Ok(bytes)) = &answered
         && bytes.len() as u64 > MAX_ANSWER
     {
@@ -195,7 +197,8 @@ fn run(root: &Root, config: &config::Environment) -> Result<String, String> {
         return Err(format!("printed more than {MAX_ANSWER} bytes"));
     }
     let Some(status) = status.map_err(|error| format!("failed: {error}"))? else {
-        // Those that it started may hold the pipe: nobody waits for them.
+        // Processes that the command started may hold the pipe; they are not
+        // waited for.
         let _ = child.kill();
         let _ = child.wait();
         return Err(format!(
@@ -322,7 +325,7 @@ impl Snapshot {
         if !text.is_empty() {
             text = format!("\n\n### Capabilities\n{text}");
         }
-        // A worker is told of what it needs; credentials are the manager's.
+        // A worker sees only what it needs; credentials are for the manager.
         if let (Some(credentials), None) = (&self.credentials, task) {
             text.push_str(&format!("\n\n### Credentials\n\n{credentials}"));
         }

@@ -1,5 +1,5 @@
-//! Sources that read files: the working set, and what an agent is told before
-//! the conversation (workspace, persona, environment, runtime, role, tools).
+//! Sources that read files: the working set, and the static content before the
+//! conversation (workspace, persona, environment, runtime, role, tools).
 //!
 //! ```
 //! use contexture_engine::Engine;

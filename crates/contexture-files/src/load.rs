@@ -10,7 +10,7 @@ use contexture_engine::{Error, Root, Unusable};
 
 use crate::working_set::{Candidate, Hints, Manifest, expand};
 
-/// Returns an item for each file that the manifest stands for.
+/// Returns an item for each file that the manifest matches.
 pub(crate) fn working_set(
     root: &Root,
     max_file_bytes: u64,
@@ -44,7 +44,7 @@ pub(crate) fn item_of(
         ..
     } = candidate;
     let content = match size {
-        // How large a part of a file is shows only when it is read.
+        // The size of a part of a file is known only after reading.
         Ok(_) if entry.lines.is_some() => Content::Pending { bytes: 0, policy },
         Ok(bytes) => Content::Pending { bytes, policy },
         Err(Unusable { code, reason }) => Content::Absent { code, reason },

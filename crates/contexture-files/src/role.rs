@@ -51,8 +51,8 @@ impl StaticContent {
         self.section("role", text, policy).into_iter().collect()
     }
 
-    /// Returns where the agent runs: what is the same on this machine from turn to
-    /// turn, and nothing that changes.
+    /// Returns the section about the runtime: facts that stay the same on this
+    /// machine from turn to turn.
     pub(crate) fn runtime(&self, host: Option<&str>, policy: Policy) -> Vec<Item> {
         // A provider has no business knowing the machine's name.
         let host = host.map_or_else(String::new, |host| format!("Host: {host} | "));

@@ -54,7 +54,7 @@ const MANIFEST: Parameter = Parameter::new(
     "The manifest, relative to the root. Default: the request's.",
 );
 
-/// A manifest with the hints beside it.
+/// A manifest with the hints next to it.
 struct ManifestWithHints {
     manifest: Manifest,
     hints: Hints,
@@ -82,8 +82,8 @@ impl ManifestWithHints {
         let listed = Self::of(scope)?;
         let manifest = &listed.manifest;
         facts.max_tokens = facts.max_tokens.or(manifest.max_tokens);
-        // A manifest that names its budget names all of it, but for what the
-        // configuration reserves.
+        // A manifest that sets its window sets the whole budget, except for the
+        // reserve in the configuration.
         let configured = scope.engine.config().reserve_response;
         let unreserved = manifest.max_tokens.map(|_| configured.unwrap_or(0));
         let reserved = manifest.reserved_for_response.or(unreserved);
@@ -311,7 +311,7 @@ fn role(static_content: &StaticContent, ask: &Ask<'_>) -> Result<Vec<Item>, Erro
     Ok(static_content.role(ask.role(), ask.policy))
 }
 
-/// What an agent can do, from a capabilities file or a command.
+/// The capabilities of an agent, from a file or a command.
 struct EnvironmentSource {
     static_content: Arc<StaticContent>,
     environments: Environments,
@@ -327,7 +327,7 @@ impl Source for EnvironmentSource {
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
-        // A worker is told of what its task names only.
+        // A worker sees only the capabilities that its task names.
         let task = match ask.role() {
             AgentRole::Worker => Some(ask.task().unwrap_or_default()),
             _ => None,

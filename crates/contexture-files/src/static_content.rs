@@ -1,5 +1,5 @@
-//! What an agent is told before the conversation: workspace, persona,
-//! environment, runtime, its role and its tools.
+//! The static content before the conversation: workspace, persona, environment,
+//! runtime, role and tools.
 
 use std::sync::Arc;
 
@@ -10,19 +10,18 @@ use contexture_core::{Content, Item, Role, Text, Trust};
 use crate::by_file::ByFile;
 use crate::tools::Toolbox;
 
-/// What was made of what stands still: files of the operator, tools, sections of
-/// the system prompt. It is read, guarded and counted once, until it changes.
+/// A cache of static content: files of the operator, tools, sections of the
+/// system prompt. It is read, guarded and counted once, until it changes.
 #[derive(Debug, Default)]
 pub(crate) struct StaticContent {
     pub(crate) files: ByFile<Content>,
     pub(crate) toolboxes: ByFile<Arc<Toolbox>>,
-    // By how each was guarded, and its text.
+    // Sections by their policy and text.
     sections: Cache<(Policy, String), Text>,
 }
 
 impl StaticContent {
-    /// Returns a pinned section of the system prompt, or nothing when it is
-    /// empty.
+    /// Returns a pinned section of the system prompt, or `None` if it is empty.
     pub(crate) fn section(
         &self,
         id: impl Into<Arc<str>>,

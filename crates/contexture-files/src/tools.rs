@@ -1,10 +1,10 @@
 //! The source `tools`: tool definitions of a project, limited by toolset and
 //! permissions.
 //!
-//! Tools that are not allowed stay candidates, so that the report says why
-//! they are missing. Tools are sorted by name, which keeps the start of the
-//! request identical between turns. [`choose`](choose::choose) leaves out some
-//! where there are too many.
+//! Tools that are not allowed stay candidates, so that the report has the
+//! reason why they are missing. Tools are sorted by name, which keeps the start
+//! of the request identical between turns. If there are too many,
+//! [`choose`](choose::choose) leaves some out.
 
 pub(crate) mod choose;
 
@@ -84,8 +84,8 @@ impl Toolbox {
         Self::of_list(&format!("{path}: "), list)
     }
 
-    /// Reads definitions of tools; `place` stands before their number in
-    /// errors.
+    /// Reads definitions of tools. Error messages refer to a tool by `place`
+    /// and its number.
     pub(crate) fn of_list(place: &str, list: &[Value]) -> Result<Self, Error> {
         let mut tools = Vec::with_capacity(list.len());
         for (i, tool) in list.iter().enumerate() {
@@ -141,10 +141,10 @@ impl Tool {
     }
 }
 
-/// Returns an item for each tool, those that may not be used among them, so
-/// that the report says why they are not there.
+/// Returns an item for each tool. Tools that may not be used are included as
+/// absent items, so that the report has the reason.
 ///
-/// With `toolset`, only the tools it names are offered.
+/// With `toolset`, only the tools of that set are offered.
 pub(crate) fn tool_items(
     toolbox: &Toolbox,
     toolset: Option<(&str, &[String])>,

@@ -57,9 +57,9 @@ impl StaticContent {
         Ok(items)
     }
 
-    /// Returns the same with one question to the system for each place, when
-    /// there is a file or nothing at each, which is nearly always so. Patterns
-    /// must stand for nothing.
+    /// Returns the same items with one system call per path, if each path is a
+    /// file or does not exist, which is nearly always so. Returns `None` for a
+    /// pattern that may match files.
     fn plain_files(
         &self,
         root: &Root,
@@ -125,8 +125,8 @@ impl StaticContent {
     }
 }
 
-/// Returns what a file says without the blank lines around it: one stands
-/// between two sections, and none where there is nothing to say.
+/// Returns the content of a file without the blank lines around it, so that one
+/// blank line separates two sections and an empty file adds none.
 fn content(root: &Root, path: &str, max_file_bytes: u64, policy: Policy) -> Content {
     let read = root.read_text(path, max_file_bytes);
     let absent = |code, reason| Content::Absent { code, reason };
@@ -139,8 +139,8 @@ fn content(root: &Root, path: &str, max_file_bytes: u64, policy: Policy) -> Cont
     }
 }
 
-/// Returns true for a pattern below a directory that is not there: nothing has
-/// to be looked through to know that it stands for no file.
+/// Returns true for a pattern below a directory that does not exist: it matches
+/// no file, and no search is needed.
 fn is_nowhere(root: &Root, path: &str) -> bool {
     let Some(start) = path.find(['*', '?', '[', '{']) else {
         return false;

@@ -109,13 +109,13 @@ pub fn control_tokens(text: &str, template: Template) -> Vec<Range<usize>> {
 }
 
 /// Returns `text` with a backslash after the first character of each control
-/// token of `template`. A text without any is returned as it is.
+/// token of `template`. A text without control tokens is returned unchanged.
 pub fn escape_control(text: &str, template: Template) -> Cow<'_, str> {
     escape_each(text, template, |_, _| {})
 }
 
-/// The same; `note` is called with each token and the text written before its
-/// backslash.
+/// Escapes control tokens like [`escape_control`], and calls `note` with each
+/// token and the text written before its backslash.
 pub(crate) fn escape_each<'t>(
     text: &'t str,
     template: Template,
@@ -138,8 +138,8 @@ pub(crate) fn escape_each<'t>(
     Cow::Owned(out)
 }
 
-/// Returns where the backslash of a token goes: before the name of a speaker,
-/// after the first character of any other.
+/// Returns the position of a token's backslash: before the name of a speaker,
+/// after the first character of any other token.
 fn split_of(text: &str, token: &Range<usize>) -> usize {
     let line_ends = text[token.clone()]
         .bytes()

@@ -1,6 +1,6 @@
 //! Characters that a reader cannot see but a model can.
 
-/// What to do with a character.
+/// The treatment of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
     Keep,
@@ -10,8 +10,8 @@ pub(super) enum Treatment {
     WriteOut,
 }
 
-/// Returns what to do with `c`, which stands between `previous`, as it was
-/// written, and `next`.
+/// Returns the treatment of `c` between `previous`, as it was written, and
+/// `next`.
 pub(super) fn treat(c: char, previous: Option<char>, next: Option<char>) -> Treatment {
     let keep = match c {
         '\r' => {
@@ -26,12 +26,12 @@ pub(super) fn treat(c: char, previous: Option<char>, next: Option<char>) -> Trea
         '\u{200C}' | '\u{200D}' => {
             joins(previous) && next.is_some_and(|c| !c.is_ascii() && !is_invisible(c))
         }
-        // A variation selector chooses the look of the character before it. A
-        // second one, or one behind plain text, carries something hidden.
+        // A variation selector changes the appearance of the character before
+        // it. A second one, or one after plain text, carries hidden data.
         '\u{FE0E}' | '\u{FE0F}' => previous.is_some_and(has_variants),
-        // Marks, embeddings and isolates belong to right-to-left writing, next
-        // to its own letters. Elsewhere they hide an order that nobody sees;
-        // overrides do so everywhere.
+        // Marks, embeddings and isolates belong to right-to-left text, next to
+        // its own letters. Elsewhere they hide an invisible order; overrides do
+        // so everywhere.
         '\u{061C}'
         | '\u{200E}'
         | '\u{200F}'

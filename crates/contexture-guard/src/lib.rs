@@ -39,7 +39,7 @@ pub use control::{Template, control_tokens, escape_control};
 pub use mark::{Mark, MarkKey};
 pub use secrets::{Secret, find_secrets, find_secrets_in, mask};
 
-/// What the guard changes in a text.
+/// The rules by which the guard changes a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Whether secrets are masked. On unless a source turns it off.
@@ -47,8 +47,8 @@ pub struct Policy {
     /// Whether invisible characters are written out. Off in a document, which
     /// is sent as its authors wrote it.
     pub show_invisible: bool,
-    /// The chat template that reads the text as it is, when there is one. Its
-    /// control tokens are escaped.
+    /// The raw chat template that the text is sent to, whose control tokens are
+    /// escaped. `None` if there is none.
     pub template: Option<Template>,
 }
 
@@ -111,25 +111,26 @@ pub enum FindingKind {
     Invisible,
 }
 
-/// Returns true when `c` can be seen where it stands alone: not a control, not
+/// Returns true if `c` is visible by itself: not a control character, not
 /// invisible, not a line end or a tab.
 pub fn is_visible(c: char) -> bool {
     !c.is_control() && invisible::treat(c, None, None) == Treatment::Keep
 }
 
-/// Returns `raw` as it can be sent, and what was changed.
+/// Returns `raw` made safe to send, and the changes.
 ///
-/// Cleaning what is clean changes nothing.
+/// Cleaning a clean text changes nothing.
 pub fn clean(raw: &str, policy: Policy) -> (String, Vec<Finding>) {
     clean_part(raw, 0..raw.len(), policy)
 }
 
-/// Returns `raw[part]` as it can be sent, and what was changed.
+/// Returns `raw[part]` made safe to send, and the changes.
 ///
-/// Secrets are looked for in the whole of `raw`: lines from the middle of a
-/// private key are masked although nothing in them says what they are. A part
-/// has as many lines after the guard as before it, and the lines of findings
-/// count from its start. It has to begin and end on character boundaries.
+/// Secrets are searched for in the whole of `raw`: lines from the middle of a
+/// private key are masked although they cannot be recognised by themselves. A
+/// part has as many lines after the guard as before it, and the lines of
+/// findings count from its start. It must begin and end on character
+/// boundaries.
 pub fn clean_part(raw: &str, part: Range<usize>, policy: Policy) -> (String, Vec<Finding>) {
     let mut findings = Findings::default();
     let seen = sanitise(raw, part, policy, &mut findings);
@@ -218,8 +219,8 @@ fn write_visible(out: &mut String, raw: &str, range: Range<usize>, findings: &mu
         }
         let mut rest = raw[at..].chars();
         let Some(c) = rest.next() else { break };
-        // What stands before it now, not what stood there: cleaning what is
-        // clean must change nothing.
+        // The character that was written before this one, not the original one:
+        // cleaning a clean text must change nothing.
         let previous = if at > copied {
             raw[..at].chars().next_back()
         } else {
@@ -250,17 +251,18 @@ fn write_visible(out: &mut String, raw: &str, range: Range<usize>, findings: &mu
     out.push_str(&raw[copied..range.end]);
 }
 
-/// Most kinds of things, secrets apart, that one text gets a finding for. More
-/// are counted under the last: a text can hold a million different ones.
+/// The maximum number of kinds of findings of one text, except secrets. Further
+/// kinds are counted under the last: a text can hold a million different ones.
 const MOST_KINDS: usize = 64;
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Default)]
 struct Findings {
     list: Vec<Finding>,
-    // Where each kind stands in the list, secrets apart.
+    // The position of each kind in the list, except secrets.
     kinds: BTreeMap<(FindingKind, String), usize>,
-    // How far lines have been counted, so that each byte is looked at once.
+    // The position up to which lines were counted, so that each byte is read
+    // once.
     counted: usize,
     line: u32,
 }
@@ -272,7 +274,7 @@ impl Findings {
         self.line = 1;
     }
 
-    /// Notes a finding that stands right behind `before`, which only grows.
+    /// Adds a finding right after `before`, which only grows.
     fn note(&mut self, kind: FindingKind, what: &str, before: &str) {
         // Each masking is a line of the report; the rest is counted by kind.
         let key = (kind, what.to_ascii_lowercase());

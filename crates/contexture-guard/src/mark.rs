@@ -25,8 +25,8 @@ impl MarkKey {
         Self(bytes)
     }
 
-    /// Returns the key that belongs to `text`, such as a passphrase. Whoever
-    /// knows the text knows the marks.
+    /// Returns the key derived from `text`, such as a passphrase. Anyone who
+    /// knows the text can compute the marks.
     pub fn from_text(text: &str) -> Self {
         Self(blake3::derive_key(
             "contexture boundary marks 2026 text",
@@ -34,8 +34,8 @@ impl MarkKey {
         ))
     }
 
-    /// Returns a key for one thing among many, such as the root at `name`.
-    /// Marks of one such key tell nothing about those of another.
+    /// Returns a derived key for one name, such as the path of a root. Marks of
+    /// one such key reveal nothing about those of another.
     pub fn for_name(&self, name: &str) -> Self {
         Self(*blake3::keyed_hash(&self.0, name.as_bytes()).as_bytes())
     }

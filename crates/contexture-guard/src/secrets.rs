@@ -47,8 +47,8 @@
 //! Placeholders are left alone: variables, references to a secret manager, `changeme`, `xxxx`,
 //! `your-key-here`, public keys, certificates, digests and identifiers.
 //!
-//! What it does not do: it asks no service whether a token is live, it decodes no archives, and
-//! it does not find a password that stands in prose without a key name.
+//! It does not ask any service whether a token is live, does not decode
+//! archives, and does not find a password in prose without a key name.
 
 mod assignment;
 mod blocks;
@@ -68,14 +68,14 @@ pub struct Secret {
     pub rule: &'static str,
 }
 
-/// How a mask begins; a text that has been masked before is recognised by it.
+/// The beginning of a mask. A text that was masked before is recognised by it.
 const MASK: &str = "[secret masked";
 
-/// Returns the credentials in `text`, by position, none overlapping another.
+/// Returns the credentials in `text`, sorted by position, without overlaps.
 ///
-/// Where two rules overlap, one entry covers both and carries the name of the more specific
-/// rule. An empty text has none. Replacing each range with `[secret masked: <rule>]` gives a text
-/// in which nothing more is found.
+/// If two rules overlap, one entry covers both and has the name of the more
+/// specific rule. Replacing each range with `[secret masked: <rule>]` gives a
+/// text in which nothing more is found.
 ///
 /// ```
 /// use contexture_guard::find_secrets;
@@ -118,9 +118,9 @@ pub fn find_secrets_in(text: &str, part: Range<usize>) -> Vec<Secret> {
 }
 
 fn settle(text: &str, mut found: Vec<Secret>) -> Vec<Secret> {
-    // A mask may be shorter than what it hides, or end a word that went on before, and so show a
-    // rule something new. Reading the masked text again, until it is clean, settles that; texts
-    // without secrets are read once.
+    // A mask may be shorter than the secret, or end a word that continued
+    // before, and so let another rule match. The masked text is therefore
+    // scanned again until it is clean; texts without secrets are scanned once.
     for _ in 0..ROUNDS {
         if found.is_empty() {
             break;
@@ -136,21 +136,23 @@ fn settle(text: &str, mut found: Vec<Secret>) -> Vec<Secret> {
     found
 }
 
-/// Returns `text` with the credentials in `found` masked, which are sorted and do not overlap.
+/// Returns `text` with the credentials in `found` masked. They must be sorted
+/// and must not overlap.
 ///
-/// A mask takes as many lines as what it hides.
+/// A mask has as many lines as the secret.
 pub fn mask(text: &str, found: &[Secret]) -> String {
     Masked::new(text, found).text
 }
 
-/// How often a masked text is read again. Two rounds are rare; the limit is against texts made
-/// to need many.
+/// The maximum number of times that a masked text is scanned again. Two rounds
+/// are rare; the limit guards against texts made to need many.
 const ROUNDS: usize = 16;
 
 /// A text with its secrets masked, and where its parts come from.
 struct Masked {
     text: String,
-    /// For each mask, its range in the masked text and what it hides in the original.
+    /// For each mask, its range in the masked text and the range of the secret
+    /// in the original.
     masks: Vec<(Range<usize>, Range<usize>)>,
 }
 
@@ -168,7 +170,7 @@ impl Masked {
             masked.text.push_str(": ");
             masked.text.push_str(secret.rule);
             masked.text.push(']');
-            // A mask takes as many lines as what it hides.
+            // A mask has as many lines as the secret.
             let hidden = &text.as_bytes()[secret.range.clone()];
             let lines = memchr::memchr_iter(b'\n', hidden).count();
             masked.text.extend(std::iter::repeat_n('\n', lines));
@@ -232,12 +234,12 @@ fn scan(text: &str) -> Vec<Secret> {
     merge(scan.found)
 }
 
-/// What a matcher is told to do where its window is seen.
+/// The matcher to run where a window is found.
 #[derive(Clone, Copy)]
 enum Kind {
     /// Compare with this row of [`tokens::TOKENS`].
     Token(usize),
-    /// A word that makes a key name telling.
+    /// A word that marks the name of a secret.
     Key,
     Authorization,
     Bearer,
@@ -263,10 +265,11 @@ enum Kind {
     JwkKey,
 }
 
-/// Windows that belong to no row of the token table: three bytes in lower case, how far they
-/// stand from the start of what is matched, and who matches it.
+/// Windows that are not part of the token table: three bytes in lower case,
+/// their distance from the start of the match, and the matcher.
 ///
-/// Each window is the rarest one of its word in ordinary source code: `ecr` rather than `sec`.
+/// Each window is the rarest one of its word in ordinary source code: `ecr`
+/// rather than `sec`.
 const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b"ken", 2, Kind::Key),           // token
     (b"ecr", 1, Kind::Key),           // secret
@@ -459,7 +462,8 @@ impl Scan<'_> {
     }
 }
 
-/// Sorts by position and joins what overlaps; the rule that knows more gives its name.
+/// Sorts by position and joins overlapping secrets under the name of the more
+/// specific rule.
 fn merge(mut found: Vec<Secret>) -> Vec<Secret> {
     found.sort_by(|a, b| {
         (a.range.start, a.range.end, a.rule).cmp(&(b.range.start, b.range.end, b.rule))
@@ -479,7 +483,7 @@ fn merge(mut found: Vec<Secret>) -> Vec<Secret> {
     merged
 }
 
-/// How much a rule knows about what it found.
+/// Returns how specific a rule is; higher is more specific.
 fn rank(rule: &str) -> u8 {
     match rule {
         "secret-assignment" | "password-assignment" => 0,
@@ -489,8 +493,8 @@ fn rank(rule: &str) -> u8 {
     }
 }
 
-/// Returns true when a token may begin at `at`: the byte before is no part of a word, or it is
-/// the letter of an escape such as `\n`.
+/// Returns true if a token may begin at `at`: the byte before is not part of a
+/// word, or is the letter of an escape such as `\n`.
 fn starts_word(bytes: &[u8], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else {
         return true;
@@ -500,12 +504,12 @@ fn starts_word(bytes: &[u8], at: usize) -> bool {
         return true;
     }
     let escaped = before > 0 && bytes[before - 1] == b'\\';
-    // `%3D` and its like stand for punctuation in a URL.
+    // `%3D` and similar sequences encode punctuation in a URL.
     let percent = before > 1 && bytes[before - 2] == b'%' && byte.is_ascii_hexdigit();
     (escaped && matches!(byte, b'n' | b'r' | b't')) || percent
 }
 
-/// Returns true when no word goes on at `at`.
+/// Returns true if no word continues at `at`.
 fn ends_word(bytes: &[u8], at: usize) -> bool {
     bytes
         .get(at)

@@ -1,7 +1,8 @@
-//! Making history shorter: older steps get a summary, the latest stay.
+//! Compaction: replaces the older steps of a history by a summary, and keeps
+//! the latest.
 //!
-//! Nothing is lost: a compaction is a turn of its own behind the others, and
-//! undoing it moves the head, or puts back what stood before.
+//! Nothing is lost: a compaction is a turn of its own after the others. Undoing
+//! it moves the head back, or restores the previous state in a new turn.
 
 mod ahead;
 mod condense;
@@ -30,9 +31,9 @@ use script::Script;
 pub use undo::Undone;
 pub(crate) use undo::undo;
 
-/// How many times what is available is looked at, at most. A history that was
-/// never summarised may be longer than anybody could read; what is older stays
-/// in the ledger, and the summary says so.
+/// The most that is read of a history, as a multiple of the available tokens. A
+/// history that was never summarised may be longer than any model can read;
+/// older turns stay in the ledger, and the summary mentions them.
 const MOST_READ: Tokens = 4;
 
 /// The most facts that a summary is reported to lack.
@@ -98,19 +99,19 @@ impl Attempt {
     }
 }
 
-/// What is to be made shorter, and how far.
+/// The input of a compaction: the session, and the tokens to reach.
 pub(crate) struct Plan<'a> {
     pub(crate) session: &'a Session,
     pub(crate) trigger: Trigger,
     pub(crate) focus: Option<&'a str>,
-    /// What the request may use in all.
+    /// The tokens available to the whole request.
     pub(crate) available: Tokens,
-    /// What everything but history takes.
+    /// The tokens of everything but history.
     pub(crate) fixed: Tokens,
-    /// The percentage of `available` to come down to; with `None`, as little as
-    /// may be is kept.
+    /// The percentage of `available` to reduce the request to. `None` keeps as
+    /// little history as possible.
     pub(crate) target: Option<f64>,
-    /// The system prompt, which a model that summarises is shown.
+    /// The system prompt, for the model that writes the summary.
     pub(crate) system: &'a str,
     pub(crate) now: Timestamp,
 }
@@ -121,7 +122,8 @@ pub(crate) struct Compactor<'a> {
     pub(crate) config: &'a CompactionConfig,
     pub(crate) counts: &'a Counts,
     pub(crate) policy: Policy,
-    /// The language model that writes summaries, when there is one.
+    /// The language model that writes summaries. `None` uses extracted facts
+    /// only.
     pub(crate) summariser: Option<&'a dyn Summariser>,
     /// The window of the model, in tokens.
     pub(crate) model_window: Tokens,
@@ -268,8 +270,8 @@ impl Compactor<'_> {
         Ok((first.depth - 1).saturating_sub(summarised))
     }
 
-    /// Returns the tokens of each message; what was not counted with this
-    /// counter yet is counted now and kept.
+    /// Returns the tokens of each message. Messages without counts of this
+    /// counter are counted now, and the counts are saved.
     fn tokens(&self, turns: &[Turn], counter: &str) -> Result<Vec<Vec<Tokens>>, Error> {
         let mut tokens = Vec::with_capacity(turns.len());
         let mut uncounted = Vec::new();
@@ -322,7 +324,8 @@ impl Compactor<'_> {
                 return None;
             }
         };
-        // A model may spell out what it was told in other words.
+        // A model may repeat text from its prompt in other words, so it is
+        // guarded again.
         let text = guard::visible(prose.text.trim(), self.policy).into_owned();
         let used = room.counter.count(&text);
         let rest = Room {

@@ -1,5 +1,5 @@
-//! What conversations cost: by what providers reported, and where their caches
-//! were lost.
+//! The cost of conversations, from the usage that providers reported, and the
+//! turns at which their caches were lost.
 
 use contexture_core::{ContentHash, Usage};
 use contexture_engine::Error;
@@ -13,10 +13,11 @@ use crate::session::Sessions;
 
 /// Money, and the provider's cache.
 impl Sessions<'_> {
-    /// Returns what the turns of a session cost, by what providers reported.
+    /// Returns the cost of a session's turns, from the usage that providers
+    /// reported.
     ///
-    /// A turn that answers a saved request has what Contexture expected of the
-    /// provider's cache next to what the provider reported.
+    /// A turn that answers a saved request has the cache use that Contexture
+    /// expected next to the use that the provider reported.
     pub fn cost(&self, label: &str) -> Result<SessionCost, Error> {
         let turns = self.history(label, usize::MAX)?;
         let mut cost = SessionCost {
@@ -66,7 +67,7 @@ impl Sessions<'_> {
             return Ok(None);
         };
         let store = self.engine.snapshots()?;
-        // It may have been deleted since.
+        // The request may have been deleted since.
         let Ok(found) = snapshot::find(store, &hash.to_string()) else {
             return Ok(None);
         };

@@ -1,4 +1,4 @@
-//! What a conversation established: requests, outcomes, failures, files and
+//! The facts of a conversation: requests, outcomes, failures, files and
 //! decisions.
 //!
 //! [`Facts`] are read from recorded turns. They are stored with each compaction
@@ -57,19 +57,20 @@ pub struct Passage<'a> {
     pub call: Option<&'a str>,
 }
 
-/// What a conversation established so far.
+/// The facts of a conversation so far.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
     /// The messages of the user, oldest first.
     pub messages: Vec<Statement>,
-    /// The number of messages that are no longer kept.
+    /// The number of messages that were removed from the list.
     pub messages_dropped: u64,
-    /// Sentences with constraints, from messages that are no longer kept.
+    /// Sentences with constraints, from messages that were removed from the
+    /// list.
     pub constraints: Vec<Statement>,
     /// Calls that failed, oldest first.
     pub failures: Vec<Failure>,
-    /// The number of failures that are no longer kept.
+    /// The number of failures that were removed from the list.
     pub failures_dropped: u64,
     /// Commands and other calls that succeeded, with the line that sums up the
     /// result.
@@ -78,11 +79,11 @@ pub struct Facts {
     pub files: Vec<FileUse>,
     /// Decisions, oldest first.
     pub decisions: Vec<Decision>,
-    /// What the model said that it did.
+    /// The model's statements about completed work.
     pub done: Vec<Statement>,
-    /// What the model found out.
+    /// The model's findings.
     pub findings: Vec<Statement>,
-    /// What the model said last about its work and the next steps.
+    /// The model's latest statements about its work and the next steps.
     pub next: Vec<Statement>,
     /// A summary in prose: by a language model, or of an earlier version.
     pub notes: String,
@@ -104,12 +105,12 @@ pub struct Failure {
     pub turn: u64,
     /// The command, or the tool and its subject.
     pub call: String,
-    /// The lines that said what went wrong, verbatim, the latest last.
+    /// The lines that describe the error, verbatim, the latest last.
     pub errors: Vec<String>,
-    /// Whether no line says more than that the call failed.
+    /// Whether the lines only say that the call failed, without a reason.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bland: bool,
-    /// How often the call failed.
+    /// The number of times that the call failed.
     pub times: u64,
     /// Whether the same call succeeded later.
     pub is_solved: bool,
@@ -124,11 +125,11 @@ pub struct CallResult {
     pub call: String,
     /// The line that sums up the output. Empty if there is none.
     pub result: String,
-    /// How often the command succeeded.
+    /// The number of times that the command succeeded.
     pub times: u64,
 }
 
-/// What was done to a file.
+/// The accesses to a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileUse {
@@ -136,21 +137,21 @@ pub struct FileUse {
     pub turn: u64,
     /// The path, as calls spell it.
     pub path: String,
-    /// How often it was read.
+    /// The number of times that the file was read.
     #[serde(skip_serializing_if = "is_zero")]
     pub read: u64,
-    /// How often a part of it was changed.
+    /// The number of times that a part of it was changed.
     #[serde(skip_serializing_if = "is_zero")]
     pub edited: u64,
-    /// How often it was written whole.
+    /// The number of times that it was written whole.
     #[serde(skip_serializing_if = "is_zero")]
     pub written: u64,
-    /// How often a command or a text names it.
+    /// The number of times that a command or a text mentions it.
     #[serde(skip_serializing_if = "is_zero")]
     pub named: u64,
 }
 
-/// A decision and who made it.
+/// A decision, and the role that made it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// The number of the turn.
@@ -224,7 +225,7 @@ impl Facts {
         if text.is_empty() {
             return;
         }
-        // What the model planned before was for an earlier request.
+        // The model's earlier plans belong to an earlier request.
         self.next.clear();
         self.messages.push(Statement {
             turn: passage.turn,
@@ -273,7 +274,7 @@ impl Facts {
             }
             last = Some(statement());
         }
-        // What was said last tells most about the state of the work.
+        // The last statement describes the state of the work best.
         if next.is_empty() {
             next.extend(last);
         }
@@ -402,7 +403,8 @@ impl Facts {
     /// dropped messages are kept.
     fn bound(&mut self, lexicon: &Lexicon) {
         let mut bytes: usize = self.messages.iter().map(|said| said.text.len()).sum();
-        // The first message says what all of it is for.
+        // The first message is kept, because it states the purpose of the
+        // conversation.
         while bytes > MESSAGE_BYTES && self.messages.len() > 2 {
             let dropped = self.messages.remove(1);
             bytes -= dropped.text.len();
@@ -482,7 +484,7 @@ impl FileUse {
     }
 }
 
-/// What a sentence of the model is about.
+/// The subject of a sentence of the model.
 enum Kind {
     Question,
     Next,

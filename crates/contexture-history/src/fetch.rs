@@ -8,8 +8,7 @@ use contexture_store::{HandlePrefix, Ledger};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most bytes that are returned unless the caller wants more: about 8,000
-/// tokens.
+/// The default maximum of returned bytes: about 8,000 tokens.
 const USUAL_BYTES: usize = 32 * 1024;
 
 /// What to return of a tool result. Without `lines`, `grep` and `jq`, all of it,
@@ -115,8 +114,8 @@ pub(crate) fn fetch(
             line_cut: false,
         });
     }
-    // What is returned goes to a model, like a request. Masking JSON as text
-    // could make it something else.
+    // The result is sent to a model, like a request, so it is masked. JSON is
+    // masked by value, because masking it as text could break its structure.
     let value = match request.jq {
         Some(_) => serde_json::from_str::<Value>(&found.text).ok(),
         None => None,

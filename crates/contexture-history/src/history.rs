@@ -1,7 +1,7 @@
 //! The conversation so far, from the ledger, as items.
 //!
 //! Only the tail is read: the walk from the head stops when the budget is
-//! spent. Turns never change, so what was made of one is kept in memory.
+//! spent. Turns never change, so their items are cached in memory.
 
 mod items;
 mod join;
@@ -28,10 +28,10 @@ use join::join;
 pub(crate) use loose::{LooseMessages, Reach};
 pub(crate) use stale::Clearing;
 
-/// The first line of a summary, which tells it from a message.
+/// The first line of a summary, which distinguishes it from a message.
 pub(crate) const SUMMARY_MARK: &str = "[Previous conversation summary]";
 
-/// How many digits of a turn's id name it in the report.
+/// The number of digits of a turn's id that identify it in the report.
 const ID_DIGITS: usize = 12;
 
 /// The name of a turn in reports.
@@ -39,32 +39,33 @@ pub(crate) fn turn_name(id: TurnId) -> String {
     id.to_string()[..ID_DIGITS].to_owned()
 }
 
-/// What was made of a turn: its blocks as items, and what of it is not sent.
+/// A turn prepared for requests: its blocks as items, and the blocks that are
+/// not sent.
 #[derive(Debug)]
 pub(crate) struct PreparedTurn {
     items: Vec<Item>,
-    // Blocks that are kept for the record only.
+    // Blocks that are stored but not sent.
     unsent: Vec<UnsentBlock>,
     // Calls that have no result when the turn ends.
     open: Vec<(Arc<str>, Arc<str>)>,
     // Results that the turn gives to calls of turns before it.
     answers: Vec<Arc<str>>,
-    // The items that are such results.
+    // The items that are results of calls of earlier turns.
     earlier: Vec<usize>,
-    // The item before which somebody speaks who has no result: calls of turns
-    // before that still wait are given up there. The ledger says the same.
+    // The item before the first message that is not a result. Open calls of
+    // earlier turns are abandoned there, as in the ledger.
     speaks_at: Option<usize>,
     // The message of each item.
     messages: Vec<usize>,
     // The items that steps begin with.
     starts: Vec<usize>,
-    // What it counts in this window, where that is less than its stored counts
-    // say because its results are shorter here.
+    // The tokens of the turn in this window, if they are fewer than the stored
+    // counts because its results are shortened here.
     shorter: Option<Tokens>,
     bytes: usize,
 }
 
-/// A block that is kept for the record only.
+/// A block that is stored but not sent.
 #[derive(Debug)]
 pub(crate) struct UnsentBlock {
     id: Arc<str>,
@@ -77,16 +78,17 @@ pub(crate) struct UnsentBlock {
 #[derive(Debug, Default)]
 pub(crate) struct TurnCache {
     turns: Cache<(TurnId, Key), Arc<PreparedTurn>>,
-    // Turns without their content, with their counts, by whose counts they are.
+    // Turns without their content, with their counts, by turn and counter.
     heads: Cache<(TurnId, Arc<str>), TurnHead>,
-    // Compactions, by the turn that each is.
+    // Compactions, by their own turn.
     compactions: Cache<TurnId, Arc<LatestCompaction>>,
-    // Histories of which nothing can be summarised, by their head and what is
-    // available.
+    // Histories that cannot be summarised, by their head and the available
+    // tokens.
     incompressible: Cache<(TurnId, Tokens), ()>,
 }
 
-/// What the items of a turn depend on beside the turn itself.
+/// The conditions that the items of a turn depend on, apart from the turn
+/// itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     // The counter, the guard and the limits of tool results.
@@ -94,11 +96,11 @@ struct Key {
     target: Target,
 }
 
-/// The API that a request is for, as far as it is known while it is made.
+/// The API that a request is for, as far as it is known during assembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) provider: Provider,
-    /// The format that was asked for.
+    /// The requested format. `None` if the request has none.
     pub(crate) format: Option<Format>,
 }
 
@@ -121,7 +123,7 @@ impl Target {
                 Provider::OpenAi => {
                     name == Format::OpenAiChat.name() || name == Format::OpenAiResponses.name()
                 }
-                // Servers of other models speak Chat Completions.
+                // Servers of other models use the Chat Completions API.
                 Provider::Other => name == Format::OpenAiChat.name(),
             },
             Some(format) => name == format.name(),
@@ -129,7 +131,8 @@ impl Target {
     }
 }
 
-/// How often a walk is taken up again because counts became known.
+/// The maximum number of times that a walk continues because counts became
+/// known.
 const MOST_WALKS: usize = 16;
 
 impl TurnCache {
@@ -173,8 +176,8 @@ impl TurnCache {
         Ok(Some(latest))
     }
 
-    /// Walks as a store does, over what was walked over before, and asks the
-    /// store for the rest.
+    /// Walks over cached turns as a store does, and asks the store for the
+    /// rest.
     fn walk(
         &self,
         store: &dyn Ledger,
@@ -202,7 +205,7 @@ impl TurnCache {
         if let Some(id) = next {
             rest.tokens = walk.tokens.saturating_sub(tokens);
             let further = store.walk(id, &rest)?;
-            // One whose count is a guess is asked for again.
+            // A turn whose count is an estimate is read again.
             let is_known =
                 |head: &&TurnHead| head.tokens.is_some() || head.kind == TurnKind::Compaction;
             for head in further.iter().filter(is_known) {
@@ -230,13 +233,14 @@ pub(crate) struct Reader<'a> {
     pub(crate) target: Target,
     /// The most tokens of a tool result.
     pub(crate) results: ResultLimits,
-    /// What the request may use in all.
+    /// The tokens available to the whole request.
     pub(crate) available: Tokens,
-    /// The turns that are kept in any case.
+    /// The number of latest turns that are always kept.
     pub(crate) min_recent: usize,
     /// Whether the summary of older turns is offered.
     pub(crate) with_summary: bool,
-    /// Whether the user's latest message stays whatever is left out around it.
+    /// Whether the user's latest message is always kept, even if messages
+    /// around it are left out.
     pub(crate) pins_question: bool,
 }
 
@@ -244,11 +248,11 @@ pub(crate) struct Reader<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) items: Vec<Item>,
-    /// Rows of the report for what was not read or is not sent.
+    /// Rows of the report for turns that were not read or are not sent.
     pub(crate) unsent: Vec<Excluded>,
     /// The turns that were read, oldest first.
     pub(crate) heads: Vec<TurnHead>,
-    /// The compaction that stands at its beginning.
+    /// The compaction at the beginning.
     pub(crate) latest: Option<Arc<LatestCompaction>>,
     /// The calls that have no result at its end.
     pub(crate) waiting: Vec<String>,
@@ -263,13 +267,14 @@ pub(crate) struct History {
 pub(crate) struct LatestCompaction {
     pub(crate) id: TurnId,
     pub(crate) parent: Option<TurnId>,
-    /// How many turns there were when it was made.
+    /// The number of turns at the time of the compaction.
     pub(crate) depth: u64,
     pub(crate) compaction: Compaction,
 }
 
 impl LatestCompaction {
-    /// Finds it; it costs the same wherever it is.
+    /// Returns the latest compaction on the path to `head`. The cost does not
+    /// depend on its position.
     pub(crate) fn find(store: &dyn Ledger, head: TurnId) -> Result<Option<Self>, StoreError> {
         let only_head = Walk {
             counter: "",
@@ -292,9 +297,9 @@ impl LatestCompaction {
         }))
     }
 
-    /// Returns the turn behind which nothing older is shown: the first that is
-    /// kept or, when none is, the compaction itself. After an undoing,
-    /// everything may be.
+    /// Returns the oldest turn that is shown: the first kept one or, if none is
+    /// kept, the compaction itself. Returns `None` after an undo, if all turns
+    /// may be shown.
     pub(crate) fn through(&self) -> Option<TurnId> {
         match (self.compaction.first_kept, self.summary()) {
             (Some(kept), _) => Some(kept),
@@ -308,8 +313,8 @@ impl LatestCompaction {
         Some(self.compaction.summary.as_str()).filter(|summary| !summary.is_empty())
     }
 
-    /// Returns what the summary is made of. Summaries of earlier versions are
-    /// known only as text.
+    /// Returns the facts that the summary was written from. For summaries of
+    /// earlier versions, only the text exists.
     pub(crate) fn facts(&self) -> Facts {
         let stored = self.compaction.facts.clone();
         let facts = stored.and_then(|facts| serde_json::from_value(facts).ok());
@@ -332,7 +337,7 @@ impl LatestCompaction {
     }
 }
 
-/// What the names of summaries in reports begin with.
+/// The prefix of the names of summaries in reports.
 pub(crate) const SUMMARY_NAME: &str = "summary:";
 
 /// Returns true for the id of an item that is a summary of earlier steps.
@@ -370,7 +375,7 @@ impl Reader<'_> {
             return Ok(History::default());
         };
         let stored = counter_of(self.counts, self.policy, self.results.stored);
-        // What is kept in memory also depends on the limit in this window.
+        // The items in memory also depend on the result limit of this window.
         let shown = self.results.shown.unwrap_or(0);
         let counter: Arc<str> = format!("{stored}, shown {shown}").into();
         let mut walk = Walk {
@@ -389,8 +394,8 @@ impl Reader<'_> {
         };
         let mut heads = path()?;
         let (mut prepared, mut counted) = self.prepare_all(&heads, &counter, &stored)?;
-        // What had no count was guessed, most likely too high: now that it is
-        // counted, the walk may go further.
+        // Turns without counts were estimated, most likely too high: now that
+        // they are counted, the walk may continue.
         for _ in 0..MOST_WALKS {
             if !counted {
                 break;
@@ -446,8 +451,8 @@ impl Reader<'_> {
             *slot = Some(made);
         }
         if !uncounted.is_empty() {
-            // Counted once, and never again. That they cannot be kept, in a
-            // store that is only read, is no reason to fail.
+            // Each turn is counted only once. Failing to save the counts, in a
+            // read-only store, is not an error.
             let _ = self.store.put_counts(&uncounted);
         }
         let prepared: Vec<_> = prepared.into_iter().flatten().collect();
@@ -566,7 +571,7 @@ fn summary_item(name: String, summary: &str, policy: Policy) -> Item {
     let text = Text::guarded(&text, policy);
     let mut item = Item::new(name, Role::User, text).pinned();
     item.priority = 1.0;
-    // It holds what tools returned, in other words.
+    // The summary contains output of tools, in other words.
     item.trust = Trust::Tool;
     item
 }
@@ -578,7 +583,7 @@ fn unread(history: &mut History) {
         return;
     }
     let turns = if older == 1 { "turn" } else { "turns" };
-    // A summary that is sent, whatever is kept behind it.
+    // A summary that is sent, whichever turns after it are kept.
     let latest = history.latest.as_deref();
     let latest = latest.filter(|_| history.summary_name().is_some());
     let from = history.heads.first().map(|head| head.id);

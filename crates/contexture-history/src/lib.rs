@@ -9,9 +9,9 @@
 //! # Ok::<(), contexture_engine::Error>(())
 //! ```
 //!
-//! [`register`] adds the source to an engine. [`Recording`] reads what is to be
-//! recorded. [`Sessions`] records turns, forks and compacts conversations, and
-//! says what they cost.
+//! [`register`] adds the source to an engine. [`Recording`] reads turns and
+//! providers' responses. [`Sessions`] records turns, forks and compacts
+//! conversations, and computes their cost.
 
 pub mod compaction;
 mod cost;

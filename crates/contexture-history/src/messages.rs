@@ -1,7 +1,7 @@
-//! The source `messages`: a conversation that the request itself holds.
+//! The source `messages`: a conversation inside the request itself.
 //!
-//! It is fitted as a session's history is: by steps, without gaps, with a summary
-//! of what is left out. Nothing is stored.
+//! It is fitted like a session's history: by steps, without gaps, with a
+//! summary of the steps that are left out. Nothing is stored.
 
 use std::sync::Arc;
 
@@ -17,11 +17,12 @@ use crate::source::LEFT_OUT;
 /// Offers the messages of the request.
 pub(crate) struct MessagesSource;
 
-/// The percentage of what is available that messages with a summary use. No
-/// summary is kept for the next request, so there is no reason to use less.
+/// The percentage of the available tokens that messages with a summary use. The
+/// summary is not stored for the next request, so there is no reason to use
+/// less.
 const MOST_USED: f64 = 95.0;
 
-/// How far one request is with its messages.
+/// The state of one request's messages during assembly.
 #[derive(Default)]
 struct Progress {
     prepared: Option<Arc<LooseMessages>>,
@@ -60,7 +61,7 @@ impl Source for MessagesSource {
         };
         let summary = progress.summary.as_deref();
         let mut history = prepared.history(progress.from, summary, ask.policy);
-        // Nothing is stored here: what is left out cannot be fetched.
+        // Nothing is stored here: content that is left out cannot be fetched.
         let media = history.items.iter_mut();
         for item in media.filter(|item| matches!(item.part, Part::Media(_))) {
             item.handle = None;
@@ -92,7 +93,7 @@ impl Source for MessagesSource {
         let state = ask.state::<Progress>()?;
         let mut progress = state.lock();
         let Some(assembly) = outcome.assembly() else {
-            // A summary that does not fit gives way.
+            // A summary that does not fit is dropped.
             let over = outcome.error().is_some_and(|error| error.is_over_budget());
             let had = progress.summary.take().is_some();
             progress.from = 0;
@@ -169,7 +170,7 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
         format: ask.request.format,
     };
     let limits = ResultLimits::of(ask.engine.config(), ask.budget.window());
-    // A window over the latest steps shows nothing of what is far before them.
+    // A window over the latest steps shows none of the steps far before them.
     let reach = match &ask.layer.fit {
         Fit::Path(path) if path.head == 0.0 => Some(Reach {
             tokens: ask.budget.available(),
@@ -188,7 +189,7 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
     ))
 }
 
-/// Returns the row of messages that a summary stands for.
+/// Returns the report's row for messages that a summary replaces.
 fn summarised(count: usize) -> Excluded {
     let id = format!("messages/0-{}", count.saturating_sub(1));
     let reason = format!("{count} messages: replaced by a summary");

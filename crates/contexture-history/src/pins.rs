@@ -1,7 +1,7 @@
-//! The source `pins`: texts that stay in every request of a session.
+//! The source `pins`: texts that every request of a session contains.
 //!
-//! Pins stand before history, where no summary reaches them. They are never cut
-//! and never dropped.
+//! Pins are placed before history, so that no summary replaces them. They are
+//! never cut and never dropped.
 
 use std::sync::Arc;
 

@@ -18,13 +18,14 @@ use serde_json::{Map, Value};
 
 use crate::session::Sessions;
 
-/// How many of the latest messages are compared with those of a conversation.
+/// The number of latest messages that are compared with those of a
+/// conversation.
 const COMPARED: usize = 4;
 
-/// How many of the latest turns are compared with a request.
+/// The number of latest turns that are compared with a request.
 const LOOK_BACK: usize = 8;
 
-/// What can be recorded as a turn.
+/// Input that can be recorded as a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Recording {
     /// A turn in our own form.
@@ -34,12 +35,12 @@ pub enum Recording {
 }
 
 impl Recording {
-    /// Reads a turn in our own form, a provider's response, a recorded stream of
-    /// one, or `{"provider": …, "request": …, "response": …}`. `name` stands for
-    /// the body in complaints.
+    /// Reads a turn in our own form, a provider's response, a recorded stream
+    /// of one, or `{"provider": …, "request": …, "response": …}`. Error
+    /// messages refer to the body by `name`.
     ///
-    /// `from` is the name of the provider whose response it is; without it, the
-    /// shape of the body decides.
+    /// `from` is the name of the provider whose response it is. Without it, the
+    /// form of the body decides.
     pub fn read(name: &str, body: &[u8], from: Option<&str>) -> Result<Self, Error> {
         let shown = if name == "-" { "standard input" } else { name };
         if from.is_none() && !native::is_native(body) {
@@ -105,7 +106,7 @@ fn from_native(name: &str, error: &NativeError) -> Error {
 pub struct LatestMessages {
     // The latest turn of the session.
     head: Option<TurnId>,
-    // What the messages say, the latest last.
+    // The contents of the messages, the latest last.
     contents: Vec<String>,
 }
 
@@ -130,9 +131,9 @@ impl LatestMessages {
         self.contents.drain(..first);
     }
 
-    /// Returns where the messages of a conversation begin that the session does
-    /// not have: behind the latest ones that both have. Returns nothing if the
-    /// conversation does not go on from the session.
+    /// Returns the index of the first message of a conversation that the
+    /// session does not have: after the latest messages that both have. Returns
+    /// `None` if the conversation does not continue the session.
     pub fn first_new_in(&self, messages: &[Message]) -> Option<usize> {
         if self.contents.is_empty() {
             return Some(0);
@@ -170,10 +171,11 @@ impl Sessions<'_> {
 
     /// Returns the turn that a recording makes in a session.
     ///
-    /// Of a request these messages are taken:
+    /// Of a request, these messages are used:
     ///
     /// - all of them, if the session has no turn yet;
-    /// - those after the latest answer of the model that the session has, if the
+    /// - those after the latest answer of the model that the session has, if
+    /// the
     ///   request has that answer;
     /// - otherwise those after the last answer of the model in the request, and
     ///   that answer itself if it made the calls that they answer.
@@ -218,7 +220,7 @@ impl Sessions<'_> {
     }
 }
 
-/// Returns a turn of the fields that stand beside a response.
+/// Returns a turn with the fields that are given next to a response.
 fn other_fields(other: &[(String, contexture_store::RawJson)]) -> Result<NewTurn, Error> {
     const FROM_RESPONSE: [&str; 4] = ["messages", "model", "usage", "stop_reason"];
     let mut fields = Map::new();
@@ -289,8 +291,8 @@ fn calls(message: &Message) -> Vec<String> {
     blocks.iter().filter_map(|block| id(block)).collect()
 }
 
-/// Returns what a message says and calls, to compare it with another: clients
-/// leave out reasoning, and write blanks and fields differently.
+/// Returns the texts and calls of a message, for comparison with another:
+/// clients leave out reasoning, and write white space and fields differently.
 fn gist(message: &Message) -> Vec<String> {
     let blocks = message.blocks();
     let part = |block: &Block| match block {
@@ -300,7 +302,7 @@ fn gist(message: &Message) -> Vec<String> {
     };
     let parts: Vec<String> = blocks.iter().filter_map(|block| part(block)).collect();
     match parts.is_empty() {
-        // Nothing but opaque blocks: their bytes tell them apart.
+        // Messages with only opaque blocks are compared by their bytes.
         true => blocks.iter().map(|block| format!("{block:?}")).collect(),
         false => parts,
     }
@@ -366,7 +368,7 @@ pub fn make_ids_unique(messages: &mut [Message]) {
                 }
                 _ => None,
             };
-            // The own form of a block that names the old id is no longer its.
+            // A block's own form that contains the old id is no longer valid.
             if let (Some(old), Some(native)) = (renamed, block.native_mut())
                 && let Some(own) = native
                 && own.raw.as_str().contains(&format!("\"{old}\""))

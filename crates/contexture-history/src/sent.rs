@@ -21,8 +21,9 @@ fn first_answer(turn: &NewTurn) -> Option<usize> {
     turn.messages.iter().position(is_answer)
 }
 
-/// Returns true if the block at `message` is shown as it was sent, when the turn
-/// stores what was sent: the user said it before the model answered.
+/// Returns true if the sent message replaces this block of `message` in
+/// history, when the turn stores the sent message: the user wrote it before the
+/// model answered.
 pub(crate) fn is_replaced(turn: &NewTurn, message: usize, block: &Block) -> bool {
     let said = matches!(
         block,
@@ -43,8 +44,8 @@ pub(crate) fn position(turn: &NewTurn) -> Option<usize> {
     messages.into_iter().find(said).or(first_answer(turn))
 }
 
-/// Returns the blocks that a turn stores, if it answers the request with this
-/// current message: what the user says in the turn is in the message.
+/// Returns the blocks that a turn stores if it answers the request with this
+/// current message: the message contains the user's text of the turn.
 pub(crate) fn sent_with(
     turn: &NewTurn,
     current: &CurrentMessage,
@@ -71,8 +72,8 @@ pub(crate) fn sent_with(
     Some(sent.collect())
 }
 
-/// Returns true if what the user says in a turn is what was sent: block by
-/// block, or as a provider's request holds it.
+/// Returns true if the user's text in a turn is the text that was sent: block
+/// by block, or as a provider's request holds it.
 fn says_the_same(turn: &NewTurn, current: &CurrentMessage, policy: Policy) -> bool {
     let mut texts = Vec::new();
     let mut media = Vec::new();
@@ -131,7 +132,7 @@ pub(crate) fn items(
         let mut item = Item::new(id, block.role, text.clone()).join(block.join);
         item.trust = block.trust;
         item.path = block.path.as_deref().map(Arc::from);
-        // Where the latest turn alone is too large, a part of it is better than
+        // If the latest turn alone is too large, a part of it is better than
         // nothing.
         item.cut = Cut::Middle;
         if let Some(media) = &block.media {

@@ -20,13 +20,15 @@ use crate::fetch::{self, FetchRequest, Fetched};
 use crate::history::{ResultLimits, count_turn};
 use crate::sent;
 
-/// How many of a session's latest requests a turn is looked for among.
+/// The number of a session's latest requests that are searched for the one that
+/// a turn answers.
 const LOOK_BACK: usize = 16;
 
-/// How many requests the messages of a turn are compared with.
+/// The maximum number of requests that the messages of a turn are compared
+/// with.
 const MOST_COMPARED: usize = 4;
 
-/// How a history is to be made shorter.
+/// The options of a compaction.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -35,13 +37,13 @@ const MOST_COMPARED: usize = 4;
     expecting = "what to compact: an object with `focus`, `model` or `max_tokens`"
 )]
 pub struct CompactRequest {
-    /// What the summary is to pay attention to.
+    /// The topic that the summary concentrates on. Default: none.
     pub focus: Option<String>,
     /// The model whose window counts. Default: that of the session's latest
     /// request, else the configured one.
     pub model: Option<String>,
-    /// What a request may use. Default: what the session's latest might, else
-    /// the model's window.
+    /// The tokens available to a request. Default: those of the session's
+    /// latest request, else the model's window.
     pub max_tokens: Option<Tokens>,
     /// The clock. Default: now.
     #[serde(
@@ -96,11 +98,11 @@ impl<'e> Sessions<'e> {
         Ok(count_turn(turn, &counts, self.engine.policy(), max_result))
     }
 
-    /// Records a turn: what the model answered, and what was asked.
+    /// Records a turn: the model's answer and the messages before it.
     ///
-    /// Tokens are counted once, now. What the provider says the request cost
-    /// is compared with what it was counted at. The turn, its counts and what
-    /// the comparison teaches are one transaction of the store.
+    /// Tokens are counted once, now. The provider's count of the request is
+    /// compared with ours. The store saves the turn, its counts and the
+    /// calibration sample in one transaction.
     pub fn record(
         &self,
         label: &str,
@@ -154,12 +156,12 @@ impl<'e> Sessions<'e> {
         Ok(store.record(label, &turn, Some(&counted), sample.as_ref(), now)?)
     }
 
-    /// Returns the request that a turn behind `parent` answers: the one it
-    /// names, else the latest that was made there for its model. Also returns the
-    /// current message of the request, if the turn answers that. Of several
-    /// requests, the latest is taken whose current message the turn answers.
+    /// Returns the request that a turn after `parent` answers: the one that the
+    /// turn names, else the latest one made there for its model. Also returns
+    /// the current message of that request, if the turn answers it. Of several
+    /// requests, the latest whose current message the turn answers is chosen.
     ///
-    /// Fails when it names one that is not there.
+    /// Fails if the turn names a request that does not exist.
     fn answered(
         &self,
         session: &Session,
@@ -167,8 +169,7 @@ impl<'e> Sessions<'e> {
         turn: &NewTurn,
     ) -> Result<(Option<Snapshot>, Vec<SentBlock>), Error> {
         if let Some(hash) = &turn.request_hash {
-            // What the model answered is recorded, whatever became of the
-            // request.
+            // The model's answer is recorded even if the request was lost.
             if self.engine.is_lost(&session.label, hash) {
                 return Ok((None, Vec::new()));
             }
@@ -206,7 +207,7 @@ impl<'e> Sessions<'e> {
         snapshot: &Snapshot,
         turn: &NewTurn,
     ) -> Result<Option<Vec<SentBlock>>, Error> {
-        // What the model answered is recorded even if the request is damaged.
+        // The model's answer is recorded even if the request is damaged.
         let Ok(current) = self.engine.current_message(snapshot) else {
             return Ok(None);
         };
@@ -366,8 +367,8 @@ impl<'e> Sessions<'e> {
         Ok(turns)
     }
 
-    /// Summarises all but the latest turns of a session, because somebody asks
-    /// for it.
+    /// Summarises all but the latest turns of a session, at the caller's
+    /// request.
     pub fn compact(&self, label: &str, request: &CompactRequest) -> Result<Attempt, Error> {
         self.compact_to(label, request, Trigger::Manual, None)
     }
@@ -428,14 +429,14 @@ impl<'e> Sessions<'e> {
         let mut warnings = Vec::new();
         let mut model = self.engine.model(named.as_deref(), None, &mut warnings)?;
         self.engine.calibrate(&mut model)?;
-        // What the latest request had, if it was the same model's: the system
-        // prompt and the event are sent next time, too.
+        // The size of the latest request, if it was for the same model: its
+        // system prompt and event are sent next time, too.
         let latest = latest.filter(|latest| latest.model == sent_name(&model));
         let refused = latest.as_ref().filter(|latest| {
             trigger == Trigger::OverflowRecovery && latest.parent_turn == session.head
         });
-        // What the provider refused is longer than what it takes, whatever the
-        // window is said to be.
+        // A request that the provider rejected is larger than its limit,
+        // whatever the configured window is.
         let most = refused.map_or(Tokens::MAX, |refused| refused.tokens);
         let latest = match latest {
             Some(latest) => self.load_unless_deleted(&session.label, &latest)?,
@@ -480,11 +481,11 @@ impl<'e> Sessions<'e> {
     }
 
     /// Returns a part of a tool result, by the handle that the marker of a cut
-    /// names. The first digits are enough where no other result has them.
+    /// shows. The first digits are enough if no other result has them.
     ///
     /// Secrets are masked. Fails for a handle that is unknown or matches
-    /// several results, for lines that do not exist, for a regular expression or
-    /// a jq expression that is wrong, and for jq on what is not JSON.
+    /// several results, for lines that do not exist, for an invalid regular
+    /// expression or jq expression, and for jq on a result that is not JSON.
     pub fn fetch(&self, handle: &str, request: &FetchRequest) -> Result<Fetched, Error> {
         fetch::fetch(self.engine.ledger()?, self.engine.policy(), handle, request)
     }

@@ -22,11 +22,12 @@ use crate::session::Sessions;
 /// An answer that may have fewer tokens than this is likely to be cut off.
 const LITTLE_ROOM: Tokens = 512;
 
-/// What stands before a window over history that does not hold all of it.
+/// The text before a window that does not hold all of the history.
 pub(crate) const LEFT_OUT: &str =
     "[Earlier steps of this conversation are left out of this request.]";
 
-/// How often a compaction is tried when other writers are faster.
+/// The maximum number of attempts to compact while other writers change the
+/// session.
 const MOST_COMPACTIONS: usize = 4;
 
 /// Registers the sources `history`, `messages` and `pins`.
@@ -40,22 +41,23 @@ pub fn register(builder: EngineBuilder) -> EngineBuilder {
         .source(PinsSource)
 }
 
-/// Offers the tail of a conversation: the latest summary, and the turns behind
+/// Offers the tail of a conversation: the latest summary, and the turns after
 /// it.
 struct HistorySource {
     cache: TurnCache,
 }
 
-/// How far one request is with one history.
+/// The state of one request's history during assembly.
 #[derive(Default)]
 struct Progress {
     // The session as it was read last; compaction moves its head.
     session: Option<Arc<Session>>,
-    // The summary of older turns is left out: it does not fit.
+    // Whether the summary of older turns is left out because it does not fit.
     without_summary: bool,
-    // The user's latest message stays whatever is left out around it.
+    // Whether the user's latest message is always kept, even if messages around
+    // it are left out.
     pins_question: bool,
-    // Pinning it did not help.
+    // Whether pinning the message did not help.
     question_failed: bool,
     // The blocks of the user's latest message.
     question: Vec<Arc<str>>,
@@ -68,14 +70,14 @@ struct Progress {
     is_settled: bool,
 }
 
-/// Why history is to be summarised, and how far.
+/// The reason why history must be summarised, and the tokens to reach.
 struct CompactionNeed {
     trigger: Trigger,
-    // What everything but history takes.
+    // The tokens of everything but history.
     fixed: Tokens,
-    // What the request may use, when history has a limit of its own.
+    // The tokens available to the request, if history has a limit of its own.
     room: Tokens,
-    // The percentage of what is available to come down to.
+    // The percentage of the available tokens to reduce the request to.
     target: Option<f64>,
 }
 
@@ -109,10 +111,10 @@ impl Source for HistorySource {
         facts.is_agent = true;
         match scope.session()? {
             Some(session) => {
-                // An alias stands for its session.
+                // An alias is resolved to its session.
                 facts.label.get_or_insert_with(|| session.label.clone());
                 facts.parent_turn = facts.parent_turn.or(session.head);
-                // What is recorded is read from the request that was kept.
+                // The recorded message is read from the saved request.
                 facts.records_current = scope.engine.config().snapshots.keep;
                 scope.state::<Progress>()?.lock().session = Some(session);
             }
@@ -170,7 +172,8 @@ impl Source for HistorySource {
             && let Some(anchor) = &mut path.anchor
         {
             anchor.start = window_start(ask, &history, min_recent);
-            // What is left out is said, and a request begins with the user.
+            // A marker says that steps are left out, and makes the request
+            // begin with the user.
             let mut marker = Marker::new("earlier step", Role::User);
             // The same from request to request, so that the cache stays valid.
             marker.text = Some(LEFT_OUT.into());
@@ -443,8 +446,8 @@ fn needs_compaction(
     let layer = outcome.layer_budget()?;
     let fixed = assembly.report.budget.used - layer.used;
     let room = fixed + layer.allowed;
-    // Where the rest alone takes most of the budget, a summary of a turn or
-    // two at a time would move the prefix with each request and gain nothing.
+    // If the rest alone uses most of the budget, summarising a turn or two at a
+    // time would move the prefix with each request and gain nothing.
     let over = assembly.report.budget.used > threshold && layer.used > (available - fixed) / 4;
     if over || cut_off || unread {
         return Some(CompactionNeed {

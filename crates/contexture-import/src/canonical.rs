@@ -17,11 +17,12 @@ enum Node<'a> {
     Object(Vec<(&'a str, Node<'a>)>),
 }
 
-/// How deep a value may be nested.
+/// The maximum nesting depth of a value.
 const MAX_DEPTH: usize = 128;
 
 /// Returns the digest of a message. A `content` that is a text is hashed as a
-/// list with one text block. `None` for what is not JSON or nested too deeply.
+/// list with one text block. Returns `None` for text that is not JSON or is
+/// nested too deeply.
 pub(crate) fn message_digest(raw: &str) -> Option<Sha> {
     Some(digest_node(&mut message(raw)?))
 }
@@ -49,8 +50,8 @@ fn message(raw: &str) -> Option<Node<'_>> {
 /// A cache mark: the path to the block that has it, and its value as JSON.
 pub(crate) type Mark<'a> = (&'a [PathPart], &'a str);
 
-/// Adds a message with its marks to a hash, as [`message_digest`] does. `None` for
-/// what is not JSON, and for a mark that leads nowhere.
+/// Adds a message with its marks to a hash, as [`message_digest`] does. Returns
+/// `None` for text that is not JSON, and for a mark with an invalid path.
 pub(crate) fn hash_message(raw: &str, marks: &[Mark<'_>], out: &mut Sha256) -> Option<()> {
     let mut node = message(raw)?;
     for (path, value) in marks {
@@ -60,9 +61,9 @@ pub(crate) fn hash_message(raw: &str, marks: &[Mark<'_>], out: &mut Sha256) -> O
     Some(())
 }
 
-/// Returns the fields of objects and their marks as they are hashed, sorted:
-/// those before the name `at`, each with a comma behind it, and those after it,
-/// each with a comma before it. `None` for what are not JSON objects.
+/// Returns the fields of objects and their marks in the hashed form, sorted:
+/// those before the name `at`, each with a comma after it, and those after it,
+/// each with a comma before it. Returns `None` if they are not JSON objects.
 pub(crate) fn split_fields(
     objects: [&str; 2],
     marks: &[Mark<'_>],

@@ -1,13 +1,15 @@
-//! Claude Code: one JSON row per content block, in `projects/SLUG/SESSION.jsonl`.
+//! Claude Code: one JSON row per content block, in
+//! `projects/SLUG/SESSION.jsonl`.
 //!
 //! Rows form a tree by `parentUuid`. The rows of one answer have one
 //! `message.id`; results of its calls are children of its rows. A turn here is
-//! one answer with everything that was said since the answer before it, so that
-//! a turn is one call of the model, with its usage and its request.
+//! one answer with all messages since the answer before it, so that a turn is
+//! one call of the model, with its usage and its request.
 //!
-//! A rewind is another child of an earlier row. A fork is a new file that begins
-//! with the same rows. Rows with `isSidechain` are a sub-agent's, in the same
-//! file or in a file of its own. `api-request` rows say what was sent.
+//! A rewind is another child of an earlier row. A fork is a new file that
+//! begins with the same rows. Rows with `isSidechain` belong to a sub-agent, in
+//! the same file or in a file of its own. `api-request` rows describe the sent
+//! requests.
 
 mod graph;
 mod reader;
@@ -27,7 +29,7 @@ use reader::Reader;
 /// The format of Claude Code.
 pub(crate) struct ClaudeCode;
 
-/// Its name, which labels of sessions begin with.
+/// The name of the format, which labels of sessions begin with.
 const NAME: &str = "claude-code";
 
 impl Format for ClaudeCode {

@@ -1,10 +1,10 @@
 //! Codex: rollouts, `sessions/YEAR/MONTH/DAY/rollout-TIME-THREAD.jsonl`, or
 //! `.jsonl.zst` for old ones.
 //!
-//! A rollout is a list of the items that make up the conversation, in the form
-//! of OpenAI's Responses API. The items before an answer are what was sent. A
-//! `compacted` row replaces them. A `thread_rolled_back` event takes back the
-//! latest turns of the user.
+//! A rollout is a list of the items of the conversation, in the form of
+//! OpenAI's Responses API. The items before an answer were sent with its
+//! request. A `compacted` row replaces them. A `thread_rolled_back` event
+//! retracts the latest turns of the user.
 
 mod reader;
 
@@ -22,7 +22,7 @@ use reader::Reader;
 /// The format of Codex.
 pub(crate) struct Codex;
 
-/// Its name, which labels of sessions begin with.
+/// The name of the format, which labels of sessions begin with.
 const NAME: &str = "codex";
 
 impl Format for Codex {

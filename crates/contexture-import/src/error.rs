@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use contexture_store::StoreError;
 
-/// Why a file, or everything, cannot be imported.
+/// The reason why a file, or everything, cannot be imported.
 #[derive(Debug)]
 pub enum ImportError {
     /// The file cannot be read.
@@ -16,11 +16,11 @@ pub enum ImportError {
         /// The cause.
         source: io::Error,
     },
-    /// The content of the file is not what the format says.
+    /// The content of the file does not match the format.
     Content {
         /// The path.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem, and the remedy.
         message: String,
     },
     /// The store failed.

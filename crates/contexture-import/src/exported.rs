@@ -231,7 +231,8 @@ pub(crate) fn tree(
                 bookmarked: true,
                 ..contexture_store::Flags::default()
             }),
-            // A time of its own, so that a second import says the same.
+            // The time comes from the file, so that a second import has the
+            // same result.
             created_at: Some(message.at.unwrap_or(start)),
             raw_response: message.model.clone().map(|model| RawResponse {
                 model: Some(model),

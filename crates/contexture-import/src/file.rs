@@ -11,19 +11,20 @@ use jiff::Timestamp;
 use crate::error::ImportError;
 use crate::lines::Lines;
 
-/// How much of the beginning and of the end of what was imported is hashed.
+/// The number of bytes at the beginning and at the end of the imported part
+/// that are hashed.
 const EDGE: u64 = 64 * 1024;
 
 /// A file that is imported.
 pub struct SourceFile<'a> {
     /// The path of the file.
     pub path: &'a Path,
-    /// The path as it is stored.
+    /// The path in its stored form.
     pub name: String,
-    /// The state of the reader when it read the file last. If the file is read
-    /// from the beginning again, it says what is imported already.
+    /// The state of the reader after it last read the file. If the file is read
+    /// from the beginning again, the state shows what is already imported.
     pub state: Option<Vec<u8>>,
-    /// Where to read on. Zero for the whole file.
+    /// The offset to continue at, in bytes. Zero for the whole file.
     pub offset: u64,
     /// The longest line that is read, in bytes.
     pub max_line: usize,
@@ -33,7 +34,7 @@ pub struct SourceFile<'a> {
     pub with_tail: bool,
     /// The state to store, set by the reader.
     pub new_state: Vec<u8>,
-    /// How far the file was read, set by the reader.
+    /// The offset up to which the file was read, set by the reader.
     pub new_offset: u64,
     metadata: Metadata,
     // The log of a SQLite file, which holds its latest changes.
@@ -93,7 +94,7 @@ impl<'a> SourceFile<'a> {
             && cursor.identity == self.identity()
     }
 
-    /// Returns true if what was imported is still the beginning of the file.
+    /// Returns true if the imported part is still the beginning of the file.
     pub fn continues(&self, cursor: &ImportCursor) -> Result<bool, ImportError> {
         if cursor.offset == 0 || cursor.offset > self.size() {
             return Ok(false);

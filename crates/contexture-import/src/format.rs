@@ -72,7 +72,8 @@ pub trait Format: Sync {
         false
     }
 
-    /// Reads a file from where it is. What is found goes to `writer`.
+    /// Reads a file from its current offset, and passes the results to
+    /// `writer`.
     fn read(&self, file: &mut SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError>;
 }
 

@@ -144,7 +144,7 @@ impl Chat {
         }
         if let Some(Value::String(id)) = row.get("$rewindTo") {
             if let Some(at) = self.messages.iter().position(|one| one.id == *id) {
-                // What is removed is a branch of its own.
+                // Removed messages become a branch of their own.
                 self.write(file, writer)?;
                 self.messages.truncate(at);
             }

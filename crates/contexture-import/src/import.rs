@@ -12,10 +12,10 @@ use crate::format::{Environment, Format};
 use crate::report::Counts;
 use crate::writer::Writer;
 
-/// How deep directories are searched.
+/// The maximum depth of the directory search.
 const MAX_DEPTH: usize = 12;
 
-/// How files are imported.
+/// Options of an import.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Whether to write nothing.
@@ -45,7 +45,7 @@ impl Default for Options {
     }
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// The sum over all files.
@@ -56,16 +56,16 @@ pub struct Report {
     pub unchanged: u64,
 }
 
-/// What became of a file.
+/// The result of one file.
 #[derive(Debug, Serialize)]
 pub struct FileReport {
     /// The name of the format.
     pub source: &'static str,
     /// The path of the file.
     pub file: PathBuf,
-    /// What was added.
+    /// The number of added objects.
     pub counts: Counts,
-    /// Why the file was not imported, or not completely.
+    /// The reason why the file was not imported, or not completely.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -156,7 +156,7 @@ impl<'s> Import<'s> {
             }
             Err(error) if error.is_store() => return Err(error),
             Err(error) => {
-                // What was found before is kept.
+                // Everything found before the error is saved.
                 self.writer.flush()?;
                 Some(error.to_string())
             }

@@ -18,9 +18,10 @@
 //! ```
 //!
 //! A reader of a format turns rows into turns, compactions and requests, and
-//! hands them to the [`Writer`], which writes them in batches. Where the import
-//! of a file is, and what its reader needs to go on, is stored with them. A file
-//! that has not changed costs a look; a file that grew costs what is new.
+//! passes them to the [`Writer`], which writes them in batches. The progress of
+//! a file's import and the state of its reader are stored with them. For an
+//! unchanged file, only its metadata is read; for a file that grew, only the
+//! new part.
 
 mod aider;
 mod canonical;

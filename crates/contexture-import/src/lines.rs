@@ -5,7 +5,7 @@
 
 use std::io::{self, Read};
 
-/// How much is read at once, in bytes.
+/// The number of bytes that are read at once.
 const READ: usize = 256 * 1024;
 
 /// A line of a file, or the report of one that is too long.
@@ -13,32 +13,32 @@ const READ: usize = 256 * 1024;
 pub enum Line<'a> {
     /// A line without its end.
     Text {
-        /// Where the line begins, in bytes.
+        /// The offset of the line, in bytes.
         offset: u64,
         /// The line.
         bytes: &'a [u8],
     },
     /// A line over the bound.
     TooLong {
-        /// Where the line begins, in bytes.
+        /// The offset of the line, in bytes.
         offset: u64,
-        /// How long the line is, in bytes.
+        /// The length of the line, in bytes.
         length: u64,
     },
 }
 
-/// Reads lines. Blank lines are left out, unless they are asked for.
+/// Reads lines. Blank lines are skipped by default.
 pub struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,
-    // What was read and not returned: `start..end` of the buffer.
+    // Bytes that were read and not returned: `start..end` of the buffer.
     start: usize,
     end: usize,
-    // How far of that no line end was found.
+    // The position up to which no line end was found.
     searched: usize,
-    // Where `start` is in the file.
+    // The offset of `start` in the file.
     offset: u64,
-    // How much of a line that is too long was skipped.
+    // The number of bytes of a too long line that were skipped.
     skipped: u64,
     max: usize,
     with_blanks: bool,
@@ -117,7 +117,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Returns what is left after the last line that was complete.
+    /// Returns the bytes after the last complete line.
     pub fn rest(&self) -> &[u8] {
         match self.skipped {
             0 => &self.buffer[self.start..self.end],

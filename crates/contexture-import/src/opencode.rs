@@ -31,7 +31,7 @@ pub(crate) struct OpenCode;
 
 const NAME: &str = "opencode";
 
-/// How long to wait for another program that holds a lock.
+/// The time to wait for another program that holds a lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Format for OpenCode {

@@ -1,9 +1,9 @@
-//! What an import found and added.
+//! The counts of objects that an import found and added.
 
 use contexture_store::ImportStep;
 use serde::Serialize;
 
-/// Counts of what an import added, or would add in a dry run.
+/// The number of objects that an import added, or would add in a dry run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// New sessions.

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::canonical::Sha;
 
-/// How many requests are remembered that others may be based on.
+/// The maximum number of remembered requests that others may be based on.
 const MOST_BASES: usize = 32;
 
-/// How many chunks of messages are remembered.
+/// The maximum number of remembered chunks of messages.
 const MOST_CHUNKS: usize = 65_536;
 
 /// The messages and the latest requests of a file.
@@ -60,7 +60,7 @@ impl Requests {
         requests
     }
 
-    /// Returns what is to be stored.
+    /// Returns the state to be stored.
     pub(crate) fn state(&self) -> RequestsState {
         let mut digests = vec![(ContentHash::of(b""), ContentHash::of(b"")); self.messages.len()];
         for (digest, number) in &self.by_digest {
@@ -114,7 +114,7 @@ impl Requests {
     }
 
     /// Returns the numbers of the messages of a request: the first `keep` of
-    /// `base`, and `tail`. `None` if one of them is not known.
+    /// `base`, and `tail`. Returns `None` if one of them is unknown.
     pub(crate) fn list(&self, base: Option<&str>, keep: usize, tail: &[Sha]) -> Option<Vec<u32>> {
         let mut list = Vec::with_capacity(keep + tail.len());
         if keep > 0 {

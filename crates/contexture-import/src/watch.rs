@@ -7,11 +7,11 @@ use crate::error::ImportError;
 use crate::format::{Environment, Format};
 use crate::import::{Import, Report};
 
-/// Imports again and again, every `interval`, until `go_on` returns false. It is
-/// called with what each import did.
+/// Repeats the import every `interval`, until `go_on` returns false. `go_on` is
+/// called with the result of each import.
 ///
-/// With a path, that file or directory is followed; otherwise the default places
-/// of the formats are.
+/// With a path, that file or directory is imported; otherwise the default
+/// directories of the formats are.
 pub fn watch(
     import: &mut Import<'_>,
     formats: &[&'static dyn Format],

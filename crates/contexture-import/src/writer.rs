@@ -32,7 +32,7 @@ pub struct TurnRef(u32);
 enum Place {
     Stored(TurnId),
     Step(usize),
-    // Nothing is written in a dry run.
+    // The turn is not written, because this is a dry run.
     Unwritten,
 }
 
@@ -42,7 +42,7 @@ struct FoundTurn {
     open: Option<Vec<OpenCall>>,
 }
 
-/// Writes what readers find.
+/// Writes the turns, compactions and requests that readers find.
 pub struct Writer<'s> {
     store: &'s dyn Store,
     dry_run: bool,
@@ -50,11 +50,11 @@ pub struct Writer<'s> {
     steps: Vec<ImportStep>,
     bytes: usize,
     turns: Vec<FoundTurn>,
-    // How many of them are written.
+    // The number of `turns` that are written.
     written: usize,
     by_id: BTreeMap<TurnId, TurnRef>,
     sessions: HashSet<String>,
-    /// What was found and added so far.
+    /// The number of objects found and added so far.
     pub counts: Counts,
 }
 
@@ -75,7 +75,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Returns the store, to read what was imported before.
+    /// Returns the store, to read earlier imports.
     pub fn store(&self) -> &'s dyn Store {
         self.store
     }
@@ -158,7 +158,7 @@ impl<'s> Writer<'s> {
             let stored = self.store.turns(&[*id], "")?;
             let mut open = Vec::new();
             for turn in &stored {
-                // What a turn of an import calls is answered by a later one.
+                // Calls of an imported turn are answered by a later one.
                 let outline = turn.turn.outline(&[]);
                 open.extend(
                     outline
@@ -171,10 +171,10 @@ impl<'s> Writer<'s> {
         Ok(found.open.clone().unwrap_or_default())
     }
 
-    /// Records a turn after `parent`. Returns `parent` if the turn says nothing.
+    /// Records a turn after `parent`. Returns `parent` if the turn is blank.
     ///
-    /// A turn that the store would refuse is changed: a result without its call
-    /// becomes text, and what is too long is cut.
+    /// A turn that the store would reject is changed: a result without its call
+    /// becomes text, and a message that is too long is cut.
     pub fn turn(
         &mut self,
         session: &str,
@@ -383,7 +383,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Writes what is collected.
+    /// Writes the collected steps.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         if self.steps.is_empty() {
             return Ok(());
@@ -417,7 +417,8 @@ impl<'s> Writer<'s> {
 
     /// Cuts texts that are longer than the store accepts.
     fn cut_long(&self, turn: &mut NewTurn) {
-        // Room for what is not text, and for the mark of the cut.
+        // Leaves bytes for content that is not text, and for the mark of the
+        // cut.
         let limit = self.max_message_bytes.saturating_sub(4096).max(1);
         for message in &mut turn.messages {
             if message.content.bytes() <= limit {

@@ -20,7 +20,7 @@ whether it is bookmarked. These lines are not part of what was said; do not writ
 Your pins, recalled stashes and latest actions appear before the first message. Your position, \
 your permissions and the positions of other agents appear after the last one.";
 
-/// How many of the latest actions are shown.
+/// The number of latest actions that are shown.
 const LATEST_ACTIONS: usize = 20;
 
 /// Returns the line that is placed before the text of a node.
@@ -44,8 +44,8 @@ pub(crate) fn header(node: &NodeHead, connections: Connections, now: Timestamp) 
     format!("{HEADER}{}]", parts.join(" | "))
 }
 
-/// Returns how old something is. Coarse on purpose: what is said of old nodes
-/// must not change with every request, or no provider could cache them.
+/// Returns the age of a node in words. It is coarse on purpose: text about old
+/// nodes must not change with every request, or no provider could cache it.
 pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
     let hours = (now.as_second() - then.as_second()) / 3600;
     match hours {
@@ -57,7 +57,7 @@ pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Returns what is added to the system prompt.
+/// Returns the text that is added to the system prompt.
 pub(crate) fn addendum(configured: Option<&str>, policy: Policy) -> Item {
     let text = configured.unwrap_or(ADDENDUM);
     let mut item = Item::new("loom addendum", Role::System, Text::guarded(text, policy)).pinned();
@@ -150,7 +150,7 @@ fn material(id: String, text: Text, priority: f64, cut: Cut) -> Item {
     item
 }
 
-/// Returns where the agent is, what it may do, and where others are.
+/// Returns the agent's position, its options, and the positions of others.
 pub(crate) fn position(
     store: &dyn Trees,
     info: &TreeInfo,

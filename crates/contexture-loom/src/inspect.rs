@@ -11,8 +11,8 @@ use crate::target::{self, Loom};
 use crate::write::Looms;
 
 impl Looms<'_> {
-    /// Returns the nodes on the way to the place that a request names, the root
-    /// first, whatever their flags are.
+    /// Returns the nodes on the path to the node that a request names, the root
+    /// first, regardless of their flags.
     pub fn tree_path(&self, request: &Request) -> Result<Vec<NodeHead>, Error> {
         let loom = Loom::find(
             self.engine,
@@ -26,7 +26,8 @@ impl Looms<'_> {
         )?;
         let walker = Walker {
             store: self.engine.trees()?,
-            // Called seldom, and with all of the path: not worth the room.
+            // This is called rarely, and with the whole path: it is not worth
+            // caching.
             cache: None,
             info: &loom.info,
             choices: &loom.choices,
@@ -37,8 +38,8 @@ impl Looms<'_> {
         Ok(places.map(|place| place.node.clone()).collect())
     }
 
-    /// Returns what nodes of a tree count for a model, by default the
-    /// configured one, in the order asked for. They are counted once.
+    /// Returns the tokens of nodes of a tree for a model (default: the
+    /// configured one), in the order of the ids. They are counted once.
     pub fn node_tokens(
         &self,
         tree: &str,

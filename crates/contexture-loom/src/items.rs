@@ -57,13 +57,13 @@ pub(crate) struct Unsent {
 pub(crate) struct ItemBuilder<'a> {
     pub(crate) counts: &'a Counts,
     pub(crate) policy: Policy,
-    /// What counted, for counts that are kept.
+    /// The name of the counter, for saved counts.
     counter: Arc<str>,
 }
 
 impl<'a> ItemBuilder<'a> {
     pub(crate) fn new(counts: &'a Counts, policy: Policy) -> Self {
-        // A change of what is counted changes the number.
+        // A change of the counted text changes this number.
         let kind = if policy.show_invisible {
             "node1"
         } else {
@@ -77,14 +77,14 @@ impl<'a> ItemBuilder<'a> {
         }
     }
 
-    /// Makes the items of a node; `header` stands before its text.
+    /// Makes the items of a node, with `header` before its text.
     pub(crate) fn make(&self, node: &Node, shape: Shape, header: Option<&str>) -> PreparedNode {
         let (prepared, _) = self.make_counted(node, shape, header, None);
         prepared
     }
 
-    /// Makes the items of a node with what its blocks are known to count.
-    /// Returns what they count.
+    /// Makes the items of a node, using the known counts of its blocks. Returns
+    /// the items and the counts.
     fn make_counted(
         &self,
         node: &Node,
@@ -113,7 +113,7 @@ impl<'a> ItemBuilder<'a> {
                 continue;
             }
             if let (None, Some(line)) = (as_text(block), header) {
-                // What is no text has it before itself.
+                // A block without text has the header in an item before it.
                 let (id, block) = (format!("{name}.header"), Block::text(line));
                 let text = Text::guarded(line, self.policy);
                 let item = self.item(id, node, name, &block, shape, &text);
@@ -126,8 +126,8 @@ impl<'a> ItemBuilder<'a> {
             }
             let text = self.text(block, is_aware, header.take());
             let item = self.item(id, node, name, block, shape, &text);
-            // What tags cost depends on the form of a request; what is saved
-            // does not.
+            // The tokens of tags depend on the form of a request; saved counts
+            // must not.
             let overhead = self.counts.native().overhead_of(&item);
             let known = known.and_then(|known| known.get(b)?.checked_sub(overhead));
             tokens[b] = overhead
@@ -145,7 +145,7 @@ impl<'a> ItemBuilder<'a> {
         (prepared, tokens)
     }
 
-    /// Reads nodes of a tree and makes their items, in the order asked for.
+    /// Reads nodes of a tree and makes their items, in the order of the ids.
     pub(crate) fn load(
         &self,
         store: &dyn Trees,
@@ -160,7 +160,7 @@ impl<'a> ItemBuilder<'a> {
         for (wanted, loaded) in wanted.iter().zip(&loaded) {
             let CountedNode { node, tokens } = loaded;
             let header = wanted.header.as_deref();
-            // A header is no part of the node, and is counted anew.
+            // A header is not part of the node, and is counted separately.
             let known = tokens.as_deref().filter(|_| header.is_none());
             let (prepared, counted) = self.make_counted(node, shape, header, known);
             if known.is_none() && header.is_none() {
@@ -169,8 +169,8 @@ impl<'a> ItemBuilder<'a> {
             made.push(Arc::new(prepared));
         }
         if !uncounted.is_empty() {
-            // Counted once, and never again. That they cannot be kept, in a
-            // store that is only read, is no reason to fail.
+            // Each node is counted only once. Failing to save the counts, in a
+            // read-only store, is not an error.
             let _ = store.put_node_counts(tree, &self.counter, &uncounted);
         }
         Ok(made)
@@ -190,7 +190,7 @@ impl<'a> ItemBuilder<'a> {
         let Some(text) = as_text(block) else {
             return guarded(&block.media().as_ref().map(describe).unwrap_or_default());
         };
-        // Nobody but us writes what looks like a header.
+        // Only Contexture writes text that looks like a header.
         match (is_aware, header) {
             (false, _) => guarded(text),
             (true, None) => guarded(&escape_prefix(text, HEADER)),
@@ -216,7 +216,7 @@ impl<'a> ItemBuilder<'a> {
         };
         let cut = match (shape, block) {
             (Shape::Instruction, _) => Cut::Never,
-            // What is to be continued ends with the end.
+            // A document that is to be continued keeps its end.
             (Shape::Document, Block::Text { .. }) => Cut::Start,
             (_, Block::Text { .. }) => Cut::Middle,
             _ => Cut::Never,
@@ -285,7 +285,7 @@ pub(crate) struct NodeWithHeader<'a> {
 }
 
 impl NodeCache {
-    /// Returns the items of nodes of a tree, in the order asked for.
+    /// Returns the items of nodes of a tree, in the order of the ids.
     pub(crate) fn get(
         &self,
         store: &dyn Trees,

@@ -1,5 +1,5 @@
-//! The source `loom`: a place in a branching tree becomes a conversation or a
-//! document.
+//! The source `loom`: the path to a node of a branching tree becomes a
+//! conversation or a document.
 //!
 //! ```
 //! use contexture_engine::Engine;
@@ -9,8 +9,8 @@
 //! # Ok::<(), contexture_engine::Error>(())
 //! ```
 //!
-//! A walk finds the nodes on the way to the place, and only those that the
-//! budget could use are read. Then the engine goes on as with everything else.
+//! A walk finds the nodes on the path to the node, and only those that the
+//! budget could use are read. The engine then fits them like other items.
 //!
 //! [`register`] adds the source to an engine. [`Looms`] grows and shows trees.
 
@@ -37,7 +37,7 @@ pub(crate) use contexture_engine::{error, turn};
 
 /// The node was pruned.
 pub const PRUNED: Code = Code::by_rule("pruned");
-/// The node is an annotation, and annotations were not asked for.
+/// The node is an annotation, and the request does not include annotations.
 pub const ANNOTATION: Code = Code::by_rule("annotation");
 /// Another version of the node is used.
 pub const OTHER_VERSION: Code = Code::by_rule("other_version");

@@ -17,10 +17,10 @@ pub(crate) struct PathNode {
     pub(crate) node: NodeHead,
     /// Whether it is an annotation of the node before it.
     pub(crate) is_annotation: bool,
-    /// The edge that goes on from here to the next node of the path, when it
-    /// has other sources beside this one.
+    /// The edge from here to the next node of the path, if it has other sources
+    /// besides this one.
     pub(crate) onward: Option<Edge>,
-    /// Other versions of the same place, which are not on the path.
+    /// Other versions of the node, which are not on the path.
     pub(crate) others: Vec<NodeHead>,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Path {
     // Shared with the cache: a long path is not copied for each request.
     places: Arc<Vec<Arc<PathNode>>>,
     from: usize,
-    /// Whether it was walked to its root.
+    /// Whether the path was walked to its root.
     pub(crate) is_whole: bool,
 }
 
 impl Path {
-    /// Returns its places, newest first.
+    /// Returns the nodes of the path, newest first.
     pub(crate) fn places(&self) -> &[Arc<PathNode>] {
         &self.places[self.from..]
     }
@@ -56,13 +56,13 @@ impl Path {
     }
 }
 
-/// How many nodes the first request to the store asks for, and how many the
-/// largest: each asks for four times as many as the one before.
+/// The number of nodes in the first query to the store, and in the largest:
+/// each query asks for four times as many as the one before.
 const FIRST_RUN: usize = 16;
 const LONGEST_RUN: usize = 4096;
 
-/// How many of the latest nodes of a known path are looked at to find where a
-/// new one meets it.
+/// The number of latest nodes of a cached path that are searched for the node
+/// at which a new path joins it.
 const MEETING: usize = 64;
 
 /// About how many bytes a node without its content takes.
@@ -75,7 +75,7 @@ pub(crate) struct PathCache {
     known: Cache<Key, (u64, Path)>,
 }
 
-/// A tree, and the choices on the way.
+/// A tree, and the choices on the path.
 type Key = (String, Vec<String>);
 
 /// Walks from a place towards the root.
@@ -103,7 +103,8 @@ impl Walker<'_> {
         path.from += at;
         let first = &path.places()[0];
         if first.onward.is_some() || !first.others.is_empty() {
-            // Here it ends: nothing goes on from it, and it was named.
+            // The path ends here: it has no next node, and its last node was
+            // named.
             let first = Arc::new(PathNode::of(head, first.is_annotation));
             let mut places = path.places().to_vec();
             places[0] = first;
@@ -155,8 +156,8 @@ impl Walker<'_> {
                     None => path.is_whole = true,
                 },
             }
-            // The store refuses circles, so that this is a damaged one, unless
-            // somebody else made the tree grow meanwhile.
+            // The store rejects cycles, so this tree is damaged, unless another
+            // writer has added nodes meanwhile.
             let walked = places.len() as u64;
             if walked > self.info.nodes && walked > self.store.tree(&self.info.tree.id)?.nodes {
                 let last = places.last().map(|place| place.node.id.clone());
@@ -172,9 +173,9 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// Takes the step from a node where there are several edges, sources or
-    /// versions. Returns the place with what is known of it now, and the one
-    /// before it; `None` for a root.
+    /// Chooses the predecessor of a node with several edges, sources or
+    /// versions. Returns the completed node and its predecessor, or `None` for
+    /// a root.
     fn decide(&self, place: &Arc<PathNode>) -> Result<Option<[Arc<PathNode>; 2]>, Error> {
         let arrivals = self.store.arrivals(&self.info.tree.id, &place.node.id)?;
         let Some(arrival) = choose_arrival(&place.node, &arrivals, self.choices)? else {
@@ -272,7 +273,8 @@ fn choose_arrival<'a>(
             let mut names = sources.chain([&arrival.edge.id]);
             names.any(|name| choices.contains(name))
         };
-        // An edge that is named says more than a node that several come from.
+        // A named edge is more specific than a node that several edges come
+        // from.
         let by_edge = ways.iter().filter(|way| choices.contains(&way.edge.id));
         let by_edge: Vec<&&Arrival> = by_edge.collect();
         let chosen: Vec<&&Arrival> = match by_edge.is_empty() {
@@ -301,8 +303,8 @@ fn choose_arrival<'a>(
     Ok(ways.first().copied())
 }
 
-/// Returns the version that stands in a place: the chosen one, else the latest
-/// edit that is not pruned.
+/// Returns the version to use for a node: the chosen one, else the latest edit
+/// that is not pruned.
 pub(super) fn choose_version<'a>(
     versions: &'a [NodeHead],
     choices: &[String],

@@ -19,11 +19,11 @@ use crate::reading::{Reading, Version, flagged, row};
 use crate::target::{Loom, LoomSummary};
 use crate::{BATCH, OTHER_VERSION, aware};
 
-/// How many nodes a walk begins with when only the latest are wanted.
+/// The number of nodes that a walk begins with if only the latest are needed.
 const FIRST_WALK: usize = 128;
 
-/// What a conversation that a model begins starts with, where the provider
-/// wants the user first.
+/// The first line of a conversation that the model begins, for providers that
+/// require a user message first.
 const MODEL_BEGINS: &str = "(the conversation begins with the assistant)";
 
 /// The items of a path.
@@ -34,27 +34,28 @@ pub(crate) struct PathItems {
     pub(super) unseen: Option<UnofferedRange>,
     // The last item of each node that is offered, oldest first.
     units: Vec<Arc<str>>,
-    // What a document ends with.
+    // The last item of a document.
     pub(super) end: Option<Arc<str>>,
-    // Whether there are older ones that nobody looked at.
+    // Whether there are older nodes that were not read.
     is_partial: bool,
-    // How many of the latest there are then, of those that are to be kept.
+    // The number of latest nodes that must be kept, if the path was not read
+    // whole.
     recent: usize,
     /// The size of the latest node, in tokens.
     pub(super) latest_tokens: Tokens,
-    // What it costs, where all of it must be sent.
+    // The tokens of the path, if all of it must be sent.
     pub(super) tokens: Tokens,
-    /// Its items, where none of them may go.
+    /// The items of the path, if none of them may be dropped.
     pub(super) pinned: BTreeSet<Arc<str>>,
 }
 
 impl PathItems {
-    /// Returns the last item of the latest node that says something.
+    /// Returns the last item of the latest node with content.
     pub(super) fn latest(&self) -> Option<&Arc<str>> {
         self.units.last()
     }
 
-    /// Returns what became of the path, from the account of the request.
+    /// Returns the use of the path, from the report of the request.
     pub(crate) fn summary(&self, loom: &Loom, layer: &str, report: &Report) -> LoomSummary {
         let rows: BTreeMap<&str, bool> = report
             .included
@@ -99,14 +100,14 @@ pub(super) struct Reader<'s, 'a> {
     made: PathItems,
 }
 
-/// The nodes that are offered, each with its place on the path, newest first.
+/// The nodes that are offered, each with its index on the path, newest first.
 struct Offered {
     path: Path,
     // The latest ones.
     tail: Vec<(usize, Arc<PreparedNode>)>,
     // The oldest ones, oldest first.
     head: Vec<(usize, Arc<PreparedNode>)>,
-    // How many lie between that could be shown.
+    // The number of usable nodes between head and tail.
     between: u64,
 }
 
@@ -130,7 +131,8 @@ impl<'s, 'a> Reader<'s, 'a> {
         Ok(self.made)
     }
 
-    /// Walks the path as far as it is needed, and prepares what could be used.
+    /// Walks the path as far as needed, and prepares the nodes that could be
+    /// used.
     fn offer(&mut self) -> Result<Offered, Error> {
         let loom = self.source.loom;
         let walker = self.source.walker();
@@ -195,9 +197,9 @@ impl<'s, 'a> Reader<'s, 'a> {
         let (mut head, mut between) = (Vec::new(), 0);
         if at < path.places().len() && !self.made.is_partial {
             let left = self.eligible(&path, at..path.places().len());
-            // Where one node is so large that the latest ones end before it,
-            // the oldest may use what is left. A few nodes are accounted for
-            // one by one, whether they can be used or not.
+            // If one node is so large that the latest ones end before it, the
+            // oldest may use the remaining tokens. A few nodes are reported one
+            // by one, whether they can be used or not.
             let part = match largest > self.source.available / 4 {
                 true => self.head_part.ceil(),
                 false => self.head_part,
@@ -275,8 +277,8 @@ impl<'s, 'a> Reader<'s, 'a> {
         Ok(batch.iter().copied().zip(prepared).collect())
     }
 
-    /// Returns what stands before nodes for agents that know about trees. What
-    /// goes on from another version goes on from the place.
+    /// Returns the headers of nodes for loom-aware agents. Continuations of any
+    /// version count for the node.
     fn headers(&self, path: &Path, batch: &[usize]) -> Result<Vec<Option<String>>, Error> {
         let source = self.source;
         let places: Vec<&PathNode> = batch.iter().map(|&at| &*path.places()[at]).collect();
@@ -300,17 +302,18 @@ impl<'s, 'a> Reader<'s, 'a> {
         Ok(places.iter().map(header).collect())
     }
 
-    /// Notes the nodes of the path that are left out whatever the budget is,
-    /// with what belongs to them, and the versions that are not on it.
+    /// Reports the nodes of the path that are left out regardless of the
+    /// budget, with their sources, and the versions that are not on it.
     fn note_left_out(&mut self, path: &Path, oldest: Option<usize>) -> Result<(), Error> {
-        // Of a path that was not read to its end, only what was looked at.
+        // For a path that was not read whole, only the nodes that were read are
+        // reported.
         let seen = match self.made.is_partial {
             false => path.places().len(),
             true => oldest.map_or(0, |at| at + 1),
         };
         let places = path.places();
         let with_others = places[..seen].iter().filter(|one| !one.others.is_empty());
-        // A version may stand on the path itself, or be one of several places.
+        // A version may be on the path itself, or belong to several nodes.
         let mut told: BTreeSet<&str> = match with_others.count() {
             0 => BTreeSet::new(),
             _ => (places[..seen].iter())
@@ -438,7 +441,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         self.made.unsent.insert(0, row);
     }
 
-    /// Returns the remarks on nodes, by node, when they are asked for.
+    /// Returns the annotations of nodes, by node, if the request includes them.
     fn remarks(
         &self,
         path: &Path,
@@ -474,7 +477,8 @@ impl<'s, 'a> Reader<'s, 'a> {
         Ok(remarks)
     }
 
-    /// Adds a node with what belongs to it: material before it, remarks behind.
+    /// Adds a node with its context sources before it and its annotations after
+    /// it.
     fn unit(
         &mut self,
         path: &Path,
@@ -527,7 +531,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         Ok(())
     }
 
-    /// Returns nodes as material for the node `name`.
+    /// Returns nodes as context sources of the node `name`.
     fn material(
         &self,
         ids: &[&str],
@@ -538,7 +542,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         if ids.is_empty() {
             return Ok((items, unsent));
         }
-        // In a document there is no place for anything but the document.
+        // A document cannot contain anything but the document.
         let has_place = self.shape == Shape::Message;
         for id in ids {
             let Version { node, others } = self.source.version_of(id)?;
@@ -583,7 +587,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         self.made.items.push(item);
     }
 
-    /// Fails when there is nothing to send, and says why.
+    /// Fails with the reason if there is nothing to send.
     fn nothing_is_left(&self, path: &Path) -> Result<(), Error> {
         let loom = self.source.loom;
         if self.source.has_event {

@@ -31,15 +31,15 @@ pub(crate) enum Part {
     Instructions,
     /// The explanation of looms for a loom-aware agent.
     Addendum,
-    /// What such an agent pinned, recalled and did.
+    /// The pins, recalled texts and actions of a loom-aware agent.
     Memory,
-    /// Where such an agent is.
+    /// The position of a loom-aware agent.
     Position,
     /// The nodes of the path, for trees of a mode.
     Path(TreeMode),
 }
 
-/// What the parts of a loom draw on.
+/// The data that the parts of a loom are made from.
 pub(crate) struct Reading<'a> {
     pub(crate) loom: &'a Loom,
     pub(crate) store: &'a dyn Trees,
@@ -48,9 +48,10 @@ pub(crate) struct Reading<'a> {
     pub(crate) policy: Policy,
     pub(crate) available: Tokens,
     pub(crate) now: Timestamp,
-    /// Whether a line of ours stands first, so that the user does.
+    /// Whether a line of ours comes first, so that the request begins with the
+    /// user.
     pub(crate) with_opening: bool,
-    /// Whether something is asked beside the path.
+    /// Whether the request has an event besides the path.
     pub(crate) has_event: bool,
     pub(crate) addendum: Option<&'a str>,
 }
@@ -95,7 +96,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Returns a text that stands in every request.
+    /// Returns a text that every request contains.
     fn standing(&self, name: String, text: Option<&str>) -> Vec<Item> {
         let text = text.filter(|text| !text.trim().is_empty() && self.loom.has_system());
         let Some(text) = text else {
@@ -146,7 +147,8 @@ impl Reading<'_> {
         let path = self.whole_path()?;
         let maker = self.maker();
         let mut there: BTreeSet<String> = BTreeSet::new();
-        // One that is left out with a node may stand at another as well.
+        // An instruction that is left out with one node may also belong to
+        // another.
         let mut gone: BTreeMap<String, Excluded> = BTreeMap::new();
         for (at, place) in path.places().iter().enumerate().rev() {
             let Some(edge) = &place.onward else { continue };
@@ -173,7 +175,8 @@ impl Reading<'_> {
                 }
                 there.insert(node.id);
                 for item in prepared.items.into_iter().map(Item::pinned) {
-                    // The same directive for several generations is one.
+                    // The same instruction for several generations is included
+                    // once.
                     let same = items.iter().any(|other| other.content == item.content);
                     match same {
                         true => {
@@ -191,7 +194,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Returns the version that stands in the place of a node beside the path.
+    /// Returns the version to use for a node that is not on the path.
     pub(super) fn version_of(&self, id: &str) -> Result<Version, Error> {
         let tree = &self.loom.info.tree.id;
         let versions = self.store.versions(tree, id)?;
@@ -213,8 +216,9 @@ impl Reading<'_> {
         Ok(path)
     }
 
-    /// Returns why a source of the edge that goes on from `at` is left out,
-    /// when it is: it is itself, or one of the nodes that the edge connects.
+    /// Returns the reason why a source of the edge that continues from `at` is
+    /// left out, or `None` if it is not: the source itself, or one of the nodes
+    /// that the edge connects, is left out.
     pub(super) fn source_is_gone(
         &self,
         path: &Path,
@@ -287,13 +291,15 @@ impl Reading<'_> {
     }
 }
 
-/// What stands in a place beside the path, and what else could.
+/// The chosen version of a node that is not on the path, and its other
+/// versions.
 pub(super) struct Version {
     pub(super) node: Node,
     pub(super) others: Vec<NodeHead>,
 }
 
-/// Returns why a node is left out by its flags, when it is.
+/// Returns the reason why a node's flags leave it out, or `None` if they do
+/// not.
 pub(super) fn flagged(flags: Flags) -> Option<(Code, String)> {
     if flags.pruned {
         return Some((PRUNED, "is pruned".to_owned()));

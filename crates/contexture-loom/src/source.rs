@@ -17,7 +17,7 @@ use crate::read::PathItems;
 use crate::reading::{Part, Reading};
 use crate::target::{Loom, LoomRequest};
 
-/// What is remembered of trees between requests.
+/// Cached data of trees between requests.
 #[derive(Debug, Default)]
 pub(crate) struct LoomCache {
     pub(crate) paths: PathCache,
@@ -31,7 +31,7 @@ pub fn register(builder: EngineBuilder) -> EngineBuilder {
     })
 }
 
-/// Offers one part of what a tree gives to a request.
+/// Offers one part of a tree's content to a request.
 struct LoomSource {
     cache: LoomCache,
 }
@@ -99,17 +99,17 @@ const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// How far one request is with one path.
+/// The state of one request's path during assembly.
 #[derive(Default)]
 struct Progress {
     path: Option<PathItems>,
-    // A line of ours stands before a path that a model begins.
+    // Whether a line of ours comes before a path that a model begins.
     with_opening: bool,
-    // It did not fit.
+    // Whether that line did not fit.
     opening_failed: bool,
 }
 
-/// Returns the place that a layer is about. Layers with the same parameters
+/// Returns the loom that a layer is about. Layers with the same parameters
 /// share it.
 fn loom_of(scope: &Scope<'_>) -> Result<Arc<Loom>, Error> {
     let mut with = scope.with.clone();
@@ -201,7 +201,7 @@ impl Source for LoomSource {
     }
 
     fn recipe_for(&self, engine: &Engine, request: &Request) -> Result<Option<String>, Error> {
-        // A tree says itself what is to be made of it.
+        // The mode of the tree decides the recipe.
         let Some(tree) = &request.tree else {
             return Ok(None);
         };
@@ -235,7 +235,7 @@ impl Source for LoomSource {
         let mut progress = known.lock();
         let part = part_of(ask, &loom)?;
         let mut policy = ask.policy;
-        // A document alone has no tags that anybody could forge.
+        // A document alone has no tags that content could forge.
         policy.show_invisible = !ask.is_document;
         let reading = Reading {
             loom: &loom,
@@ -318,8 +318,8 @@ impl Source for LoomSource {
     }
 }
 
-/// Returns true when a path begins with the model, and the provider wants the
-/// user first.
+/// Returns true if a path begins with the model, and the provider requires a
+/// user message first.
 fn lacks_opening(ask: &Ask<'_>, layout: &Layout) -> bool {
     let strict = matches!(ask.model.provider, Provider::Anthropic | Provider::Gemini);
     let first = layout.history.iter().chain(&layout.current).next();

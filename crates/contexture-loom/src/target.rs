@@ -20,7 +20,7 @@ use crate::error::not_one_of;
 use crate::path;
 use crate::read::PathItems;
 
-/// The place that is asked for, by names.
+/// The names by which a request selects a tree, a node, a path and an agent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoomRequest {
     pub(crate) tree: Option<String>,
@@ -34,7 +34,7 @@ pub(crate) struct LoomRequest {
     pub(crate) has_event: bool,
 }
 
-/// The place that a request is made for.
+/// The tree, the node and the agent that a request is made for.
 #[derive(Debug)]
 pub(crate) struct Loom {
     pub(crate) info: TreeInfo,
@@ -48,7 +48,7 @@ pub(crate) struct Loom {
     sampling: Sampling,
     pub(crate) with_annotations: bool,
     pub(crate) working_buffer: Option<String>,
-    // Directives and material for what comes next.
+    // The instruction and context sources for the next node.
     pub(crate) instructions: Vec<String>,
     pub(crate) context: Vec<NodeHead>,
 }
@@ -113,7 +113,7 @@ impl LoomSummary {
 }
 
 impl Loom {
-    /// Finds the place that is asked for.
+    /// Finds the tree, the node and the agent of a request.
     pub(crate) fn find(engine: &Engine, request: &LoomRequest) -> Result<Self, Error> {
         let store = engine.trees()?;
         let Some(tree) = &request.tree else {
@@ -174,7 +174,7 @@ impl Loom {
             choices: path.map(|path| path.choices).unwrap_or_default(),
             strategy: (own.truncation_strategy).unwrap_or(usual.truncation_strategy),
             minimum_recent: (own.minimum_recent_nodes).unwrap_or(usual.minimum_recent_nodes),
-            // What the agent is allowed is what it needs.
+            // The reserve is the agent's own output limit, if it has one.
             token_buffer: (sampling.max_tokens.or(own.token_buffer)).unwrap_or(usual.token_buffer),
             sampling,
             with_annotations: request.include_annotations,
@@ -189,7 +189,7 @@ impl Loom {
         self.info.tree.mode
     }
 
-    /// Returns what is set aside for the response.
+    /// Returns the tokens reserved for the response.
     pub(crate) fn token_buffer(&self) -> Tokens {
         self.token_buffer
     }
@@ -225,7 +225,7 @@ impl Loom {
         warnings
     }
 
-    /// Returns the complaint when what is never cut does not fit.
+    /// Returns the error if content that is never cut does not fit.
     pub(crate) fn over_budget(&self, error: &contexture_core::Error, path: &PathItems) -> Error {
         let (needed, available) = error.over_budget().unwrap_or_default();
         let stops = self.strategy == TruncationStrategy::StopAtLimit;
@@ -239,7 +239,7 @@ impl Loom {
             .advise(Advice::call_on(Operation::FlagNode, &self.info.tree.id))
             .advise("use a model with a larger window, or another truncation_strategy");
         }
-        // Where nothing is left out, nodes are never cut either.
+        // If nothing may be left out, nodes are never cut either.
         let largest: Vec<String> = (error.largest().iter())
             .filter(|piece| !path.pinned.contains(&*piece.id))
             .map(|piece| format!("`{}` {}", piece.id, piece.tokens))
@@ -265,7 +265,7 @@ impl Loom {
         assembly: &Assembly,
     ) -> Result<(), Error> {
         let Assembly { layout, report } = assembly;
-        // A node may have the name of what we say ourselves.
+        // A node may have the same name as one of our own items.
         let ours = |block: &Block| {
             block.trust == Trust::Operator && matches!(&*block.id, "gap" | "opening" | "loom")
         };
@@ -276,8 +276,8 @@ impl Loom {
         let mut said = layout.history.iter().chain(&layout.current);
         let has_event = ask.request.event.is_some() && !layout.current.iter().all(is_loom);
         let says_something = match self.mode() {
-            // What is asked may stand beside the path; else its latest node is
-            // what is answered.
+            // The question may be given separately from the path; otherwise the
+            // latest node is the question.
             TreeMode::Dialogue if has_event => true,
             TreeMode::Dialogue => match path.latest() {
                 Some(latest) => said.any(|block| block.id == *latest),
@@ -313,7 +313,7 @@ impl Loom {
         }
     }
 
-    /// Returns the agent, when it knows that it works in a tree.
+    /// Returns the agent, if it is loom-aware.
     pub(crate) fn aware(&self) -> Option<&Agent> {
         let agent = self.agent.as_ref()?;
         (agent.loom_aware && self.mode() == TreeMode::Dialogue).then_some(agent)
@@ -356,7 +356,7 @@ fn only_leaf(store: &dyn Trees, info: &TreeInfo) -> Result<NodeHead, Error> {
     let reached: BTreeSet<&str> = (skeleton.edges.iter())
         .map(|edge| &*edge.target_node_id)
         .collect();
-    // An edit that no edge leads to stands in the place of another.
+    // An edit that no edge leads to has the position of its original.
     let in_place: BTreeMap<&str, &str> = nodes
         .clone()
         .filter(|node| !reached.contains(&*node.id))
@@ -368,7 +368,7 @@ fn only_leaf(store: &dyn Trees, info: &TreeInfo) -> Result<NodeHead, Error> {
         }
         id
     };
-    // What was taken away is no end, and what it went on from may be one.
+    // A pruned node is not a leaf, and its predecessor may be one.
     let pruned: BTreeSet<&str> = nodes
         .clone()
         .filter(|node| node.flags.pruned)

@@ -56,7 +56,7 @@ pub struct NewNode {
     pub raw_response: Option<RawResponse>,
 }
 
-/// What a node is made from beside what it follows.
+/// The content of a new node, besides its predecessor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Material {
     /// A node that is there.
@@ -155,8 +155,8 @@ pub struct NodeEdit {
     pub content: MessageContent,
 }
 
-/// Reads a tree from JSON; `name` stands for it in complaints, which name the
-/// line and the field.
+/// Reads a tree from JSON. Error messages refer to the input by `name`, with
+/// the line and the field.
 pub fn tree_from_json(name: &str, text: &str) -> Result<TreeDocument, Error> {
     json_with_path(name, text).map_err(|error| {
         error.advise(
@@ -166,8 +166,8 @@ pub fn tree_from_json(name: &str, text: &str) -> Result<TreeDocument, Error> {
     })
 }
 
-/// Returns what a provider answered, with what it says that it cost; `request`
-/// is the snapshot of what was asked, when that is known.
+/// Returns a provider's answer with the usage that it reports. `request` is the
+/// snapshot of the request, if known.
 pub fn raw_response(body: Value, request: Option<String>) -> RawResponse {
     let named = || body.get("model")?.as_str().map(str::to_owned);
     RawResponse {
@@ -275,7 +275,7 @@ impl<'e> Looms<'e> {
         if let Some((snapshot, usage)) = answered
             && let Some(new) = self.engine.sample(&snapshot, None, &usage)
         {
-            // The node is kept, whatever comes of this.
+            // The node is saved even if this fails.
             let samples = self.engine.samples()?;
             let _ = samples.put_sample(&new.model, &new.counter, new.sample);
         }
@@ -302,7 +302,7 @@ impl<'e> Looms<'e> {
         let author = edit.author.unwrap_or(edited.author);
         let mut version = node(id.clone(), author, edit.content.clone(), now);
         version.edited_from = Some(edited.id.clone());
-        // Who wrote what is edited, unless it is somebody else now.
+        // The author of the edited node, unless the edit has another one.
         let same = || edited.author_agent_id.filter(|_| author == edited.author);
         version.author_agent_id = edit.agent.clone().or_else(same);
         let growth = Growth {
@@ -345,7 +345,7 @@ impl<'e> Looms<'e> {
         Ok(store.find_node(tree, &node.id)?.flags)
     }
 
-    /// Saves a path: a name for a place, with the choices on the way there.
+    /// Saves a path: a name for a node, with the choices on the path to it.
     pub fn save_path(
         &self,
         tree: &str,
@@ -357,7 +357,8 @@ impl<'e> Looms<'e> {
         let head = store.find_node(tree, head)?.id;
         let mut chosen = Vec::new();
         for choice in choices {
-            // What is no node is an edge, which the store looks for.
+            // A choice that is not a node must be an edge, which the store
+            // finds.
             chosen.push(match store.find_node(tree, choice) {
                 Ok(node) => node.id,
                 Err(StoreError::NotFound { .. }) => choice.clone(),
@@ -375,8 +376,8 @@ impl<'e> Looms<'e> {
     }
 }
 
-/// Returns an id that is no other node's short name, which would then be taken
-/// for the new one.
+/// Returns an id that is not another node's short name, which would make that
+/// name ambiguous.
 fn free_id(store: &dyn Trees, tree: &str, id: &str) -> Result<String, Error> {
     match store.find_node(tree, id) {
         Ok(other) if other.local_id == id && other.id != id => Err(Error::input(format!(
@@ -419,14 +420,14 @@ fn node(id: String, author: Author, content: MessageContent, now: Timestamp) -> 
     }
 }
 
-/// Makes ids of what nodes say, where and when.
+/// Makes ids from the content, the position and the time of nodes.
 struct Ids<'a> {
     tree: &'a str,
     nodes: u64,
     now: Timestamp,
 }
 
-/// How many hexadecimal digits an id has.
+/// The number of hexadecimal digits of an id.
 const ID_DIGITS: usize = 16;
 
 impl<'a> Ids<'a> {
@@ -437,7 +438,7 @@ impl<'a> Ids<'a> {
     fn next(&mut self, content: &MessageContent) -> String {
         let what = (self.tree, self.nodes, self.now.as_millisecond(), content);
         self.nodes += 1;
-        // It fails only for maps with keys that are no text, which none has.
+        // This fails only for maps whose keys are not text; there are none.
         let bytes = serde_json::to_vec(&what).unwrap_or_default();
         let mut id = contexture_core::ContentHash::of(&bytes).to_string();
         id.truncate(ID_DIGITS);

@@ -1,8 +1,8 @@
-//! What to do about an error or a warning, as data.
+//! [`Advice`]: the remedy for an error or a warning, as data.
 //!
 //! The library does not know whether its caller types a command, sends JSON or
-//! is a model with tools. It says what to do as [`Advice`]; each face of the
-//! product names fields and operations in its own words ([`Face`]).
+//! is a model with tools. It returns the remedy as [`Advice`]; each interface
+//! of the product names fields and operations in its own words ([`Face`]).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -244,7 +244,7 @@ impl Operation {
     }
 }
 
-/// How one face of the product names fields and operations.
+/// The names of fields and operations in one interface of the product.
 pub trait Face {
     /// Returns a field of the request as a caller writes it: `--max-tokens`;
     /// `None` when this face does not have it.

@@ -12,11 +12,11 @@ use crate::files::{Root, Stamp};
 /// The size of the largest file that something is kept of.
 const LARGEST: u64 = 256 * 1024;
 
-/// What was made of files, kept for as long as they do not change: the same few
-/// are asked for with every request.
+/// A cache of values made from files, valid while a file does not change: every
+/// request needs the same few.
 ///
-/// A file is known by its [stamp](Stamp). One that was changed a moment ago is
-/// read each time, since it may change again without a trace in it.
+/// A file is identified by its [stamp](Stamp). A file that was changed a moment
+/// ago is read each time, because a further change might not show in its stamp.
 #[derive(Debug)]
 pub struct ByFile<T> {
     known: Cache<Key, (Stamp, T)>,
@@ -34,8 +34,8 @@ impl<T> Default for ByFile<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> ByFile<T> {
-    /// Returns what was made of the file at `path`, or makes it. What cannot be
-    /// made is not kept.
+    /// Returns the cached value of the file at `path`, or makes it. Failures
+    /// are not cached.
     pub fn get<E>(
         &self,
         root: &Root,

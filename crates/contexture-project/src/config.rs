@@ -51,19 +51,19 @@ pub struct Config {
     pub recipe: String,
     /// The model of requests that name none.
     pub model: String,
-    /// The tokens reserved for the response when neither the request nor a
-    /// source says how many. Default: the model's output limit, at most a
-    /// quarter of the window and at most 32,000.
+    /// The tokens reserved for the response if neither the request nor a source
+    /// sets them. Default: the model's output limit, at most a quarter of the
+    /// window and at most 32,000.
     pub reserve_response: Option<Tokens>,
     /// Models that the model table does not have, or has with other values, by name.
     pub models: BTreeMap<String, ModelConfig>,
     /// The limits of files, manifests, actions and messages.
     pub limits: Limits,
-    /// How secrets in content are treated.
+    /// The treatment of secrets in content.
     pub secrets: Secrets,
     /// The content of the boot header.
     pub boot: Boot,
-    /// How `working-set observe` changes priorities after a turn.
+    /// The changes of priorities by `working-set observe` after a turn.
     pub observe: Habits,
     /// The files of the workspace that are in the system prompt.
     pub workspace: Workspace,
@@ -71,7 +71,7 @@ pub struct Config {
     pub persona: Persona,
     /// The capabilities of the agent.
     pub environment: Environment,
-    /// What the system prompt says about the machine.
+    /// The facts about the machine in the system prompt.
     pub runtime: Runtime,
     /// The tools of the agent.
     pub tools: Tools,
@@ -79,21 +79,21 @@ pub struct Config {
     pub toolsets: BTreeMap<String, Vec<String>>,
     /// The names of tools that the agent may and may not use.
     pub permissions: Permissions,
-    /// How long tool results may be in a request.
+    /// The limits on tool results in a request.
     pub tool_results: ToolResults,
-    /// When and how history is summarised.
+    /// The conditions and limits of compaction.
     pub compaction: CompactionConfig,
     /// The summariser for compaction.
     pub summariser: Summariser,
     /// Defaults for looms.
     pub loom: LoomConfig,
-    /// What memory stores, and how requests include it.
+    /// The contents of memory, and their use in requests.
     pub memory: MemoryConfig,
     /// The store of conversations, memory, trees and snapshots.
     pub store: StoreConfig,
     /// Whether assembled requests are stored.
     pub snapshots: SnapshotConfig,
-    /// How long snapshots, memory records and tasks are kept.
+    /// The retention of snapshots, memory records and tasks.
     pub retention: RetentionConfig,
     /// The settings of `contexture serve`.
     pub server: ServerConfig,
@@ -187,8 +187,8 @@ impl Default for LoomConfig {
     }
 }
 
-/// How long data is kept. `contexture gc` and the server's collector delete the
-/// rest; the latest snapshot of each session is always kept.
+/// The retention of data. `contexture gc` and the server's collector delete
+/// older data; the latest snapshot of each session is always kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -269,7 +269,7 @@ pub struct Quota {
     pub max_actions: usize,
 }
 
-/// How `working-set observe` changes priorities after a turn.
+/// The changes of priorities by `working-set observe` after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -306,7 +306,7 @@ impl Default for Habits {
     }
 }
 
-/// How secrets in content are treated.
+/// The treatment of secrets in content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -403,7 +403,7 @@ impl Default for Environment {
     }
 }
 
-/// What the system prompt says about the machine.
+/// The facts about the machine in the system prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -442,12 +442,13 @@ pub struct StoreConfig {
     pub url: Option<String>,
     /// The most connections to PostgreSQL.
     pub pool_size: usize,
-    /// How long a call waits for a connection to PostgreSQL, in milliseconds.
+    /// The time that a call waits for a connection to PostgreSQL, in
+    /// milliseconds.
     pub pool_timeout_ms: u64,
-    /// How long a statement may take in PostgreSQL, in milliseconds.
+    /// The maximum time of a statement in PostgreSQL, in milliseconds.
     pub statement_timeout_ms: u64,
-    /// How long a write waits for another server that writes for the same tenant,
-    /// in milliseconds.
+    /// The time that a write waits for another server that writes for the same
+    /// tenant, in milliseconds.
     pub lock_timeout_ms: u64,
     /// The PostgreSQL URL that creates and migrates the tables. Default: `url`.
     pub migration_url: Option<String>,
@@ -675,11 +676,11 @@ impl Config {
     }
 }
 
-/// Returns the model table of a root: that of [`MODEL_TABLE`] if the file is
-/// there, else the built-in one.
+/// Returns the model table of a root: the file [`MODEL_TABLE`] if it exists,
+/// else the built-in table.
 ///
-/// A file that cannot be used is a warning, and the built-in table is used: it
-/// must not stop what has nothing to do with models.
+/// A file that cannot be used causes a warning, and the built-in table is used:
+/// operations that need no model must not fail.
 pub fn model_table(root: &Path) -> (ModelTable, Option<Warning>) {
     // A folder that was not set is not the current directory.
     if root.as_os_str().is_empty() {

@@ -9,11 +9,11 @@ use contexture_store::StoreError;
 
 use crate::advice::{self, Advice, Face, Operation};
 
-/// What went wrong, in words a user can act on.
+/// An error, in words a user can act on.
 ///
 /// Two kinds matter to a person: [input errors](Error::is_input), which the
-/// user mends by changing something they wrote, and failures of the machine. A
-/// program that answers for us looks at the [cause](Error::cause).
+/// user fixes by changing their input, and failures of the machine. A program
+/// uses the [cause](Error::cause).
 #[derive(Debug)]
 pub struct Error {
     message: String,
@@ -25,31 +25,30 @@ pub struct Error {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// What is to blame, as far as it decides what a caller does next.
+/// The cause of an error, as far as it decides the caller's next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The request is invalid.
     Input,
     /// Pinned content does not fit the budget.
     OverBudget,
-    /// There is nothing of that name.
+    /// Nothing has that name.
     Missing,
-    /// There is something of that name already.
+    /// The name is already in use.
     Exists,
     /// Another writer changed the session since it was read.
     Conflict,
-    /// The request loses what the provider has in its cache, which it must not.
+    /// The request breaks the provider's cache although the caller forbade it.
     CacheBreak,
     /// The caller is not permitted.
     Denied,
-    /// The store cannot be used now: it is locked, cannot be written, or is
-    /// gone.
+    /// The store cannot be used now: it is locked, read-only, or missing.
     Unavailable,
     /// The disk of the store is full.
     Full,
-    /// Stored data is not what was recorded.
+    /// Stored data differs from what was recorded.
     Damaged,
-    /// Something was not there in time.
+    /// An operation timed out.
     Late,
     /// Whether a write succeeded is unknown.
     Unknown,
@@ -57,12 +56,13 @@ pub enum Cause {
     Failure,
 }
 
-/// Why a working-set action was refused: stable words for the model.
+/// The reason why a working-set action was rejected: stable codes for the
+/// model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionCode {
     /// No reason was given.
     MissingWhy,
-    /// There is no such file or entry.
+    /// The file or entry does not exist.
     NotFound,
     /// The path or the entry is off limits.
     PermissionDenied,
@@ -73,7 +73,7 @@ pub enum ActionCode {
 }
 
 impl ActionCode {
-    /// Returns the code as it is shown.
+    /// Returns the code as shown to the model.
     pub fn as_str(self) -> &'static str {
         match self {
             ActionCode::MissingWhy => "MISSING_WHY",
@@ -86,7 +86,7 @@ impl ActionCode {
 }
 
 impl Error {
-    /// Returns an error that the user mends by changing their input.
+    /// Returns an error that the user fixes by changing their input.
     pub fn input(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -99,7 +99,7 @@ impl Error {
         }
     }
 
-    /// Returns an error for an action that was refused.
+    /// Returns an error for an action that was rejected.
     pub fn action(code: ActionCode, message: impl Into<String>) -> Self {
         Self {
             code: Some(code),
@@ -125,7 +125,7 @@ impl Error {
         }
     }
 
-    /// Returns an error for what was not there in time.
+    /// Returns an error for an operation that timed out.
     pub fn late(message: impl Into<String>) -> Self {
         Self {
             is_input: false,
@@ -134,8 +134,8 @@ impl Error {
         }
     }
 
-    /// Returns an error for what is stored and no longer as it was: nothing that
-    /// the user wrote could mend it.
+    /// Returns an error for damaged data in the store, which no change of the
+    /// input can fix.
     pub fn damage(message: impl Into<String>) -> Self {
         Self {
             is_input: false,
@@ -144,7 +144,7 @@ impl Error {
         }
     }
 
-    /// Says what is to blame.
+    /// Sets the cause.
     pub fn because(mut self, cause: Cause) -> Self {
         self.cause = cause;
         self
@@ -156,7 +156,7 @@ impl Error {
         self
     }
 
-    /// Adds what came of it, behind what went wrong.
+    /// Appends the outcome to the message.
     pub fn behind(mut self, outcome: &str) -> Self {
         self.message = format!("{}; {outcome}", self.message);
         self
@@ -168,7 +168,7 @@ impl Error {
         self
     }
 
-    /// Returns true when the user can mend it by changing their input.
+    /// Returns true if the user can fix the error by changing their input.
     pub fn is_input(&self) -> bool {
         self.is_input
     }
@@ -178,7 +178,7 @@ impl Error {
         self.cause == Cause::Late
     }
 
-    /// Returns what is to blame.
+    /// Returns the cause.
     pub fn cause(&self) -> Cause {
         self.cause
     }
@@ -358,7 +358,7 @@ pub fn not_one_of(what: &str, word: &str, known: &[&str]) -> String {
     format!("unknown {what} `{word}`{meant} ({which})")
 }
 
-/// Says in a user's words what a reader of JSON or TOML says in a programmer's.
+/// Rewrites the messages of JSON and TOML parsers in a user's words.
 pub fn plain(message: &str) -> String {
     [
         ("expected usize", "expected a whole number, 0 or more"),
@@ -378,10 +378,10 @@ pub fn plain(message: &str) -> String {
     })
 }
 
-/// Reads YAML into plain data; `path` stands for it in complaints.
+/// Reads YAML into plain data. Error messages refer to the file as `path`.
 pub fn from_yaml<T: serde::de::DeserializeOwned>(path: &str, text: &str) -> Result<T, Error> {
     serde_saphyr::from_str(text).map_err(|error| {
-        // The line itself, drawn below the message, is more than one line says.
+        // The parser draws the line below the message; only one line is kept.
         let message = error.without_snippet().to_string();
         let message = match message.starts_with("budget breached") {
             true => "has too many values, possibly multiplied by aliases".to_owned(),

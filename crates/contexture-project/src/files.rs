@@ -34,22 +34,21 @@ fn owner_only(options: &mut OpenOptions) {
     let _ = options;
 }
 
-/// A directory that everything is read from.
+/// A directory that all files are read from.
 ///
-/// Paths are checked when a file is opened, by the system itself where it can:
-/// there is no moment between a check and its use in which a link could be
-/// swapped.
+/// Paths are checked when a file is opened, by the operating system itself
+/// where it can: a link cannot be swapped between a check and its use.
 #[derive(Debug, Clone)]
 pub struct Root {
     dir: Arc<Dir>,
     path: PathBuf,
-    // What it is called, if that is not its path.
+    // The name of the root in requests and messages. `None` uses its path.
     name: Option<String>,
-    // What is as if it were not there.
+    // Directories that are treated as if they did not exist.
     hidden: Vec<PathBuf>,
 }
 
-/// Why a file could not be used: a row of the report, not an error.
+/// The reason why a file cannot be used: a row of the report, not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unusable {
     /// The stable reason code.
@@ -84,32 +83,33 @@ impl Root {
         })
     }
 
-    /// Has it called `name` in requests and messages, for those who have no
-    /// business knowing where it is.
+    /// Sets the name of the root in requests and messages, for callers who must
+    /// not see its path.
     pub fn called(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Hides what lies below a directory: nothing there is read, looked at or
-    /// replaced, whatever links or dots lead to it.
+    /// Hides everything below a directory: nothing there is read, listed or
+    /// replaced, even through links or `..`.
     pub fn hiding(mut self, directory: impl Into<PathBuf>) -> Self {
         self.hidden.push(plain(&directory.into()));
         self
     }
 
-    /// Returns true when a path below the root, as it is written, is hidden.
+    /// Returns true if a path below the root, as written, is hidden.
     pub fn hides(&self, path: &Path) -> bool {
         !self.hidden.is_empty() && self.is_below_hidden(&plain(path))
     }
 
-    /// Returns true when a path, as it is written, leads to what is hidden.
+    /// Returns true if a path, as written, leads into a hidden directory.
     fn is_hidden(&self, path: &str) -> bool {
         !self.hidden.is_empty() && self.is_below_hidden(&plain(Path::new(path)))
     }
 
-    /// The same for wherever links lead. Asked where something is read or
-    /// written: it takes several questions to the system.
+    /// Returns true if a path leads into a hidden directory after links are
+    /// followed. Used before reading and writing, because it takes several
+    /// system calls.
     fn is_really_hidden(&self, path: &str) -> bool {
         if self.hidden.is_empty() {
             return false;
@@ -119,8 +119,8 @@ impl Root {
             let real = self.dir.canonicalize(path);
             real.is_ok_and(|real| self.is_below_hidden(&real))
         };
-        // A file that is about to be made has no real path yet; its directory
-        // has.
+        // A file that does not exist yet has no real path, but its directory
+        // has one.
         let above = written
             .parent()
             .filter(|above| !above.as_os_str().is_empty());
@@ -131,7 +131,7 @@ impl Root {
         self.hidden.iter().any(|hidden| path.starts_with(hidden))
     }
 
-    /// Returns what it is called: its path, unless it was given another name.
+    /// Returns the name of the root: its path, unless another name was set.
     pub fn name(&self) -> String {
         match &self.name {
             Some(name) => name.clone(),
@@ -186,8 +186,7 @@ impl Root {
         Ok(meta.len())
     }
 
-    /// Returns what is at `path`, links followed, with one question to the
-    /// system.
+    /// Returns the entry at `path`, links followed, with one system call.
     pub fn look(&self, path: &str) -> PathEntry {
         if self.is_hidden(path) {
             return PathEntry::Nothing;
@@ -203,8 +202,8 @@ impl Root {
         }
     }
 
-    /// Returns what changes when the file at `path` does, if there is a file and
-    /// the system says enough about it.
+    /// Returns the stamp of the file at `path`. Returns `None` if there is no
+    /// file, or if the system does not report enough about it.
     pub fn stamp(&self, path: &str) -> Option<Stamp> {
         match self.look(path) {
             PathEntry::File { stamp, .. } => stamp,
@@ -216,7 +215,7 @@ impl Root {
     /// bytes.
     pub fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, Unusable> {
         self.check_hidden(path)?;
-        // Opening a pipe waits for a writer unless told not to.
+        // Opening a pipe waits for a writer unless this is set.
         let mut options = OpenOptions::new();
         options.read(true).nonblock(true);
         for _ in 0..3 {
@@ -242,8 +241,8 @@ impl Root {
                 .take(limit + 1)
                 .read_to_end(&mut bytes)
                 .map_err(|e| unusable(path, &e))?;
-            // A log that grew meanwhile is taken as it was when it was opened;
-            // a file that shrank may be torn, and is read again.
+            // A log that grew meanwhile is used with its size when it was
+            // opened; a file that shrank may be incomplete, and is read again.
             let length = usize::try_from(meta.len()).unwrap_or(usize::MAX);
             if bytes.len() >= length {
                 bytes.truncate(length);
@@ -405,8 +404,8 @@ impl Root {
         Ok(())
     }
 
-    /// Writes a `.gitignore` unless there is one. Not being able to is no
-    /// reason to fail.
+    /// Writes a `.gitignore` if there is none. Failing to write it is not an
+    /// error.
     fn ignore_in_git(&self, directory: &str) {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -446,7 +445,7 @@ impl Root {
         }
     }
 
-    /// Returns the names in a directory, sorted; none when there is no such
+    /// Returns the names in a directory, sorted. Empty if there is no such
     /// directory.
     pub fn names_in(&self, directory: &str) -> Vec<String> {
         if self.is_really_hidden(directory) {
@@ -474,17 +473,17 @@ pub enum PathEntry {
     File {
         /// The size in bytes.
         bytes: u64,
-        /// What changes when it does, if that is known.
+        /// The stamp of the file, if known.
         stamp: Option<Stamp>,
     },
-    /// Nothing, or a link that leads nowhere.
+    /// Nothing, or a broken link.
     Nothing,
     /// A directory, a pipe, or what may not be looked at.
     Other,
 }
 
-/// What changes when a file does: which file it is, its size, and when it was
-/// last written to and last changed in any way.
+/// An identification of a file's state: the file, its size, and the times of
+/// its last write and its last change of any kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -494,8 +493,8 @@ pub struct Stamp {
     changed: (i64, i64),
 }
 
-/// How long a file must have been left alone before its times tell it from what
-/// it becomes: file systems count in ticks, some of them of two seconds.
+/// The number of seconds without a change after which a file's times identify
+/// its content: file systems round times, some to two seconds.
 const TICK_SECONDS: i64 = 3;
 
 impl Stamp {
@@ -511,8 +510,8 @@ impl Stamp {
         })
     }
 
-    /// Elsewhere the time of the last change, which nobody can set, is not to be
-    /// had.
+    /// On other systems the time of the last change, which programs cannot set,
+    /// is not available.
     #[cfg(not(unix))]
     fn of(_: &cap_std::fs::Metadata) -> Option<Self> {
         None
@@ -523,7 +522,7 @@ impl Stamp {
         self.bytes
     }
 
-    /// Returns true when whatever is done to the file from `now` on shows in its
+    /// Returns true if any change of the file after `now` will change its
     /// stamp.
     pub fn is_settled(&self, now: jiff::Timestamp) -> bool {
         let latest = self.written.0.max(self.changed.0);
@@ -531,7 +530,7 @@ impl Stamp {
     }
 }
 
-/// Returns the text of `bytes`, or why they are none.
+/// Returns the text of `bytes`. Fails with the reason if they are not text.
 pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
     if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
         return Err(Unusable::new(
@@ -562,9 +561,9 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
     Ok(text)
 }
 
-/// Returns why `path` may not be used, judging by its words alone.
+/// Fails with the reason if `path` may not be used, judging by its text alone.
 ///
-/// What links do is judged when it is opened.
+/// Links are checked when the file is opened.
 pub fn check_path(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("is empty".to_owned());

@@ -15,9 +15,9 @@
 //! ```
 //!
 //! [`Root`] reads and writes files without leaving the project's directory.
-//! [`config`] has every setting of `contexture.toml`, and [`trust`] says which of
-//! them are active. [`Error`] and [`Warning`] carry [`Advice`] as data, which
-//! each face phrases in its own words.
+//! [`config`] has every setting of `contexture.toml`, and [`trust`] decides
+//! which of them are active. [`Error`] and [`Warning`] carry [`Advice`] as
+//! data, which each interface phrases in its own words.
 
 pub mod advice;
 pub mod by_file;

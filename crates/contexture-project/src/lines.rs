@@ -71,13 +71,13 @@ fn read(
     match lines {
         None => Ok(Text::guarded(&text, policy)),
         // The whole file is scanned for secrets: a line from the middle of a
-        // private key does not show what it is.
+        // private key cannot be recognised by itself.
         Some(range) => Ok(Text::guarded_part(&text, part_of(&text, range)?, policy)),
     }
 }
 
-/// Returns where the lines of `text` are that `range` names. A range that goes on
-/// behind the end stops there.
+/// Returns the byte range of the lines of `range` in `text`. A range that
+/// extends beyond the end stops there.
 fn part_of(text: &str, range: Lines) -> Result<Range<usize>, Unusable> {
     let mut starts =
         std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));

@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::advice::Warning;
 use crate::files::Root;
 
-/// Returns the directory of a session, with a slash behind it.
+/// Returns the directory of a session, with a final slash.
 ///
-/// It lies below `.agent/` where there is one.
+/// It is below `.agent/` if that directory exists.
 pub fn session_dir(root: &Root, session: Option<&str>) -> String {
     let above = if root.is_dir(".agent") {
         ".agent"
@@ -96,8 +96,8 @@ fn mask_values(value: &mut Value) {
     }
 }
 
-/// The append-only log of a session: what was included, when, at what budget,
-/// and what changed in the working set.
+/// The append-only log of a session: the included content with time and budget,
+/// and the changes of the working set.
 #[derive(Debug)]
 pub struct Log<'r> {
     root: &'r Root,

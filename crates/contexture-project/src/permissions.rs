@@ -7,8 +7,8 @@ use crate::by_file::ByFile;
 use crate::error::{Error, from_yaml};
 use crate::files::Root;
 
-/// What an agent may use. Names may hold `*`; what is denied is denied,
-/// whatever is allowed.
+/// The permissions of an agent. Names may contain `*`. A denied name is denied
+/// even if it is also allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -49,14 +49,14 @@ impl Permissions {
         !on(&self.deny) && (self.allow.is_empty() || on(&self.allow))
     }
 
-    /// Returns true when `name` is denied by name; that it is not among what is
-    /// allowed does not count.
+    /// Returns true if a deny rule matches `name`. A missing allow rule does
+    /// not count.
     pub fn denies(&self, name: &str) -> bool {
         self.deny.iter().any(|pattern| matches(pattern, name))
     }
 
-    /// Returns what is granted, for the record: what is allowed, and behind it
-    /// what is not, with `!` before it.
+    /// Returns the permissions for the record: the allowed names, then the
+    /// denied ones, each with `!` before it.
     pub fn granted(&self) -> Vec<String> {
         let everything = ["*".to_owned()];
         let allowed = match self.allow.is_empty() {
@@ -83,8 +83,7 @@ impl Permissions {
     }
 }
 
-/// Returns true when `name` is what `pattern` says, where `*` stands for
-/// anything.
+/// Returns true if `name` matches `pattern`, in which `*` matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -1,15 +1,15 @@
 //! Trust in a project's `contexture.toml`.
 //!
-//! A project can come from somebody else. Settings that act outside of it
+//! A project can come from another author. Settings that act outside of it
 //! ([`ActiveSetting`]: commands, endpoints, keys from environment variables,
 //! paths outside the root, access to a server) are inactive until the user has
-//! trusted the file. Trust is for one content at one place: the BLAKE3 hash of
-//! the file's bytes and the real path of its directory. A changed or moved file
-//! must be trusted again.
+//! trusted the file. Trust applies to one content at one path: the BLAKE3 hash
+//! of the file's bytes and the real path of its directory. A changed or moved
+//! file must be trusted again.
 //!
 //! [`TrustFile`] is the user's list of trusted files. [`Settings::read`] reads
-//! the settings of a root and leaves out what is not trusted. A program that
-//! makes its own [`Config`] needs none of this.
+//! the settings of a root and leaves out those that are not trusted. A program
+//! that builds its own [`Config`] needs none of this.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -59,7 +59,7 @@ pub enum Trust {
     Changed,
     /// The list of trusted files cannot be used, and why.
     Unknown(String),
-    /// Nobody can trust the file: the settings belong to the operator of a
+    /// The file cannot be trusted: the settings belong to the operator of a
     /// server.
     Refused,
 }
@@ -182,9 +182,9 @@ impl SettingsFile {
 
 /// Returns the path of the `contexture.toml` in a directory.
 ///
-/// The directory's real path, because paths and commands in the file start from
-/// there. A symbolic link in the file's place is not followed: its content is
-/// what is hashed.
+/// The directory's real path is used, because paths and commands in the file
+/// are relative to it. If the file itself is a symbolic link, the link is not
+/// resolved: the content is hashed.
 fn place(root: &Path) -> Result<PathBuf, Error> {
     let real = root.canonicalize().map_err(|error| {
         Error::input(format!("cannot open {}: {error}", root.display()))
@@ -200,7 +200,7 @@ pub struct Entry {
     pub path: String,
     /// The BLAKE3 hash of its bytes, in hexadecimal digits.
     pub blake3: String,
-    /// When it was trusted.
+    /// The time at which it was trusted.
     pub trusted_at: Timestamp,
 }
 
@@ -219,9 +219,9 @@ impl TrustFile {
         }
     }
 
-    /// Returns the list of the user who runs this process: the file that
-    /// `CONTEXTURE_TRUST_FILE` names, else `contexture/trusted` in
-    /// `XDG_DATA_HOME` or `~/.local/share`.
+    /// Returns the list of the user who runs this process: the file in
+    /// `CONTEXTURE_TRUST_FILE`, else `contexture/trusted` in `XDG_DATA_HOME` or
+    /// `~/.local/share`.
     pub fn of_user() -> Self {
         Self::of_environment(|name| std::env::var_os(name).map(PathBuf::from))
     }
@@ -340,7 +340,7 @@ impl TrustFile {
     pub fn revoke(&self, directory: &Path) -> Result<bool, Error> {
         let path = match place(directory) {
             Ok(path) => path,
-            // The directory is gone: its entry has the path it had.
+            // The directory no longer exists: its entry has its last path.
             Err(_) => std::path::absolute(directory)
                 .unwrap_or_else(|_| directory.to_owned())
                 .join(FILE),

@@ -1,5 +1,5 @@
-//! YAML as a tree whose nodes know where they stand, so that every complaint
-//! can name file, line, column and field.
+//! YAML as a tree whose nodes know their position, so that every error can name
+//! file, line, column and field.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,10 +23,10 @@ pub struct Mark {
     pub column: usize,
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where it stands.
+    /// The position of the node.
     pub mark: Mark,
     /// The value of the node.
     pub value: Value,
@@ -35,11 +35,11 @@ pub struct Node {
 /// The value of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// No value.
     Null,
     /// A text, a number, true or false.
     Scalar {
-        /// How it is written, without quotation marks.
+        /// The text as written, without quotation marks.
         text: String,
         /// Whether it is written without quotation marks.
         plain: bool,
@@ -50,10 +50,10 @@ pub enum Value {
     Map(Vec<(Node, Node)>),
 }
 
-/// A file that is being read: gives complaints their place.
+/// A file that is being read, for the positions in error messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'s> {
-    /// What stands for the file in complaints.
+    /// The name of the file in error messages.
     pub name: &'s str,
 }
 
@@ -135,7 +135,7 @@ impl<'t> Reader<'_, 't> {
         if self.nodes > MAX_NODES || depth > MAX_DEPTH {
             return Err(self.source.error(mark, "", TOO_DEEP));
         }
-        // An alias can make a small file stand for an enormous one.
+        // An alias can make a small file expand to an enormous one.
         if event.is_alias() || event.anchor_id().is_some() {
             return Err(self.source.error(
                 mark,
@@ -192,8 +192,8 @@ impl<'t> Reader<'_, 't> {
 }
 
 impl Node {
-    /// Returns the node as JSON: what is written without quotation marks may be
-    /// a number, true or false.
+    /// Returns the node as JSON: a scalar without quotation marks may be a
+    /// number, true or false.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null => serde_json::Value::Null,
@@ -230,9 +230,9 @@ impl Node {
 /// A mapping whose fields are read one by one; fields that remain are unknown.
 pub struct Fields<'n> {
     source: Source<'n>,
-    /// Where the mapping stands in the file, for complaints: `files[2]`.
+    /// The path of the mapping in the file, for error messages: `files[2]`.
     prefix: String,
-    /// Where the mapping begins.
+    /// The position at which the mapping begins.
     pub mark: Mark,
     left: Vec<(&'n str, Mark, &'n Node)>,
 }
@@ -349,7 +349,8 @@ impl<'n> Fields<'n> {
         Ok(self.whole_at(key, least)?.map(|(number, _)| number))
     }
 
-    /// Takes a whole number of at least `least`, and says where it stands.
+    /// Removes a whole number of at least `least` from the fields, and returns
+    /// it with its position.
     pub fn whole_at(&mut self, key: &str, least: u64) -> Result<Option<(u64, Mark)>, Error> {
         let Some((number, mark)) = self.number(key)? else {
             return Ok(None);
@@ -408,7 +409,7 @@ impl<'n> Fields<'n> {
         Err(self.error(mark, key, crate::error::not_one_of(what, text, known)))
     }
 
-    /// Refuses what was not taken.
+    /// Fails if a field was not read.
     pub fn finish(self, known: &[&str]) -> Result<(), Error> {
         match self.left.first() {
             None => Ok(()),
@@ -418,7 +419,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Returns a warning for each field that was not taken.
+    /// Returns a warning for each field that was not read.
     pub fn warn_unknown(self) -> Vec<String> {
         self.left
             .iter()

@@ -25,20 +25,20 @@ pub(crate) enum CheckedPart<'a> {
     Other,
 }
 
-/// Which of the rules hold.
+/// The rules that apply to a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Demands {
-    /// Nobody speaks twice in a row.
+    /// No speaker has two messages in a row.
     pub(crate) alternation: bool,
-    /// The user begins.
+    /// The first message is the user's.
     pub(crate) user_first: bool,
-    /// The user ends.
+    /// The last message is the user's.
     pub(crate) user_last: bool,
-    /// Results stand in the message directly behind the calls.
+    /// Results are in the message directly after the calls.
     pub(crate) adjacent: bool,
-    /// Results stand before the other parts of their message.
+    /// Results come before the other parts of their message.
     pub(crate) results_first: bool,
-    /// Everything is here: no call is known from elsewhere.
+    /// The request is complete: no call is stored by the provider.
     pub(crate) complete: bool,
 }
 
@@ -130,8 +130,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Returns messages as if those of one speaker in a row were one: a message of
-/// another role stood between them.
+/// Returns messages with adjacent ones of one speaker merged: a message of
+/// another role was between them.
 pub(crate) fn merged<'a>(turns: impl IntoIterator<Item = Turn<'a>>) -> Vec<Turn<'a>> {
     let mut merged: Vec<Turn<'a>> = Vec::new();
     for turn in turns {
@@ -174,7 +174,7 @@ fn check_tool_name(dialect: &Dialect, name: &str) -> Result<(), Refused> {
     ))
 }
 
-/// Checks messages, whatever they were read from.
+/// Checks messages, independent of their format.
 pub(crate) fn check_turns(
     dialect: &Dialect,
     turns: &[Turn<'_>],
@@ -295,7 +295,7 @@ fn check_call_ids(rules: &Rules, turns: &[Turn<'_>]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Checks that calls are answered in the message directly behind.
+/// Checks that calls are answered in the message directly after them.
 fn check_adjacent(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result<(), Refused> {
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for (at, turn) in turns.iter().enumerate() {
@@ -325,7 +325,7 @@ fn check_adjacent(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result
         .map_or(Ok(()), |id| Err(not_answered(rules, id)))
 }
 
-/// Checks that calls are answered anywhere behind.
+/// Checks that calls are answered in any later message.
 fn check_anywhere(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result<(), Refused> {
     let mut answered: BTreeMap<&str, bool> = BTreeMap::new();
     for turn in turns {

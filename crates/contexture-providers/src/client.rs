@@ -20,20 +20,20 @@
 //! # Ok::<(), contexture_providers::client::CallError>(())
 //! ```
 //!
-//! Vectors of texts are asked for by [`EmbeddingsApi`].
+//! [`EmbeddingsApi`] requests vectors of texts.
 //!
 //! [`Endpoint::continue_with`] sends a rendered request and passes the text on
 //! while it is written.
 //!
-//! It blocks, and keeps nothing between calls: no connections, no cookies. It
-//! does not run tools or hold a conversation. Redirects are refused,
-//! because a key must not travel to where the user did not send it.
+//! It blocks, and keeps no state between calls: no connections, no cookies. It
+//! does not run tools or hold a conversation. Redirects are rejected, because a
+//! key must only be sent to the configured server.
 //!
 //! The usual variables (`ALL_PROXY`, `HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`)
-//! name a proxy; a server on this machine is always reached directly.
+//! set a proxy; a server on this machine is always reached directly.
 //!
-//! A call that failed on the way may have reached the model all the same, so
-//! that a retry can be billed twice.
+//! A call that failed on the network may still have reached the model, so a
+//! retry can be billed twice.
 
 mod embeddings;
 mod error;
@@ -52,47 +52,47 @@ pub use embeddings::EmbeddingsApi;
 pub use error::{CallError, CallErrorKind};
 use post::{Clock, Received};
 
-/// How a server is spoken to.
+/// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// OpenAI Chat Completions, as many other servers speak it too. The key is
-    /// sent as a bearer token.
+    /// OpenAI Chat Completions, which many other servers support, too. The key
+    /// is sent as a bearer token.
     OpenAi,
     /// Anthropic Messages. The key is sent as `x-api-key`.
     Anthropic,
 }
 
-/// A model behind a URL, and how long and how often it is tried.
+/// A model at a URL, with the deadline and the number of attempts.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// How the server is spoken to.
+    /// The protocol of the server.
     pub protocol: Protocol,
-    /// Where the server is: `http://` or `https://`, with or without a final
-    /// slash.
+    /// The address of the server: `http://` or `https://`, with or without a
+    /// final slash.
     ///
     /// For [`Protocol::OpenAi`] a bare host gets `/v1`, and a URL with a path
-    /// is taken as it is, because servers differ in theirs. For
+    /// is used unchanged, because servers differ in theirs. For
     /// [`Protocol::Anthropic`] `/v1` is added unless the URL ends with it. A
-    /// user, a query or a fragment in the URL is refused.
+    /// user, a query or a fragment in the URL is rejected.
     pub base_url: String,
-    /// The model's name, as the server knows it.
+    /// The model's name on the server.
     pub model: String,
     /// The key, without white space around it; none and an empty one are the
     /// same, and send no header.
     pub api_key: Option<String>,
-    /// How long the whole call may take, with all attempts and the pauses
+    /// The maximum duration of the whole call, with all attempts and the pauses
     /// between them.
     ///
     /// Connecting gets an equal share of it in each attempt; the answer gets
-    /// all that is left. More than a day counts as a day.
+    /// all the remaining time. More than a day counts as a day.
     pub deadline: Duration,
     /// Most times the request is sent; zero counts as one.
     pub attempts: u32,
-    /// The pause after the first failure, doubled after each one more.
+    /// The pause after the first failure, doubled after each further one.
     ///
-    /// A server that asks for a longer one with `retry-after` (in seconds; a
-    /// date is ignored) or `retry-after-ms` gets it. When the deadline does
-    /// not leave room for the pause, the call fails at once.
+    /// A longer pause that the server requests with `retry-after` (in seconds;
+    /// a date is ignored) or `retry-after-ms` is respected. If the deadline
+    /// leaves no time for the pause, the call fails at once.
     pub back_off: Duration,
     /// Size of the largest answer that is read; a larger one is refused.
     pub max_answer_bytes: u64,
@@ -114,25 +114,25 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What a model answered.
+/// The answer of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
     /// The text, never blank.
     pub text: String,
-    /// What the call cost, when the server says so.
+    /// The token usage of the call, if the server reports it.
     pub usage: Option<Usage>,
-    /// Why the model stopped, in the server's words: `stop`, `end_turn`,
-    /// `length`, `max_tokens`.
+    /// The reason why the model stopped, in the server's words: `stop`,
+    /// `end_turn`, `length`, `max_tokens`.
     pub stop_reason: Option<String>,
-    /// How many times the request was sent.
+    /// The number of times that the request was sent.
     pub attempts: u32,
 }
 
 impl Endpoint {
-    /// Asks the model to answer `user` under the instructions of `system`.
+    /// Asks the model to answer `user` with the instructions of `system`.
     ///
-    /// An empty `system` is not sent. `max_output` limits the answer in
-    /// tokens; one that was cut there is returned as it is, with its
+    /// An empty `system` is not sent. `max_output` limits the answer in tokens;
+    /// an answer that was cut there is returned, with its
     /// [`stop_reason`](Completion::stop_reason). An answer without text is an
     /// error.
     pub fn complete(
@@ -166,8 +166,8 @@ impl Endpoint {
     /// Reads an answer as JSON of the form of `T`.
     fn json<T: DeserializeOwned>(&self, received: &Received) -> Result<T, CallError> {
         serde_json::from_slice(&received.body).map_err(|error| {
-            // Of JSON in another form the error names the place; what is no
-            // JSON at all is best understood by its first words.
+            // For JSON in another form, the error has the position; text that
+            // is not JSON is best understood by its first words.
             let problem = if error.is_data() {
                 format!("the answer is not in the form that was asked for: {error}")
             } else {

@@ -15,7 +15,7 @@ use crate::Refused;
 use crate::dialect::Dialect;
 use crate::json::Json;
 
-/// Who speaks, as far as providers tell speakers apart.
+/// The speaker of a message, as far as providers distinguish speakers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaker {
     User,
@@ -36,7 +36,7 @@ pub(crate) struct Message<'a> {
 pub(crate) struct Piece<'a> {
     pub(crate) content: Content<'a>,
     pub(crate) section: Section,
-    /// True for what is new each time.
+    /// Whether the content changes with every request.
     pub(crate) volatile: bool,
     pub(crate) group: Option<&'a str>,
     /// The piece in the provider's own form, which is then sent instead.
@@ -46,8 +46,8 @@ pub(crate) struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// Returns true for reasoning that the provider wants back before what
-    /// follows it.
+    /// Returns true for reasoning that the provider requires before the content
+    /// that follows it.
     pub(crate) fn is_thinking(&self) -> bool {
         match &self.content {
             Content::Thinking { .. } => true,
@@ -69,20 +69,21 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// What a part of a message holds.
+/// The content of a part of a message.
 #[derive(Debug)]
 pub(crate) enum Content<'a> {
-    /// Never blank.
+    /// A text that is not blank.
     Text(Cow<'a, str>),
     Call(Call<'a>),
     Result(ToolResult<'a>),
-    /// The model's message begins with it, and has something else.
+    /// Reasoning at the beginning of a message of the model that has other
+    /// content.
     Thinking {
         text: Cow<'a, str>,
         signature: &'a str,
     },
     Media(&'a Media),
-    /// What only this provider understands, byte for byte.
+    /// Content that only this provider understands, byte for byte.
     Provider(&'a str),
 }
 
@@ -96,7 +97,7 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: Map<String, Value>,
 }
 
-/// What a tool returned.
+/// The result of a tool.
 #[derive(Debug)]
 pub(crate) struct ToolResult<'a> {
     pub(crate) id: Cow<'a, str>,
@@ -105,9 +106,9 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) is_error: bool,
     pub(crate) media: Vec<&'a Media>,
-    /// Whether the call has an id in what is sent.
+    /// Whether the call has an id in the sent request.
     pub(crate) named: bool,
-    /// Whether it answers a call of a tool that takes any text.
+    /// Whether it answers a call of a tool that accepts any text.
     pub(crate) custom: bool,
 }
 
@@ -130,7 +131,7 @@ pub(crate) struct Instruction<'a> {
 
 impl ToolResult<'_> {
     /// Returns the result for an API that has no field for a failure. The text
-    /// form says it with more tokens than this.
+    /// form reports a failure with more tokens than this.
     pub(crate) fn told(&self) -> Cow<'_, str> {
         let begins = self.text.get(..5).unwrap_or_default();
         if self.is_error && !begins.eq_ignore_ascii_case("error") {
@@ -144,29 +145,31 @@ impl ToolResult<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Conversation<'a> {
     pub(crate) tools: Vec<Tool<'a>>,
-    /// The operator's words: header and system.
+    /// The operator's instructions: header and system.
     pub(crate) system: Vec<Instruction<'a>>,
-    /// The developer's, for providers that know the role.
+    /// The developer's instructions, for providers that have the role.
     pub(crate) developer: Vec<Instruction<'a>>,
     pub(crate) messages: Vec<Message<'a>>,
-    /// Whether a message was left out because it says nothing.
+    /// Whether a message was left out because it is blank.
     pub(crate) left_out_blank: bool,
 }
 
-/// Stands for a result that says nothing: an empty one is refused by some and
-/// mistaken for the end by others. The tags of a result cost more than this.
+/// The text that replaces an empty result: some providers reject an empty one,
+/// and some models mistake it for the end. The tags of a result cost more than
+/// this.
 const NO_OUTPUT: &str = "(no output)";
 
-/// Stands for a result that is a medium, where that has to stand behind it.
+/// The text that replaces a result that is a medium, if the medium must follow
+/// the result.
 const ATTACHED: &str = "(attached)";
 
 impl<'a> Conversation<'a> {
-    /// Sorts the blocks of a layout by who speaks. With `developer_role` the
-    /// developer's words are kept apart, else they join the operator's between
-    /// their tags.
+    /// Sorts the blocks of a layout by speaker. With `developer_role` the
+    /// developer's instructions are separate, else they join the operator's
+    /// between their tags.
     ///
-    /// What says nothing is left out, and so is what the model thought where it
-    /// could not be sent as it was.
+    /// Blank content is left out, and so is reasoning that cannot be sent
+    /// unchanged.
     pub(crate) fn of(
         layout: &'a Layout,
         dialect: &Dialect,
@@ -225,16 +228,17 @@ struct Builder<'a, 'd> {
     names: BTreeMap<&'a str, &'a str>,
     // Calls that have no id in the provider's own form.
     unnamed: BTreeSet<&'a str>,
-    // Calls of tools that take any text.
+    // Calls of tools that accept any text.
     custom: BTreeSet<&'a str>,
-    // The result that media right behind it belong to.
+    // The result that media right after it belong to.
     open_result: Option<usize>,
 }
 
 impl<'a> Builder<'a, '_> {
-    /// Adds a block, or several of which each goes on inside the one before it.
+    /// Adds a block, or several of which each continues inside the tags of the
+    /// one before it.
     fn add(&mut self, run: &'a [Block], section: Section) -> Result<(), Refused> {
-        // What is new each time in one of them is new in the whole.
+        // If one of them is volatile, the whole is.
         let Some(block) = run.iter().find(|block| block.volatile).or(run.last()) else {
             return Ok(());
         };
@@ -341,7 +345,8 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// Adds the parts of a document: to a provider it is what the user says.
+    /// Adds the parts of a document: a provider receives it as the user's
+    /// message.
     fn add_document(&mut self, parts: &[(Section, &'a Block)]) -> Result<(), Refused> {
         let is_text = |part: &(Section, &Block)| part.1.part == Part::Text;
         for run in parts.chunk_by(|a, b| is_text(a) && is_text(b)) {
@@ -376,8 +381,8 @@ impl<'a> Builder<'a, '_> {
         section: Section,
         open_result: Option<usize>,
     ) {
-        // What was said to another provider must not stop the conversation: of
-        // a medium that this one does not take, its description is left.
+        // Content for another provider must not stop the conversation: a medium
+        // that this provider does not accept is replaced by its description.
         if section == Section::History && (self.dialect.check_media)(media).is_err() {
             let speaker = match block.role {
                 Role::Assistant => Speaker::Model,
@@ -396,7 +401,8 @@ impl<'a> Builder<'a, '_> {
             } else if is_blank(block.text()) {
                 return;
             } else {
-                // Nothing but text is taken from the model: say what it was.
+                // The provider accepts only text from the model, so the medium
+                // is described.
                 Content::Text(Cow::Borrowed(block.text()))
             };
             return self.say(Speaker::Model, content, block, section);
@@ -449,14 +455,14 @@ impl<'a> Builder<'a, '_> {
 
     /// Returns the block in the provider's own form, if that is stored.
     fn native(&self, block: &'a Block) -> Option<&'a str> {
-        // A block that joins others is only a part of what is sent.
+        // A block that joins others is only a part of the message.
         let native = block.native.as_deref().filter(|_| block.join.is_apart())?;
         (*native.provider == *self.dialect.name).then(|| native.raw.as_str())
     }
 
     fn call(&self, id: &'a str, name: &'a str, block: &'a Block) -> Call<'a> {
         let json = match block.text() {
-            // What models write for no arguments.
+            // Models write a blank text for no arguments.
             text if is_blank(text) => Cow::Borrowed("{}"),
             text => Cow::Borrowed(text),
         };
@@ -493,8 +499,8 @@ impl<'a> Builder<'a, '_> {
             }
         }
         for message in &mut conversation.messages {
-            // Results stand directly behind the calls; what the user said
-            // meanwhile stands behind them.
+            // Results come directly after the calls, and the user's messages
+            // after them.
             message
                 .pieces
                 .sort_by_key(|piece| !matches!(piece.content, Content::Result(_)));
@@ -528,8 +534,8 @@ fn has_id(raw: &str) -> bool {
     ids.into_iter().any(Value::is_string)
 }
 
-/// Leaves out what the model thought, except where a message of it begins with
-/// it and goes on.
+/// Removes the model's reasoning, except at the beginning of a message that has
+/// other content.
 fn with_leading_thinking<'a>(said: Vec<(Speaker, Piece<'a>)>) -> Vec<(Speaker, Piece<'a>)> {
     let is_thinking = |(_, piece): &(Speaker, Piece<'_>)| piece.is_thinking();
     let mut keep = Vec::with_capacity(said.len());
@@ -548,8 +554,8 @@ fn with_leading_thinking<'a>(said: Vec<(Speaker, Piece<'a>)>) -> Vec<(Speaker, P
 /// Returns what the model thought as it was, or `None` when it is not known to
 /// be: its signature holds for the very same text only.
 fn unchanged(text: &str) -> Option<Cow<'_, str>> {
-    // What the guard and a cut put in. A thought that holds such a thing by
-    // itself is left out as well, which does no harm.
+    // The texts that the guard and a cut insert. Reasoning that contains such a
+    // text by itself is left out as well, which does no harm.
     let changed = ["[secret masked: ", "[U+", "[... "]
         .iter()
         .any(|sign| text.contains(sign));
@@ -564,7 +570,7 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Returns the texts of blocks that stand in one message as its paragraphs.
+/// Returns the texts of the blocks of one message as its paragraphs.
 fn paragraphs(run: &[Block]) -> Cow<'_, str> {
     match run {
         [block] => Cow::Borrowed(block.text()),
@@ -579,7 +585,7 @@ fn paragraphs(run: &[Block]) -> Cow<'_, str> {
     }
 }
 
-/// Returns blocks with their tags, as they stand in the text form.
+/// Returns blocks with their tags, as in the text form.
 fn tagged(run: &[Block], mark: Mark) -> Cow<'_, str> {
     let size: usize = run.iter().map(|block| block.text().len()).sum();
     let mut out = String::with_capacity(size + 64);
@@ -615,7 +621,8 @@ pub(crate) fn tool_of<'a>(
     if given.get("type").is_some_and(|kind| kind != "object") {
         return Err(refused("has parameters of another `type` than `object`"));
     }
-    // Some refuse a schema without these two, though it says the same.
+    // Some providers reject a schema without these two fields, although they
+    // add no meaning.
     let mut parameters = Map::new();
     parameters.insert("type".to_owned(), "object".into());
     if !given.contains_key("properties") {

@@ -6,28 +6,28 @@ use contexture_core::{ContentHash, Media};
 
 use crate::Refused;
 
-/// What a provider takes, and what it calls its rules.
+/// The capabilities of a provider, and the names of its rules.
 pub(crate) struct Dialect {
     /// The name that blocks in its own form carry: that of its format.
     pub(crate) name: &'static str,
     pub(crate) rules: Rules,
-    /// Whether it takes back what the model thought.
+    /// Whether it accepts the model's reasoning.
     pub(crate) thinking: bool,
     /// Whether the model's own messages may hold media.
     pub(crate) model_media: bool,
     /// Whether the result of a tool may hold media.
     pub(crate) result_media: bool,
-    /// Whether a model goes on where its own last message ends.
+    /// Whether a model can continue its own last message.
     pub(crate) goes_on: fn(model: &str) -> bool,
     /// Whether the model's message may come first.
     pub(crate) model_first: bool,
-    /// Whether it takes a name for a tool.
+    /// Whether it accepts a text as the name of a tool.
     pub(crate) is_tool_name: fn(&str) -> bool,
-    /// What it takes as a tool's name, in words.
+    /// A description of valid tool names.
     pub(crate) tool_names: &'static str,
-    /// Returns the id of a call as the provider takes it.
+    /// Returns the id of a call in a form that the provider accepts.
     pub(crate) call_id: fn(&str) -> Cow<'_, str>,
-    /// Refuses a medium that the provider does not take.
+    /// Fails for a medium that the provider does not accept.
     pub(crate) check_media: fn(&Media) -> Result<(), Refused>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Rules {
     pub(crate) window: &'static str,
 }
 
-/// Names the rules of a provider; the second name is what it calls messages.
+/// Names the rules of a provider; the second argument is its word for messages.
 macro_rules! rules {
     ($provider:literal, $messages:literal) => {
         $crate::dialect::Rules {
@@ -91,12 +91,12 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.chars().all(is_word)
 }
 
-/// What [`is_plain_name`] wants, in words.
+/// The description of names that [`is_plain_name`] accepts.
 pub(crate) const PLAIN_NAMES: &str = "1 to 64 letters, digits, _ or -";
 
-/// Returns `id` when it has at most `longest` characters that are all `taken`,
-/// else an id made of what is plain in it and of its hash, so that a call and
-/// its result keep the same one and two calls keep different ones.
+/// Returns `id` if it has at most `longest` characters that are all `taken`.
+/// Otherwise returns an id made of its plain characters and its hash, so that a
+/// call and its result have the same id and two calls have different ones.
 pub(crate) fn call_id(id: &str, longest: usize, taken: fn(char) -> bool) -> Cow<'_, str> {
     if (1..=longest).contains(&id.len()) && id.chars().all(taken) {
         return Cow::Borrowed(id);

@@ -1,4 +1,4 @@
-//! Which addresses a key may be sent to.
+//! The addresses that a key may be sent to.
 
 /// Returns true when a key may be sent to `url`: over `https://`, or over
 /// `http://` to this machine.

@@ -29,8 +29,8 @@ fn is_tool_name(name: &str) -> bool {
     name.len() <= 64 && name.starts_with(first) && name.chars().all(other)
 }
 
-/// What Google wants in the place of a signature that is not known. From the
-/// third generation on, a call without one is refused.
+/// The value that Google accepts in place of an unknown signature. From the
+/// third generation on, a call without a signature is rejected.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Returns the body for `models/{model}:generateContent`; the model's name is

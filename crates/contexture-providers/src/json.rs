@@ -1,8 +1,8 @@
-//! JSON that borrows its texts, and how it is written.
+//! JSON that borrows its texts, and its serialisation.
 //!
 //! A request holds the whole conversation. Copying it into a [`Value`] and
-//! writing that character by character would cost more than deciding what is in
-//! it.
+//! writing that character by character would cost more than choosing its
+//! content.
 
 use std::borrow::Cow;
 
@@ -11,18 +11,18 @@ use serde_json::Value;
 
 use crate::split;
 
-/// JSON whose texts may be somebody else's.
+/// JSON whose texts may be borrowed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json<'a> {
-    /// What is small, or has no shape of its own.
+    /// A small value, or one without a fixed structure.
     Value(Value),
     Text(Cow<'a, str>),
-    /// A text, and how it is written.
+    /// A text, and its JSON form.
     Written {
         text: &'a str,
         json: &'a str,
     },
-    /// JSON that is written byte for byte, and what it says.
+    /// JSON that is written byte for byte, and its parsed form.
     Raw {
         raw: Cow<'a, str>,
         parsed: Box<Json<'a>>,
@@ -37,8 +37,8 @@ impl<'a> Json<'a> {
         Json::Text(Cow::Borrowed(text))
     }
 
-    /// Returns JSON that is written as it is. It was read before, and so is
-    /// known to be JSON.
+    /// Returns JSON that is written unchanged. It was parsed before, so it is
+    /// valid.
     pub(crate) fn raw(raw: &'a str) -> Self {
         let value = serde_json::from_str(raw).unwrap_or(Value::Null);
         Json::Raw {
@@ -62,7 +62,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Adds the fields of a JSON object, each written as it is.
+    /// Adds the fields of a JSON object, each written unchanged.
     pub(crate) fn push_raw_fields(&mut self, raw: &'a str) {
         let Json::Map(fields) = self else {
             return;
@@ -73,8 +73,8 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Adds a field to a map, or behind the other bytes of an object that is
-    /// written as it is.
+    /// Adds a field to a map, or after the other bytes of an object that is
+    /// written unchanged.
     pub(crate) fn push(&mut self, key: &'static str, value: impl Into<Json<'a>>) {
         match self {
             Json::Map(fields) => fields.push((Cow::Borrowed(key), value.into())),
@@ -121,7 +121,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Returns it as text, indented by two, with a line end behind it.
+    /// Returns it as text, indented by two spaces, with a final line end.
     pub(crate) fn pretty(&self) -> String {
         // Line ends and quotes take two characters each.
         let size = self.size();
@@ -217,7 +217,7 @@ impl<'a> From<Vec<Json<'a>>> for Json<'a> {
     }
 }
 
-/// Makes a map of names and what is [`Json`] already.
+/// Makes a map of names and [`Json`] values.
 macro_rules! map {
     ($($key:literal: $value:expr),* $(,)?) => {
         $crate::json::Json::Map(vec![$((::std::borrow::Cow::Borrowed($key), $value.into())),*])
@@ -274,7 +274,8 @@ fn indent(out: &mut String, depth: usize) {
     out.push_str(&BLANKS[..depth % 16 * 2]);
 }
 
-/// What a check looks at: a request that we made, or anybody's.
+/// The JSON that a check reads: a request that we made, or one by another
+/// program.
 pub(crate) trait Node: Sized {
     fn get(&self, key: &str) -> Option<&Self>;
     fn as_text(&self) -> Option<&str>;
@@ -320,8 +321,8 @@ impl Node for Value {
     }
 }
 
-/// What lies inside a [`Json::Value`] is not looked into: only what is made of
-/// [`Json`] all the way can be checked.
+/// Values inside a [`Json::Value`] are not visible: only values made of
+/// [`Json`] throughout can be checked.
 impl Node for Json<'_> {
     fn get(&self, key: &str) -> Option<&Self> {
         match self {

@@ -12,18 +12,17 @@
 //! assert_eq!(prompt.render(Format::Text).unwrap(), "");
 //! ```
 //!
-//! Tools, calls, results, pictures and what the model thought go to the places
-//! that a provider has for them ([`Part`]). Where it has
-//! a native place for a role, the text goes there without tags; where it has
-//! none, it keeps its tags, so that its boundaries stay as unforgeable as they
-//! are in the text form. No form says more than the text form, which is the one
-//! that was counted; what a medium costs beyond its text is
-//! [`media_tokens`].
+//! Tools, calls, results, pictures and the model's reasoning are placed in the
+//! fields that a provider has for them ([`Part`]). If it has a native field for
+//! a role, the text is placed there without tags; otherwise the text keeps its
+//! tags, so that its boundaries cannot be forged, as in the text form. No form
+//! has more content than the text form, which is the one that was counted;
+//! [`media_tokens`] returns the tokens of a medium beyond its text.
 //!
-//! What a provider would refuse is refused here, with the name of the rule:
-//! the conversation before it is rendered, and the finished request once more
-//! by [`preflight`], which anybody can ask about any request. What a provider
-//! answers is read by [`usage_of`] and [`error_kind`].
+//! A request that a provider would reject is an error here, with the name of
+//! the rule: the conversation is checked before it is rendered, and the
+//! finished request once more by [`preflight`], which can check any request.
+//! [`usage_of`] and [`error_kind`] read a provider's answers.
 //!
 //! It does not send anything.
 
@@ -91,8 +90,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format's name, as it is written in requests and on the
-    /// command line.
+    /// Returns the format's name in requests and on the command line.
     pub fn name(self) -> &'static str {
         let named = Self::ALL.iter().find(|(_, format)| *format == self);
         named.map_or("json", |(name, _)| name)
@@ -115,21 +113,21 @@ impl Format {
     ];
 }
 
-/// What is to be rendered.
+/// A request to be rendered.
 #[derive(Debug, Clone, Copy)]
 pub struct Prompt<'a> {
-    /// What is sent, in order.
+    /// The content, in order.
     pub layout: &'a Layout,
-    /// The model's name, as the provider knows it.
+    /// The model's name at the provider.
     pub model: &'a str,
-    /// Most tokens of the answer, when that is limited.
+    /// The maximum number of tokens of the answer. `None` for no limit.
     pub max_output: Option<u64>,
-    /// What the window has left: an answer can be no longer.
+    /// The tokens left in the window, which limit the answer.
     pub spare: u64,
-    /// Whether the model is to go on where its own last message ends. It may
-    /// then come first, too, where the provider takes that.
+    /// Whether the model continues its own last message. That message may then
+    /// also be the first, if the provider accepts that.
     pub continues: bool,
-    /// How the answer is drawn.
+    /// The sampling settings for the answer.
     pub sampling: &'a Sampling,
     /// Tools that the model can search for: they are sent, but the provider puts
     /// them into the context only when the model finds them. Providers that
@@ -140,16 +138,16 @@ pub struct Prompt<'a> {
     pub cache_key: Option<&'a str>,
 }
 
-/// A limit on the answer where the provider wants one or takes very little
-/// without, and none is set; or what the window has left.
+/// The limit on the answer if none is set and the provider requires one, or has
+/// a very low default. The tokens left in the window limit it further.
 const DEFAULT_MAX_TOKENS: u64 = 4096;
 
-/// A request that the provider would not take.
+/// A request that the provider would reject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// The rule it breaks.
+    /// The name of the rule that the request breaks.
     pub rule: &'static str,
-    /// What to do about it.
+    /// The remedy.
     pub message: String,
 }
 
@@ -241,7 +239,8 @@ impl Prompt<'_> {
         }
     }
 
-    /// The same without blanks between what JSON is made of.
+    /// Renders the request like [`render`](Self::render), but JSON without
+    /// white space between its elements.
     pub fn render_compact(&self, format: Format) -> Result<String, Refused> {
         match format {
             Format::Text => Ok(markup::render(self.layout)),

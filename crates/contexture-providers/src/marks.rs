@@ -8,32 +8,33 @@ use contexture_core::Section;
 
 use crate::conversation::{Content, Conversation, Piece, Speaker};
 
-/// Most marks that the API takes.
+/// The maximum number of marks that the API accepts.
 pub(crate) const MOST_MARKS: usize = 4;
 
-/// How many blocks before a mark the API looks for what it remembers.
+/// The number of blocks before a mark in which the API searches for a cached
+/// prefix.
 const LOOK_BACK: usize = 20;
 
-/// Where the marks go.
+/// The positions of the cache marks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// The tool.
+    /// The index of the tool.
     pub(crate) tool: Option<usize>,
-    /// The text of the operator.
+    /// The index of the operator's text.
     pub(crate) system: Option<usize>,
-    /// Message and piece.
+    /// The indices of messages and their pieces.
     pub(crate) pieces: Vec<(usize, usize)>,
 }
 
 impl Marks {
-    /// Returns the places that pay.
+    /// Returns the positions at which a mark saves the most.
     pub(crate) fn of(conversation: &Conversation<'_>) -> Self {
         let tools = &conversation.tools;
         let system = &conversation.system;
         let stable_tools = tools.iter().take_while(|tool| !tool.volatile).count();
         let stable_system = system.iter().take_while(|text| !text.volatile).count();
         let mut marks = Marks::default();
-        // Nothing behind what is new each time is ever found again.
+        // Nothing after content that changes with every request can be cached.
         if stable_tools < tools.len() {
             marks.tool = stable_tools.checked_sub(1);
             return marks;
@@ -51,17 +52,18 @@ impl Marks {
     }
 }
 
-/// Most breakpoints that OpenAI writes beside the one that it sets itself, at the
-/// end of the request.
+/// The maximum number of breakpoints that OpenAI accepts besides the one that
+/// it sets itself, at the end of the request.
 const MOST_BREAKPOINTS: usize = 3;
 
-/// Returns where OpenAI's breakpoints go, as message and piece: after the latest
-/// texts of the user that are not new each time. OpenAI finds what an earlier
-/// request wrote when this one has a breakpoint at the same place.
+/// Returns the positions of OpenAI's breakpoints, as message and piece: after
+/// the latest texts of the user that do not change with every request. OpenAI
+/// finds the cache of an earlier request if this one has a breakpoint at the
+/// same position.
 ///
-/// A message of several texts is written differently with a breakpoint in it
-/// and without, where `joins` says so: it gets none, because the next request
-/// would not begin the same.
+/// With `joins`, a message of several texts is written differently with a
+/// breakpoint and without: it gets none, because the next request would not
+/// have the same beginning.
 pub(crate) fn breakpoints(conversation: &Conversation<'_>, joins: bool) -> Vec<(usize, usize)> {
     let mut places = Vec::new();
     let mut is_all_stable = true;
@@ -79,7 +81,7 @@ pub(crate) fn breakpoints(conversation: &Conversation<'_>, joins: bool) -> Vec<(
             }
         }
     }
-    // Nothing behind what is new each time is ever found again.
+    // Nothing after content that changes with every request can be cached.
     let is_stable = conversation.tools.iter().all(|tool| !tool.volatile)
         && conversation.system.iter().all(|text| !text.volatile);
     // OpenAI's own breakpoint is at the end: it is enough where all is stable, and
@@ -143,9 +145,8 @@ fn in_messages(conversation: &Conversation<'_>, most: usize) -> Vec<(usize, usiz
     places.into_iter().map(place).collect()
 }
 
-/// Returns where the last group begins: what the previous request did not have
-/// yet. Where there are no groups, it is taken to begin with what the user
-/// said last.
+/// Returns the start of the last group, which the previous request did not
+/// have. Without groups, it is assumed to begin with the user's last message.
 fn last_group(conversation: &Conversation<'_>, history: &[Placed<'_, '_>]) -> usize {
     if let Some(group) = history.last().and_then(|(_, _, piece)| piece.group) {
         let behind = |(_, _, piece): &&Placed<'_, '_>| piece.group == Some(group);

@@ -11,7 +11,7 @@ use crate::{Format, Refused};
 /// The pictures that Anthropic and OpenAI take.
 pub(crate) const WEB_IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// How many media a provider accepts in one request, and how large.
+/// The limits of a provider on the number and the size of media in one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaLimits {
     /// The most images and documents.
@@ -56,30 +56,30 @@ pub fn media_bytes(media: &Media) -> u64 {
     }
 }
 
-/// What a page of a document costs at most: its text and its picture.
+/// The maximum tokens of a page of a document: its text and its picture.
 const PAGE: Tokens = 3_000;
 
-/// How many bytes a page of a PDF has at least, where its pages cannot be
-/// counted. A smaller number would keep out every document with pictures.
+/// The assumed minimum bytes of a page of a PDF whose pages cannot be counted.
+/// A smaller number would exclude every document with pictures.
 const PAGE_BYTES: u64 = 25_000;
 
 /// Most pages that any provider reads.
 const MOST_PAGES: u64 = 1_000;
 
-/// How many pages a document is taken to have that is not here.
+/// The assumed number of pages of a document whose content is not available.
 const UNSEEN_PAGES: u64 = 20;
 
-/// What a second of a recording costs, at Gemini; others take less.
+/// The tokens of a second of a recording at Gemini; others use fewer.
 const SECOND: Tokens = 32;
 
 /// Bytes for a second at 16 kbit/s, about the least that speech is sent at.
 const SECOND_BYTES: u64 = 2_000;
 
-/// How many seconds a recording is taken to have that is not here.
+/// The assumed number of seconds of a recording whose content is not available.
 const UNSEEN_SECONDS: u64 = 600;
 
-/// How much of a picture is decoded to find its size: a JPEG can have a preview
-/// and a colour profile before it.
+/// The number of bytes of a picture that are decoded to find its size: a JPEG
+/// can have a preview and a colour profile first.
 const HEAD_BYTES: usize = 256 * 1024;
 
 /// Returns what a medium costs at most with any of the providers, for
@@ -150,11 +150,10 @@ fn image_tokens(width: u64, height: u64) -> Tokens {
     anthropic.max(openai).max(gemini)
 }
 
-/// Returns a line that stands for a medium in text, such as
-/// `[image image/png, 640x480, 12,345 bytes]` or
-/// `[image image/png at https://example.com/a.png]`.
+/// Returns a line that describes a medium in text, such as `[image image/png,
+/// 640x480, 12,345 bytes]` or `[image image/png at https://example.com/a.png]`.
 ///
-/// Of an address it leaves out what stands behind `?`, which is often a key.
+/// The query of an address, after `?`, is left out, because it often is a key.
 pub fn describe(media: &Media) -> String {
     let mut out = format!("[{} {}", media.kind.name(), canonical_type(media));
     match &media.source {
@@ -224,14 +223,14 @@ fn wav_rate(head: &[u8]) -> Option<u64> {
     (is_wav && rate > 0).then_some(u64::from(rate))
 }
 
-/// Returns how many bytes `base64` stands for.
+/// Returns the number of bytes that `base64` encodes.
 fn decoded_len(base64: &str) -> u64 {
     let digits = base64.trim_end_matches('=').len() as u64;
     digits * 3 / 4
 }
 
-/// Returns the first bytes that `base64` stands for, about `most` of them, as
-/// far as it can be read.
+/// Returns the first bytes that `base64` encodes, about `most` of them, as far
+/// as it is valid.
 fn decode(base64: &str, most: usize) -> Vec<u8> {
     let digits = base64.len().min(most.div_ceil(3).saturating_mul(4));
     let mut out = Vec::with_capacity(digits / 4 * 3);

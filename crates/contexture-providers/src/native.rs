@@ -16,13 +16,13 @@
 //! # Ok::<(), native::NativeError>(())
 //! ```
 //!
-//! Every part of a body becomes a block of ours. A part that has no form here is
-//! an opaque block with its bytes ([`Block::Provider`]). A part that has one, but
-//! says more, has its bytes beside it ([`Block::native`]). A request to the same
-//! API is then rendered with these bytes; cache marks (`cache_control`) are left
-//! out of them, because a request gets its own.
+//! Every part of a body becomes a block of ours. A part that has no form here
+//! is an opaque block with its bytes ([`Block::Provider`]). A part that has a
+//! form here, but holds more, also stores its bytes ([`Block::native`]). A
+//! request to the same API is then rendered with these bytes; cache marks
+//! (`cache_control`) are left out of them, because a request gets its own.
 //!
-//! Nothing is verified: a signature is kept as it is.
+//! Signatures are stored, but not verified.
 
 mod anthropic;
 mod canonical;
@@ -75,7 +75,7 @@ impl Api {
         Api::Gemini,
     ];
 
-    /// The names that [`named`](Api::named) knows.
+    /// The names that [`named`](Api::named) accepts.
     pub const NAMES: [&'static str; 5] = [
         "anthropic",
         "openai",
@@ -124,10 +124,10 @@ impl Api {
 /// A body that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeError {
-    /// The JSON path of what is wrong, such as `content[2].id`. Empty for the
-    /// whole body.
+    /// The JSON path of the error, such as `content[2].id`. Empty for the whole
+    /// body.
     pub path: String,
-    /// What is wrong, and what to do.
+    /// The problem, and the remedy.
     pub message: String,
 }
 
@@ -181,13 +181,13 @@ pub struct NativeRequest {
 /// The definition of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NativeTool {
-    /// Its name, if it has one.
+    /// The name of the tool. `None` if it has none.
     pub name: Option<String>,
     /// The definition, byte for byte.
     pub raw: RawJson,
 }
 
-/// What a model answered.
+/// The answer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NativeResponse {
     /// The API that answered.
@@ -200,17 +200,18 @@ pub struct NativeResponse {
     pub messages: Vec<Message>,
     /// The token usage.
     pub usage: Option<Usage>,
-    /// Why the model stopped, as the provider wrote it. Responses has no word for
-    /// a finished answer: it is `stop`, or `tool_calls` if there are calls.
+    /// The reason why the model stopped, as the provider wrote it. The
+    /// Responses API has no value for a finished answer: it is `stop`, or
+    /// `tool_calls` if there are calls.
     pub stop_reason: Option<String>,
 }
 
 /// A call of a model: the answer and, if it is known, the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NativeExchange {
-    /// What was sent.
+    /// The request.
     pub request: Option<NativeRequest>,
-    /// What was answered.
+    /// The response.
     pub response: NativeResponse,
     /// The other fields of the object that held both, byte for byte.
     pub other: Vec<(String, RawJson)>,
@@ -241,7 +242,7 @@ fn request(node: &Node<'_>, api: Api) -> Result<NativeRequest, NativeError> {
 /// Reads the body of an answer of one of `apis`, whole or as a recorded stream:
 /// server-sent events, lines of JSON, or a JSON list of chunks.
 ///
-/// A stream that ends early is an error that says what is missing.
+/// A stream that ends early is an error that names the missing part.
 pub fn read_response(body: &[u8], apis: &[Api]) -> Result<NativeResponse, NativeError> {
     let text = utf8(body)?;
     if detect::is_stream(text) {
@@ -367,8 +368,8 @@ fn opaque(api: Api, raw: RawJson) -> Block {
     }
 }
 
-/// Returns `block`, with its own form if that says more than `expected`: what
-/// would be sent without it.
+/// Returns `block`, with its own form if that holds more than `expected`, the
+/// form that would be sent without it.
 fn with_native(api: Api, mut block: Block, raw: &RawJson, expected: &Json<'_>) -> Block {
     let same = canonical::canonical(raw.as_str()) == canonical::canonical(&expected.compact());
     if !same && let Some(native) = block.native_mut() {

@@ -42,11 +42,11 @@ pub(crate) fn is_since(model: &str, version: (u32, u32)) -> bool {
     let mut numbers = version[..end.unwrap_or(version.len())].split('.');
     let mut number = || numbers.next().and_then(|part| part.parse::<u32>().ok());
     let major = number().unwrap_or(0);
-    // Dates and sizes of older models are no versions: `gpt-35-turbo`.
+    // Dates and sizes of older models are not versions: `gpt-35-turbo`.
     major < 30 && (major, number().unwrap_or(0)) >= wanted
 }
 
-/// Returns the mark of a breakpoint, with the field that it goes into.
+/// Returns the mark of a breakpoint, with the name of its field.
 pub(crate) fn breakpoint<'a>() -> (&'static str, Json<'a>) {
     let mark = map! {"mode": Json::text("explicit")};
     ("prompt_cache_breakpoint", mark)
@@ -76,7 +76,7 @@ pub(crate) fn address(media: &Media) -> String {
     }
 }
 
-/// The name of a document: the API wants one, and there is none.
+/// The name of a document: the API requires one, and ours have none.
 pub(crate) const FILE_NAME: &str = "document.pdf";
 
 /// Returns the messages of a role that is neither the user's nor the model's, in

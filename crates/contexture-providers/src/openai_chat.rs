@@ -151,9 +151,10 @@ fn joined(mut texts: Vec<Cow<'_, str>>) -> Cow<'_, str> {
     }
 }
 
-/// Results are messages of their own; the rest of what the user says is one.
+/// Writes a message of the user. Results are messages of their own; the
+/// remaining parts are one message.
 ///
-/// `marked` says that its one text gets a breakpoint.
+/// With `marked`, its one text gets a breakpoint.
 fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
     let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let mut parts = Vec::new();
@@ -167,7 +168,7 @@ fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
         };
         match (piece.content, native) {
             (Content::Result(_), Some(raw)) => messages.push(Json::raw(raw)),
-            // A message of a role that only OpenAI knows.
+            // A message with a role that only OpenAI has.
             (_, Some(raw)) if kind_of(raw).is_empty() => whole.push(Json::raw(raw)),
             (_, Some(raw)) => {
                 has_parts = true;

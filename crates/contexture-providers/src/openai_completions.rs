@@ -16,8 +16,8 @@ const NOT_BLANK: &str = "openai.completions_not_blank";
 pub(crate) fn request(prompt: &Prompt<'_>) -> Result<Value, Refused> {
     prompt.layout.blocks().try_for_each(check_block)?;
     let text = markup::render(prompt.layout);
-    // The prompt reaches the model's chat template as it is. A token may also
-    // come about where two parts of a document meet.
+    // The prompt reaches the model's chat template unchanged. A token may also
+    // arise where two parts of a document meet.
     let text = escape_control(&text, Template::of_model(prompt.model));
     check_prompt(&text)?;
     let mut request = json!({
@@ -84,7 +84,7 @@ fn check_prompt(text: &str) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Checks a finished request, whoever wrote it.
+/// Checks a finished request, whichever program wrote it.
 pub(crate) fn check(request: &Value) -> Result<(), Refused> {
     if request.get("messages").is_some() {
         return Err(refused(

@@ -100,8 +100,8 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     Ok(request)
 }
 
-/// The model's texts are messages, its calls are items beside them. An item in
-/// OpenAI's own form stands where it stood.
+/// Writes a message of the model. Its texts are messages, and its calls are
+/// separate items. An item in OpenAI's own form keeps its position.
 fn assistant<'a>(message: Message<'a>, input: &mut Vec<Json<'a>>) {
     let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let flush = |texts: &mut Vec<Cow<'a, str>>, input: &mut Vec<Json<'a>>| {

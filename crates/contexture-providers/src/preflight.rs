@@ -1,5 +1,5 @@
-//! Checks a finished request against the rules of its provider, whoever wrote
-//! the request.
+//! Checks a finished request against the rules of its provider, whichever
+//! program wrote the request.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,12 +15,13 @@ use crate::{
     Format, Refused, anthropic, gemini, openai_chat, openai_completions, openai_responses,
 };
 
-/// Checks a finished request against the provider's rules: who speaks when,
-/// calls and their results, what the model thought, cache marks, the names of
+/// Checks a finished request against the provider's rules: the order of
+/// speakers, calls and their results, reasoning, cache marks, the names of
 /// tools.
 ///
-/// A request that passes here is not refused for any of these. It may still be
-/// for what is not looked at, such as a setting that a model does not have.
+/// A request that passes is not rejected for any of these. The provider may
+/// still reject it for something that is not checked, such as a setting that a
+/// model does not have.
 pub fn preflight(format: Format, request: &Value) -> Result<(), Refused> {
     check(format, request, Demands::ALL)
 }
@@ -95,7 +96,7 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
         let speaker = match message.text("role") {
             "user" => Speaker::User,
             "assistant" => Speaker::Model,
-            // Instructions can stand between the messages of the two.
+            // Instructions can come between the messages of the two.
             "system" => {
                 after_system = true;
                 continue;
@@ -196,7 +197,7 @@ fn has_mark<N: Node>(value: &N) -> bool {
     value.get("cache_control").is_some_and(N::is_map)
 }
 
-/// Collects what is marked, in results of tools as well.
+/// Collects the blocks with a cache mark, including those in results of tools.
 fn collect_marks<'v, N: Node>(blocks: &'v [N], marks: &mut Vec<&'v N>) {
     for block in blocks {
         if has_mark(block) {
@@ -273,7 +274,7 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
                         name: text(function, "name"),
                     });
                 }
-                // An empty text beside calls is what some clients write.
+                // Some clients write an empty text next to calls.
                 let calls = parts
                     .iter()
                     .any(|part| matches!(part, CheckedPart::Call { .. }));
@@ -301,7 +302,7 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
     let demands = Demands {
         alternation: false,
         user_first: false,
-        // The model goes on with its own, if it was meant so.
+        // The model continues its own message, if that was intended.
         user_last: false,
         ..Demands::ALL
     };

@@ -37,7 +37,7 @@ fn tokens(usage: &Value, path: &[&str]) -> Tokens {
 fn gemini_usage(usage: &Value) -> Usage {
     let reasoning = tokens(usage, &["thoughtsTokenCount"]);
     Usage {
-        // What tools of Google's own returned is read as well.
+        // The output of Google's own tools is read as input as well.
         input_tokens: tokens(usage, &["promptTokenCount"])
             .saturating_add(tokens(usage, &["toolUsePromptTokenCount"])),
         output_tokens: tokens(usage, &["candidatesTokenCount"]).saturating_add(reasoning),
@@ -73,7 +73,8 @@ fn usage_of_object(usage: &Value) -> Option<Usage> {
     })
 }
 
-/// Why a provider did not answer, as far as it matters for what to do next.
+/// The reason why a provider did not answer, as far as it decides the next
+/// step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
@@ -81,26 +82,26 @@ pub enum ErrorKind {
     ContextOverflow,
     /// The key is missing, wrong, or not allowed to do this.
     AuthFailure,
-    /// Too much was asked in too short a time: wait.
+    /// Too many requests or tokens in a short time: wait.
     RateLimit,
     /// The provider failed, or has no such model.
     ModelError,
-    /// It took too long.
+    /// The call timed out.
     Timeout,
     /// Anything else, such as a request that is wrong in itself.
     Unknown,
 }
 
 /// Returns the kind of an error from its HTTP status and its body. A status of
-/// 0 or 200 stands for an error in a stream.
+/// 0 or 200 means an error in a stream.
 ///
-/// An overflow is only what is known to be one: a session is compacted because
-/// of it, which an ordinary error must never cause.
+/// Only errors that are known to be an overflow are reported as one: an
+/// overflow compacts the session, which an ordinary error must never cause.
 pub fn error_kind(status: u16, body: &str) -> ErrorKind {
     let error = Details::of(body);
     match status {
         401 | 403 => return ErrorKind::AuthFailure,
-        // Limits per minute are also about tokens, so this is asked first.
+        // Rate limits also mention tokens, so this is checked first.
         429 => return ErrorKind::RateLimit,
         408 | 504 | 524 => return ErrorKind::Timeout,
         413 => return ErrorKind::ContextOverflow,
@@ -120,7 +121,7 @@ pub fn error_kind(status: u16, body: &str) -> ErrorKind {
     }
 }
 
-/// What the body of an error says.
+/// The contents of an error's body.
 struct Details {
     // In lower case, all of them.
     names: Vec<String>,

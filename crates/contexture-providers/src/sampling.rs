@@ -227,7 +227,7 @@ fn taken_by(format: Format, model: &str) -> Option<&'static [Taken]> {
 }
 
 impl Sampling {
-    /// Returns settings of which none is set.
+    /// Returns settings with no value set.
     pub fn unset() -> &'static Self {
         static UNSET: Sampling = Sampling {
             temperature: None,
@@ -247,9 +247,9 @@ impl Sampling {
         self == Self::unset()
     }
 
-    /// Returns the names of what is set but has no place in a request of this
-    /// format to this model, and is left out of it. The text form has no
-    /// settings: whoever sends it makes them, and nothing is left out.
+    /// Returns the names of settings that a request of this format to this
+    /// model does not support and leaves out. The text form has no settings:
+    /// its sender makes them, so the result is empty.
     pub fn not_taken(&self, format: Format, model: &str) -> Vec<&'static str> {
         let Some(taken) = taken_by(format, model) else {
             return Vec::new();
@@ -262,7 +262,8 @@ impl Sampling {
             .collect()
     }
 
-    /// Returns what is set as a number; of texts, how many.
+    /// Returns a setting as a number; for texts, their number. Returns `None`
+    /// if it is not set.
     fn number(&self, key: Key) -> Option<f64> {
         match key {
             Key::Temperature => self.temperature,
@@ -275,7 +276,7 @@ impl Sampling {
         }
     }
 
-    /// Writes what is set, as far as the provider takes it.
+    /// Writes the settings that the provider supports.
     pub(crate) fn write(
         &self,
         format: Format,

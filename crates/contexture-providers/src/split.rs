@@ -1,14 +1,14 @@
-//! Takes JSON apart: the fields of an object and the values of a list, each as it
-//! is written.
+//! Splits JSON: the fields of an object and the values of a list, each as
+//! written.
 //!
-//! A body is checked once, when it arrives. Its parts are then found by their
-//! brackets and quotes alone, so that a long text is passed over at the speed of
-//! a search for a byte. Of what is not JSON, something or nothing is found.
+//! A body is checked once, when it arrives. Its parts are then found only by
+//! their brackets and quotes, so that a long text is skipped at the speed of a
+//! byte search. For text that is not JSON, the result is unspecified.
 
 use memchr::memchr2;
 
-/// Returns the fields of an object with their values, in order, or nothing if
-/// `json` is no object.
+/// Returns the fields of an object with their values, in order, or `None` if
+/// `json` is not an object.
 pub(crate) fn fields(json: &str) -> Option<Vec<(String, &str)>> {
     let mut cursor = Cursor::open(json, b'{')?;
     let mut fields = Vec::new();
@@ -29,7 +29,7 @@ pub(crate) fn fields(json: &str) -> Option<Vec<(String, &str)>> {
     cursor.is_done().then_some(fields)
 }
 
-/// Returns the values of a list, in order, or nothing if `json` is no list.
+/// Returns the values of a list, in order, or `None` if `json` is not a list.
 pub(crate) fn items(json: &str) -> Option<Vec<&str>> {
     let mut cursor = Cursor::open(json, b'[')?;
     let mut items = Vec::new();
@@ -47,7 +47,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Returns the place behind the bracket that opens a value.
+    /// Returns the position after the bracket that opens a value.
     fn open(json: &'a str, bracket: u8) -> Option<Self> {
         let mut cursor = Self { json, at: 0 };
         cursor.skip_space();
@@ -119,7 +119,7 @@ impl<'a> Cursor<'a> {
             if rest[found] == b'"' {
                 return Some(());
             }
-            // The character behind a backslash belongs to it.
+            // The character after a backslash belongs to it.
             self.at += 1;
         }
     }

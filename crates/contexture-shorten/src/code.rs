@@ -43,10 +43,10 @@ fn by_extension(extension: &str) -> Option<Language> {
     })
 }
 
-/// How many lines tell the language of a text.
+/// The number of lines that are read to detect the language of a text.
 const LINES_READ: usize = 120;
 
-/// How a line begins in each language, and hardly in another.
+/// Beginnings of lines that are typical of each language.
 const STARTS: [(Language, &[&str]); 6] = [
     (
         Language::Rust,
@@ -163,10 +163,10 @@ fn is_numbered(lines: &Lines<'_>) -> bool {
     numbered.count() * 10 >= first.len() * 9
 }
 
-/// What a line of code is to an outline.
+/// The role of a line of code in an outline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// The line of a declaration that stands by itself.
+    /// The line of a top-level declaration.
     Top,
     /// The line of a declaration inside another.
     Nested,

@@ -18,9 +18,9 @@ pub const DECIDE: u16 = 1 << 3;
 pub const DONE: u16 = 1 << 4;
 /// A constraint.
 pub const BOUND: u16 = 1 << 6;
-/// "Let me look": stale as soon as it is said.
+/// "Let me look": outdated immediately.
 pub const PLAN: u16 = 1 << 7;
-/// What is to be done next.
+/// The next steps.
 pub const NEXT: u16 = 1 << 8;
 /// A fact.
 pub const FACT: u16 = 1 << 9;
@@ -28,12 +28,13 @@ pub const FACT: u16 = 1 << 9;
 pub const HEDGE: u16 = 1 << 10;
 /// A line of output that sums it up.
 pub const RESULT: u16 = 1 << 11;
-/// An error line that says nothing by itself.
+/// An error line that does not describe the error by itself.
 pub const BLAND: u16 = 1 << 13;
-/// A decision, if the user says it.
+/// A decision, if it is in a message of the user.
 pub const PREFER: u16 = 1 << 14;
 
-/// What words and phrases tell; apart from spaces they have no punctuation.
+/// The sign of each list of words and phrases. They have no punctuation apart
+/// from spaces.
 #[rustfmt::skip]
 const CUES: [(u16, &str); 13] = [
     (FAIL, "failed|fails|panicked|timed out|undefined reference|no such file|permission denied|access denied|segmentation fault|segfault|connection refused|command not found|out of memory|mismatched types|got an error|gives an error|returned an error|throws|crashed|crashes|stack overflow|rejected"),
@@ -51,7 +52,7 @@ const CUES: [(u16, &str); 13] = [
     (BLAND, "traceback most recent|aborting due|could not compile|test result|test failed to rerun|for more information|exit code|exit status|exited with|command failed|build failed|failures|npm err|npm error|tests failed|process didn't exit|some errors have|most recent call"),
 ];
 
-/// The same for scripts without spaces, searched for anywhere.
+/// The same for scripts without spaces, matched anywhere in the text.
 #[rustfmt::skip]
 const CJK_CUES: [(u16, &str); 9] = [
     (0, "没有错误|无错误|没有报错|エラーなし|エラー処理|错误处理"),
@@ -146,8 +147,8 @@ impl Lexicon {
                     .strip_prefix(phrase)
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
                 let is_failure = bit & (FAIL | LOG) != 0;
-                // "Then I'll stop" plans nothing; "Now let me look" does. And
-                // "could not" is no hedge.
+                // "Then I'll stop" is not a plan; "Now let me look" is. And
+                // "could not" is not a hedge.
                 let is_misread = bit == PLAN && index > 1 || bit == HEDGE && after() == "not";
                 if is_there && !is_misread && !(is_failure && is_harmless(before, after())) {
                     signs.bits |= bit;
@@ -163,7 +164,8 @@ impl Lexicon {
                 }
             }
             if let Some(code) = failure_code(word, rest) {
-                // A code says more than any phrase, so it names the kind.
+                // An error code is more specific than any phrase, so it names
+                // the kind.
                 let first = signs.failure.as_ref().map_or(index, |(at, _)| *at);
                 signs.failure = Some((first, code));
                 signs.bits |= FAIL;
@@ -199,8 +201,8 @@ fn is_vague(kind: &str) -> bool {
     )
 }
 
-/// Returns true when the words beside "error" or "failed" take it back: "0
-/// errors", "failed: 0", "error handling".
+/// Returns true if the words next to "error" or "failed" negate it: "0 errors",
+/// "failed: 0", "error handling".
 fn is_harmless(before: &str, after: &str) -> bool {
     matches!(
         before,
@@ -273,7 +275,7 @@ pub fn normalise(text: &str) -> String {
             normal.push(if is_apostrophe { '\'' } else { ' ' });
             in_word = false;
         } else if normal.ends_with('\'') {
-            // The quote closed a word: it was no apostrophe.
+            // The quote closed a word: it was not an apostrophe.
             normal.pop();
             normal.push(' ');
         }
@@ -282,8 +284,8 @@ pub fn normalise(text: &str) -> String {
     normal
 }
 
-/// Returns true for a line of output that reports a failure. `is_known` says
-/// that the output is one of a failure.
+/// Returns true for a line of output that reports a failure. `is_known` is true
+/// if the command is known to have failed.
 pub fn is_failure_line(line: &str, signs: &Signs, is_known: bool) -> bool {
     if !signs.has(FAIL | STRONG | LOG) {
         return false;

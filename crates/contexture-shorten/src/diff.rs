@@ -83,11 +83,12 @@ pub(crate) fn plan(lines: &Lines<'_>) -> Plan {
     plan
 }
 
-/// How many lines of a hunk are shown before other hunks have their turn.
+/// The number of lines of a hunk that are shown before lines of other hunks.
 const PART: usize = 16;
 
-/// Returns the lines of all hunks: the beginning of the first hunk of each file,
-/// then of the second, and so on; then what is left of them, in the same way.
+/// Returns the lines of all hunks: the beginning of the first hunk of each
+/// file, then of the second, and so on; then the remaining lines, in the same
+/// order.
 fn in_turn(files: &[File]) -> Vec<usize> {
     let most = files.iter().map(|file| file.hunks.len()).max().unwrap_or(0);
     let (mut starts, mut rests) = (vec![Vec::new(); most], vec![Vec::new(); most]);

@@ -1,8 +1,8 @@
-//! What is known about a tool result beside its text.
+//! Information about a tool result besides its text.
 
 use serde_json::Value;
 
-/// What is known about a tool result beside its text.
+/// Information about a tool result besides its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hint<'a> {
     /// The name of the tool, or nothing.
@@ -26,7 +26,7 @@ const PATH_ARGUMENTS: [&str; 8] = [
 /// The names of arguments that hold a command.
 const COMMAND_ARGUMENTS: [&str; 4] = ["command", "cmd", "script", "input"];
 
-/// Commands that print a file as it is.
+/// Commands that print a file unchanged.
 const READERS: [&str; 7] = ["cat", "bat", "head", "tail", "nl", "sed", "less"];
 
 impl<'a> Hint<'a> {

@@ -169,7 +169,7 @@ impl Reader<'_> {
         Ok(left)
     }
 
-    /// Reads a term with what follows it: `.a[0].b`.
+    /// Reads a term with its suffixes: `.a[0].b`.
     fn path(&mut self) -> Result<Filter, String> {
         let mut filter = self.term()?;
         loop {
@@ -526,7 +526,7 @@ fn elements(value: Cow<'_, Value>) -> Result<Values<'_>, String> {
     }
 }
 
-/// Returns a value and every value inside it, each before what is inside it.
+/// Returns a value and every value inside it, outer values first.
 fn everything<'v>(value: Cow<'v, Value>, left: &mut usize) -> Result<Values<'v>, String> {
     let mut found = Vec::new();
     let mut open = vec![value];

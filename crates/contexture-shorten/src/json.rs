@@ -1,7 +1,7 @@
 //! Shows the shape of JSON: keys, scalars and the first elements of lists.
 //!
-//! What is written is JSON again. Text in brackets stands for what was removed;
-//! the last element of the whole is the marker with the handle.
+//! The result is JSON again. Text in brackets replaces removed content; the
+//! last element of the whole is the marker with the handle.
 
 use contexture_core::{LinesCut, Tokens, grouped};
 use serde::de::IgnoredAny;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::hint::Hint;
 use crate::{Kind, Shortened, Task};
 
-/// How much of everything is shown.
+/// The limits on the shown parts of a value.
 #[derive(Clone, Copy)]
 struct Shape {
     // Characters of a string.
@@ -23,7 +23,8 @@ struct Shape {
     depth: usize,
 }
 
-/// From the most that is shown to the least. The first that fits is used.
+/// The limits to try, from the largest to the smallest. The first whose result
+/// fits is used.
 const SHAPES: [(usize, usize, usize, usize); 16] = [
     (4000, 400, 1000, 60),
     (2000, 200, 500, 60),
@@ -43,7 +44,7 @@ const SHAPES: [(usize, usize, usize, usize); 16] = [
     (16, 1, 5, 1),
 ];
 
-/// A value up to this long stands on one line.
+/// A value up to this many characters is written on one line.
 const ONE_LINE: usize = 100;
 
 /// Keys that are named of an object that is not shown.
@@ -55,7 +56,7 @@ const LEAST_LINES: usize = 8;
 /// Returns true for an object or a list.
 pub(crate) fn is_json(text: &str) -> bool {
     let text = text.trim_start();
-    // Most of what begins with a bracket is a log: `[2026-03-01 ...`.
+    // Most texts that begin with a bracket are logs: `[2026-03-01 ...`.
     let mut rest = text.chars().filter(|c| !c.is_whitespace()).skip(1);
     let may_be = match text.chars().next() {
         Some('{') => rest.next().is_some_and(|c| matches!(c, '"' | '}')),
@@ -81,7 +82,7 @@ pub(crate) fn shorten(task: &Task<'_>) -> Option<Shortened> {
     };
     let overview = task.marker(&format!("parts of {whole}"), task.text.len());
     let overview = overview.trim_end();
-    // What a tool printed is often one string of an object.
+    // The output of a command is often one string of an object.
     let printed = longest_text(&value, task.text.len());
     let shapes = SHAPES.map(|(string, items, keys, depth)| Shape {
         string,
@@ -191,7 +192,7 @@ fn jq_path(pointer: &str) -> String {
 fn write(value: &Value, shape: &Shape, overview: Option<&str>, task: &Task<'_>) -> Option<String> {
     let mut writer = Writer {
         shape,
-        // A token has seldom more bytes than this.
+        // A token rarely has more bytes than this.
         most: usize::try_from(task.limit).ok()?.saturating_mul(16),
         nodes: 0,
     };
@@ -226,7 +227,7 @@ impl Writer<'_> {
                 Value::String(format!("[... list of {} ...]", items(list.len())))
             }
             Value::Array(list) => {
-                // One element more is no longer than a marker.
+                // One more element is no longer than a marker.
                 let shown = match list.len() <= shape.items + 1 {
                     true => list.len(),
                     false => shape.items,
@@ -293,7 +294,7 @@ fn named(map: &Map<String, Value>, from: usize) -> String {
 
 /// Returns the start of a long string, and how long the rest is.
 fn short_string(text: &str, most: usize) -> String {
-    // What is cut must be longer than what stands for it.
+    // The removed part must be longer than the text that replaces it.
     if text.len() <= most.saturating_add(32) {
         return text.to_owned();
     }

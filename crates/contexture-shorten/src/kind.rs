@@ -31,7 +31,7 @@ impl Kind {
         if code::language(text, hint).is_some() {
             return Kind::Code;
         }
-        // A word such as "error" in a document is no failure.
+        // A word such as "error" in a document is not a failure.
         match hint.extension() {
             Some(extension) if is_document(&extension) => Kind::Plain,
             _ => Kind::Log,
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// Returns true for the ends of names of files that are no logs.
+/// Returns true for file name extensions that are not those of logs.
 fn is_document(extension: &str) -> bool {
     !matches!(extension, "log" | "out" | "err" | "txt" | "trace")
 }

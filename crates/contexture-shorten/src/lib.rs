@@ -8,9 +8,10 @@
 //! | [`Kind::Code`] | an outline: imports, types, signatures, the first line of each comment |
 //! | [`Kind::Plain`] | the start and the end |
 //!
-//! Each cut leaves a marker that names the lines and a handle by which the whole
-//! can be fetched. The first marker of a text also says about how many tokens
-//! the lines have; the others name the handle by its first digits.
+//! Each cut leaves a marker with the line numbers and a handle by which the
+//! whole can be fetched. The first marker of a text also has the approximate
+//! number of tokens of the lines; the others have the first digits of the
+//! handle.
 //!
 //! ```
 //! use contexture_shorten::{Hint, shorten};
@@ -26,10 +27,11 @@
 //! assert!(short.text.contains("fetch sha256:1a2b3c4d5e6f for the rest"));
 //! ```
 //!
-//! [`part`] returns what a cut left out: lines, matches, or a part of JSON.
+//! [`part`] returns content that a cut removed: lines, matches, or a part of
+//! JSON.
 //!
-//! The result depends on nothing but the arguments. It never counts more than
-//! the limit, and takes time in proportion to the text, whatever the text is.
+//! The result depends only on the arguments. It never has more tokens than the
+//! limit, and takes time in proportion to the size of the text.
 //!
 //! # Grammars
 //!
@@ -77,16 +79,16 @@ use pick::{Picker, Plan};
 /// A tool result that was shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortened {
-    /// What is shown, with its markers. It has no final line end.
+    /// The shown text, with its markers. It has no final line end.
     pub text: String,
-    /// What it counts.
+    /// The tokens of the shown text.
     pub tokens: Tokens,
-    /// About what the whole counts.
+    /// The approximate tokens of the whole result.
     pub original_tokens: Tokens,
-    /// The first and the last line of which something was removed. Some lines
+    /// The first and the last line from which something was removed. Some lines
     /// between them may be shown.
     pub lines: LinesCut,
-    /// What it was shortened as.
+    /// The kind that decided which part was kept.
     pub kind: Kind,
 }
 
@@ -132,13 +134,14 @@ struct Task<'a> {
     rate: Rate,
 }
 
-/// How often lines are chosen anew because their sum is not their count.
+/// The maximum number of times that lines are chosen again because the sum of
+/// their counts differs from the count of the result.
 const MOST_TRIES: usize = 6;
 
-/// How many digits name a handle that was named in full before.
+/// The number of digits of a handle that was shown in full before.
 const SHORT_HANDLE: usize = 8;
 
-/// How many bytes of a long line are shown, at first.
+/// The number of bytes of a long line that are shown, at first.
 const LEAST_CLIP: usize = 600;
 
 impl Task<'_> {
@@ -154,7 +157,7 @@ impl Task<'_> {
         };
         let mut best: Option<Shortened> = None;
         let mut clip = LEAST_CLIP;
-        // Where long lines are most of the text, more is shown of each.
+        // If long lines make up most of the text, more of each is shown.
         let most = usize::try_from(self.limit).ok()?.saturating_mul(3);
         loop {
             if let Some(made) = self.with_clip(kind, &lines, &plan, clip)
@@ -168,7 +171,7 @@ impl Task<'_> {
                 break;
             }
         }
-        // Hardly anything fits that way: a part of a line says more.
+        // If hardly anything fits that way, a part of a line is more useful.
         best.filter(|best| best.tokens >= self.limit / 4 || !lines.has_long())
     }
 
@@ -234,7 +237,7 @@ struct Rate {
     bytes: usize,
 }
 
-/// How many samples are taken of a text, and how long each is.
+/// The number of samples of a text, and the length of each.
 const SAMPLES: usize = 16;
 const SAMPLE_BYTES: usize = 2048;
 

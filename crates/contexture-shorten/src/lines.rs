@@ -6,7 +6,7 @@ pub(crate) const LONG_LINE: usize = 2000;
 /// The lines of a text.
 pub(crate) struct Lines<'t> {
     text: &'t str,
-    // Where each line begins, and the end of the text.
+    // The start of each line, and the end of the text.
     starts: Vec<u32>,
     has_long: bool,
 }

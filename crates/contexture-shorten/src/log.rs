@@ -19,7 +19,7 @@ const TRACE: usize = 12;
 /// A run of at least so many similar lines is folded.
 const LEAST_RUN: usize = 4;
 
-/// What a line of a log tells.
+/// The sign that a line of a log gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Nothing,
@@ -128,7 +128,7 @@ pub(crate) fn plan(lines: &Lines<'_>) -> Plan {
     let (failures, repeated) = distinct(&of(Sign::Failure), &alike);
     let (warnings, _) = distinct(&of(Sign::Warning), &alike);
     let mut results = of(Sign::Result);
-    // The latest says how it ended.
+    // The latest result shows how it ended.
     results.reverse();
     let surroundings: Vec<usize> = failures
         .iter()
@@ -147,7 +147,7 @@ pub(crate) fn plan(lines: &Lines<'_>) -> Plan {
     plan.step(68, Step::Lines(results));
     plan.step(75, Step::Lines(warnings));
     plan.step(80, Step::Lines(repeated));
-    // The end of a log says more than its beginning.
+    // The end of a log is more useful than its beginning.
     plan.share(30, Step::Head);
     plan.step(100, Step::Tail);
     plan.step(100, Step::Head);
@@ -156,8 +156,8 @@ pub(crate) fn plan(lines: &Lines<'_>) -> Plan {
 }
 
 /// Returns the first of each kind of similar lines, and the others. Both begin
-/// with the first and the last, and go inwards: the first failure is most often
-/// the cause, and the last says how it ended.
+/// with the first and the last, and continue inwards: the first failure is most
+/// often the cause, and the last shows how it ended.
 fn distinct(found: &[usize], alike: &[u64]) -> (Vec<usize>, Vec<usize>) {
     let mut kinds: Vec<(u64, usize)> = found.iter().map(|&line| (alike[line], line)).collect();
     kinds.sort_unstable();

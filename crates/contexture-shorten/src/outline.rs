@@ -18,16 +18,16 @@ const MOST_SIGNATURE: usize = 12;
 const MOST_TYPE: usize = 40;
 const MOST_DETAIL: usize = 4;
 
-/// Returns what each line is to the outline. Returns `None` for what cannot be
-/// parsed in time; the limit is a number of steps, so that it is the same on
-/// every machine.
+/// Returns the rank of each line in the outline. Returns `None` for a source
+/// that cannot be parsed within a limit; the limit is a number of steps, so
+/// that it is the same on every machine.
 pub(crate) fn ranks(source: &str, lines: usize, language: Language) -> Option<Vec<Rank>> {
     if source.len() > MOST_BYTES {
         return None;
     }
     let mut parser = Parser::new();
     parser.set_language(&grammar(language)).ok()?;
-    // It is asked once in a hundred steps; code takes about a step for each
+    // The callback runs once every hundred steps; code takes about one step per
     // byte and a half.
     let mut left = 1_000 + source.len() / 8;
     let mut ask = |_: &tree_sitter::ParseState| match left.checked_sub(1) {
@@ -61,7 +61,7 @@ fn grammar(language: Language) -> tree_sitter::Language {
     .into()
 }
 
-/// What a node is to the outline.
+/// The role of a node in the outline.
 enum Part {
     /// Something with a body that is cut: a function.
     Function,
@@ -167,7 +167,7 @@ struct Outline {
 
 impl Outline {
     fn read(&mut self, root: Node<'_>) {
-        // Each with its level: 0 for what stands by itself.
+        // Each node with its level: 0 for a top-level one.
         let mut open = vec![(root, 0)];
         while let Some((parent, level)) = open.pop() {
             let mut cursor = parent.walk();

@@ -10,10 +10,10 @@ use crate::plain::grapheme_floor;
 /// The longest regular expression, in bytes.
 const MOST_PATTERN: usize = 1000;
 
-/// What to return of a text. Without a field, all of it.
+/// The part of a text to return. Without a field, the whole text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection<'a> {
-    /// An expression of jq, for JSON. Lines are those of what it yields.
+    /// A jq expression, for JSON. `lines` and `grep` then apply to its output.
     pub jq: Option<&'a str>,
     /// Lines: `10-20`, `10-` or `10`.
     pub lines: Option<&'a str>,
@@ -42,12 +42,12 @@ pub struct Part {
     pub is_line_cut: bool,
 }
 
-/// Why a part cannot be returned.
+/// The reason why a part cannot be returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartError {
     /// The field of the selection that is wrong.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The problem with the field.
     pub message: String,
 }
 
@@ -58,8 +58,8 @@ impl PartError {
     }
 }
 
-/// Returns what an expression of jq yields of a JSON text: each value on lines
-/// of its own, a string as it is.
+/// Returns the output of a jq expression for a JSON text: each value on its own
+/// lines, strings without quotation marks.
 pub fn query(text: &str, expression: &str) -> Result<String, PartError> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         let message = format!("the tool result is not JSON ({error}); use lines or grep instead");

@@ -8,29 +8,29 @@ use crate::lines::{LONG_LINE, Lines};
 use crate::plain::{grapheme_ceil, grapheme_floor};
 use crate::{Kind, Shortened, Task};
 
-/// How many lines in a row may not fit before a step ends.
+/// The number of successive lines that may not fit before a step ends.
 const MOST_MISSES: usize = 32;
 
 /// A gap of at most so many lines is closed when that costs no more than its
 /// marker.
 const SMALL_GAP: usize = 4;
 
-/// Which lines are kept first.
+/// The order in which lines are kept.
 pub(crate) struct Plan {
     steps: Vec<(Cap, Step)>,
     /// Lines that are like the one before them and the one after them: the
     /// start and the end of a text are chosen from the others.
     pub(crate) folded: Vec<bool>,
-    /// A number that similar lines have in common, where that was looked at.
+    /// A number that similar lines have in common, if it was computed.
     pub(crate) likeness: Vec<u64>,
 }
 
-/// What may be used after a step.
+/// The limit on the tokens used after a step.
 #[derive(Clone, Copy)]
 enum Cap {
     // A percentage of the limit.
     OfLimit(u64),
-    // A percentage of what is left before the step.
+    // A percentage of the tokens left before the step.
     OfRest(u64),
 }
 
@@ -58,7 +58,7 @@ impl Plan {
         self.steps.push((Cap::OfLimit(percent), step));
     }
 
-    /// Adds a step that uses at most `percent` of what is left before it.
+    /// Adds a step that uses at most `percent` of the tokens left before it.
     pub(crate) fn share(&mut self, percent: u64, step: Step) {
         self.steps.push((Cap::OfRest(percent), step));
     }
@@ -68,10 +68,10 @@ impl Plan {
 pub(crate) struct Picker<'a> {
     task: &'a Task<'a>,
     lines: &'a Lines<'a>,
-    // How many bytes of a long line are shown.
+    // The number of bytes of a long line that are shown.
     clip: usize,
     kept: Vec<bool>,
-    // What each line counts, where that is known.
+    // The tokens of each line, if known.
     costs: Vec<Option<u32>>,
     // About what a short marker counts, and the full one.
     marker: Tokens,
@@ -81,7 +81,7 @@ pub(crate) struct Picker<'a> {
 }
 
 impl<'a> Picker<'a> {
-    /// Returns `None` when the limit leaves no room for lines beside a marker.
+    /// Returns `None` if the limit leaves no tokens for lines next to a marker.
     pub(crate) fn new(task: &'a Task<'a>, lines: &'a Lines<'a>, clip: usize) -> Option<Self> {
         let last = lines.len();
         let full = task.marker(&gap_name(1, last, None), task.text.len());
@@ -101,7 +101,7 @@ impl<'a> Picker<'a> {
         })
     }
 
-    /// Chooses lines as `plan` says.
+    /// Chooses lines by `plan`.
     pub(crate) fn choose(&mut self, plan: &Plan) {
         self.kept.fill(false);
         self.used = self.full;
@@ -179,7 +179,7 @@ impl<'a> Picker<'a> {
         Some(cost)
     }
 
-    /// Returns a line as it is shown: a long one in part.
+    /// Returns a line as it is shown; a long one is shortened.
     fn shown(&self, line: usize) -> Cow<'a, str> {
         let whole = self.lines.with_end(line);
         if whole.len() <= LONG_LINE || whole.len() <= self.clip + self.clip / 4 {
@@ -218,8 +218,8 @@ impl<'a> Picker<'a> {
         ))
     }
 
-    /// Changes what may be used by what the result was longer or shorter than
-    /// the limit. Returns false when that changes nothing.
+    /// Adjusts the budget by the difference between the result and the limit.
+    /// Returns false if choosing again would not help.
     pub(crate) fn adjust(&mut self, tokens: Tokens) -> bool {
         let limit = self.task.limit;
         if tokens > limit {
@@ -261,7 +261,8 @@ impl<'a> Picker<'a> {
             let (start, end) = self.gap(line).unwrap_or((line, self.kept.len()));
             note(start, end - 1, false);
             let name = gap_name(start + 1, end, similar(plan, start, end));
-            // The first tells all; the others only what they stand for.
+            // The first marker has all details; the others only the lines that
+            // they replace.
             text.push_str(&match gaps {
                 0 => self.task.marker(&name, self.lines.bytes(start, end)),
                 _ => self.task.short_marker(&name),

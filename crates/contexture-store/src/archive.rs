@@ -14,7 +14,8 @@ use crate::error::StoreError;
 /// One entry of a portable copy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ArchiveEntry {
-    /// How many rows the tables have that other rows refer to. The first entry.
+    /// The number of rows of each table that other rows refer to. It is the
+    /// first entry.
     Keys(BTreeMap<String, u64>),
     /// The begin of a table. Tables without rows are omitted.
     Table {
@@ -36,10 +37,10 @@ pub type ArchiveSource = Box<dyn FnMut() -> Result<Option<ArchiveEntry>, StoreEr
 
 /// Copies a tenant's data out of a store and into another.
 pub trait Archive: Send + Sync {
-    /// Calls `put` with everything that the tenant has stored, in a fixed order.
+    /// Calls `put` with all data of the tenant, in a fixed order.
     ///
-    /// The entries show one state of the tenant's data. Two tenants with the same
-    /// data give the same entries, whatever store they are in.
+    /// The entries show one state of the tenant's data. Two tenants with the
+    /// same data have the same entries, whatever store they are in.
     fn export_entries(&self, put: ArchiveSink<'_>) -> Result<(), StoreError>;
 
     /// Stores the entries of a copy, all or none, and verifies the result before

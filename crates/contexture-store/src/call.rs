@@ -1,15 +1,16 @@
-//! [`Call`]: lets the writes of a call be withdrawn before they begin.
+//! [`Call`]: allows the writes of a call to be cancelled before they begin.
 //!
-//! A server answers a call that takes too long before its work is done. A write
-//! that still waits for the store must then not happen: the caller was told to
-//! retry. A write that has begun cannot be withdrawn, and the caller must be told
-//! that its outcome is unknown.
+//! A server responds to a call that takes too long before its work is done. A
+//! write that still waits for the store must then not happen, because the
+//! server has asked the caller to retry. A write that has begun cannot be
+//! cancelled, and the server must report that its outcome is unknown.
 //!
-//! A store in another process can read ahead what a call will ask for next. The
-//! answers are kept with the call, for one use each.
+//! A store in another process can read ahead the data that a call will need
+//! next. The results are stored with the call, for one use each.
 //!
-//! A call also knows its caller, whom the audit log names, and its place: while
-//! it waits for a language model or for the store, others can work.
+//! A call also knows its caller, whom the audit log names, and its execution
+//! slot: while it waits for a language model or for the store, other calls can
+//! run.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -38,7 +39,7 @@ pub struct Call {
 /// Answers that were read ahead.
 #[derive(Default)]
 struct Ahead {
-    // How many there are, so that a look costs nothing when there are none.
+    // The number of answers, so that a lookup costs nothing if there are none.
     count: AtomicUsize,
     answers: Mutex<HashMap<String, Box<dyn Any + Send>>>,
 }
@@ -49,7 +50,7 @@ struct Keyed {
     is_stored: AtomicBool,
 }
 
-/// What a call asks a model for.
+/// The purpose of a call to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelCall {
     /// A summary.
@@ -172,8 +173,8 @@ impl Call {
         CURRENT.with_borrow(|call| Some(call.as_ref()?.caller.as_ref()?.to_string()))
     }
 
-    /// Runs `work` as a part of this call. Stores check, before each write that
-    /// this thread asks for, that the call was not withdrawn.
+    /// Runs `work` as a part of this call. Before each write by this thread,
+    /// stores check that the call was not cancelled.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Restore(Option<Call>);
         impl Drop for Restore {

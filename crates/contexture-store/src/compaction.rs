@@ -58,7 +58,7 @@ impl Compaction {
         self.usage.as_ref().map_or(Ok(()), check_usage)
     }
 
-    /// Returns what is hashed of the compaction: everything.
+    /// Returns the form of the compaction that is hashed: all of it.
     pub fn body(&self) -> Body {
         Body::of(self)
     }

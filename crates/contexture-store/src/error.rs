@@ -9,16 +9,16 @@ use crate::id::TurnId;
 pub enum StoreError {
     /// The name or id does not exist.
     NotFound {
-        /// What was looked for, such as `session`.
+        /// The kind of the missing object, such as `session`.
         what: &'static str,
-        /// Its name.
+        /// The name of the missing object.
         name: String,
     },
     /// The name or id is already in use.
     Exists {
-        /// What it is, such as `session`.
+        /// The kind of the existing object, such as `session`.
         what: &'static str,
-        /// Its name.
+        /// The name of the existing object.
         name: String,
     },
     /// The session has moved on: its head is not the turn that the caller
@@ -26,9 +26,9 @@ pub enum StoreError {
     Conflict {
         /// The session.
         session: String,
-        /// Where the caller took the head to be.
+        /// The head that the caller expected.
         expected: Option<TurnId>,
-        /// Where it is.
+        /// The current head.
         head: Option<TurnId>,
     },
     /// A stored file is not what the caller expected. Nothing was written.
@@ -53,14 +53,14 @@ pub enum StoreError {
     Closed {
         /// The session.
         session: String,
-        /// Its status, such as `completed`.
+        /// The current status, such as `completed`.
         status: &'static str,
     },
     /// The input is invalid.
     Invalid {
-        /// Where: a path such as `messages[2].content`.
+        /// The path of the invalid field, such as `messages[2].content`.
         field: String,
-        /// What is wrong with it.
+        /// The problem with the field.
         message: String,
     },
     /// Another process holds a lock on the store.
@@ -77,7 +77,7 @@ pub enum StoreError {
     Newer {
         /// The store's address.
         store: String,
-        /// Its schema version.
+        /// The schema version of the data.
         found: u32,
         /// The newest that is understood.
         known: u32,
@@ -86,7 +86,7 @@ pub enum StoreError {
     NotAStore {
         /// The store's address.
         store: String,
-        /// What is wrong with it.
+        /// The problem, in words.
         message: String,
     },
     /// The store's file was removed or replaced while the store was open, or the
@@ -94,7 +94,7 @@ pub enum StoreError {
     Unavailable {
         /// The store's address.
         store: String,
-        /// What is wrong with it.
+        /// The problem, in words.
         message: String,
     },
     /// The disk or the store is full. Nothing was written; reading still works.
@@ -104,9 +104,9 @@ pub enum StoreError {
     },
     /// Stored data is damaged: it is not what was recorded. It is not returned.
     Damaged {
-        /// What is damaged, such as ``turn `3f2a…` of session `main` ``.
+        /// The damaged object, such as ``turn `3f2a…` of session `main` ``.
         what: String,
-        /// How that shows.
+        /// The evidence of the damage.
         message: String,
     },
     /// The write was withdrawn before it began, because its caller did not wait
@@ -117,7 +117,7 @@ pub enum StoreError {
     UnknownOutcome {
         /// The store's address.
         store: String,
-        /// What happened to the connection.
+        /// The error of the connection.
         message: String,
     },
     /// The database or the operating system failed.

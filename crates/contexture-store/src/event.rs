@@ -7,11 +7,11 @@ use crate::error::StoreError;
 /// Something that happened in a session. It carries ids and numbers, not content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEvent {
-    /// Its number. Later events of the tenant have larger numbers.
+    /// The number of the event. Later events of the tenant have larger numbers.
     pub number: u64,
-    /// When it happened, by the clock of the server where it did.
+    /// The time of the event, by the clock of the server that recorded it.
     pub at: Timestamp,
-    /// What happened, such as `turn_recorded`.
+    /// The kind of event, such as `turn_recorded`.
     pub kind: String,
     /// The label of the session.
     pub session: String,
@@ -30,7 +30,7 @@ pub struct EventPage {
     pub latest: u64,
 }
 
-/// How many events of a tenant are kept.
+/// The maximum number of events stored per tenant.
 pub const MAX_EVENTS: u64 = 10_000;
 
 /// Stores events. [`record`](crate::Ledger::record) and

@@ -32,7 +32,7 @@ pub struct StoredFile {
     pub updated_at: Timestamp,
 }
 
-/// What a caller expects of a file that it changes.
+/// The state that a caller expects of a file that it changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ExpectedFile {
     /// Anything: the last writer wins.
@@ -45,7 +45,8 @@ pub enum ExpectedFile {
 }
 
 impl ExpectedFile {
-    /// Returns true if a file with that content, or none, is what was expected.
+    /// Returns true if `found`, the hash of the current content or `None` for
+    /// no file, is the expected state.
     pub fn accepts(&self, found: Option<ContentHash>) -> bool {
         match self {
             ExpectedFile::Any => true,

@@ -5,10 +5,10 @@ use std::fmt;
 use contexture_core::message::Block;
 use sha2::{Digest, Sha256};
 
-/// What a handle begins with.
+/// The prefix of every handle.
 const PREFIX: &str = "sha256:";
 
-/// How many digits name a tool result in a request.
+/// The number of digits that name a tool result in a request.
 const SHOWN_DIGITS: usize = 12;
 
 /// The fewest digits that are accepted.

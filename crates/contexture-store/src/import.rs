@@ -1,5 +1,5 @@
-//! What an import writes: sessions, turns, compactions, requests and a cursor in
-//! one transaction, so that an import that is interrupted goes on where it was.
+//! The writes of an import: sessions, turns, compactions, requests and a cursor
+//! in one transaction, so that an interrupted import can continue.
 
 use contexture_core::ContentHash;
 use jiff::Timestamp;
@@ -68,7 +68,7 @@ pub enum ImportStep {
         /// The head of the session when it was sent. It overrides
         /// `snapshot.parent_turn`.
         parent: ImportedTurn,
-        /// Its content that may not be stored yet.
+        /// The content of the snapshot that may not be stored yet.
         blobs: Vec<Blob>,
     },
     /// Saves where the import of a file is.
@@ -82,8 +82,8 @@ pub enum ImportStep {
         /// The state.
         bytes: Vec<u8>,
     },
-    /// Notes that the conversation with this root is in the file. The first
-    /// file that says so stays.
+    /// Records that the conversation with this root is in the file. The first
+    /// file that claims a root keeps it.
     Root {
         /// The name of the format.
         source: String,
@@ -108,7 +108,7 @@ pub enum ImportedTurn {
     Step(usize),
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ImportOutcome {
     /// The id of the turn, for a turn or a compaction.
@@ -117,14 +117,15 @@ pub struct ImportOutcome {
     pub added: bool,
 }
 
-/// Where the import of a file is.
+/// The progress of the import of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportCursor {
     /// The name of the format, such as `claude-code`.
     pub source: String,
     /// The path of the file.
     pub file: String,
-    /// What the system calls the file: device and inode, where they exist.
+    /// The identity of the file in the file system: device and inode, where
+    /// they exist.
     pub identity: String,
     /// The size of the file when it was read, in bytes.
     pub size: u64,
@@ -146,7 +147,7 @@ pub struct ImportRow {
     pub source: String,
     /// The path of the file.
     pub file: String,
-    /// Where the row begins in the file, in bytes.
+    /// The start of the row in the file, in bytes.
     pub offset: u64,
     /// The row.
     pub raw: String,

@@ -115,13 +115,13 @@ pub struct AuditEntry {
     pub act: String,
     /// The tenant.
     pub tenant: String,
-    /// What it was done to, such as the id of a key.
+    /// The object of the action, such as the id of a key.
     pub subject: String,
     /// The id of the API key of the caller. `None` for acts on the command line.
     pub actor: Option<String>,
 }
 
-/// The limits of what a tenant can store and send. 0 is no limit.
+/// The limits on the data that a tenant can store and send. 0 means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -178,7 +178,8 @@ pub struct StoreStats {
     /// The number of transactions that were begun again on another connection,
     /// because the first one was lost.
     pub retries: Option<u64>,
-    /// How often calls have waited for an answer of a database in another process.
+    /// The number of times that calls waited for an answer of a database in
+    /// another process.
     pub round_trips: Option<u64>,
 }
 

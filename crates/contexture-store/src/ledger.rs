@@ -16,12 +16,12 @@ use crate::session::{HeadMove, NewSession, Session, SessionChange};
 use crate::snapshot::TurnSample;
 use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
 
-/// What a call is about to ask a store for.
+/// The data that a call is about to read from a store.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadAhead<'a> {
     /// The session: itself, its pins and its latest snapshots.
     pub session: Option<&'a str>,
-    /// How many of its latest snapshots.
+    /// The number of the session's latest snapshots to read.
     pub snapshots: usize,
     /// The hash of a snapshot, or how it begins.
     pub snapshot: Option<&'a str>,
@@ -120,7 +120,7 @@ pub trait Ledger: Send + Sync {
     /// number of returned turns, not on the length of the path.
     fn walk(&self, from: TurnId, walk: &Walk<'_>) -> Result<Vec<TurnHead>, StoreError>;
 
-    /// Returns turns with their messages, in the order asked for, and the
+    /// Returns turns with their messages, in the order of `ids`, with the
     /// counts made with `counter`.
     fn turns(&self, ids: &[TurnId], counter: &str) -> Result<Vec<Turn>, StoreError>;
 
@@ -133,9 +133,9 @@ pub trait Ledger: Send + Sync {
     /// [`LEAST_FETCHABLE_BYTES`]: crate::LEAST_FETCHABLE_BYTES
     fn tool_result(&self, prefix: &HandlePrefix) -> Result<ToolResult, StoreError>;
 
-    /// Pins a text to a session, and returns the pin. A pin of the same name gets
-    /// a new revision; one with the same text is returned as it is. Fails if the
-    /// session is not active.
+    /// Pins a text to a session, and returns the pin. A pin of the same name
+    /// gets a new revision; if its text is the same, it is returned unchanged.
+    /// Fails if the session is not active.
     fn pin(
         &self,
         label: &str,
@@ -143,8 +143,8 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<SessionPin, StoreError>;
 
-    /// Removes a pin, and returns the revision that says so. Fails if there is
-    /// no such pin, or if the session is not active.
+    /// Removes a pin, and returns the revision that records the removal. Fails
+    /// if there is no such pin, or if the session is not active.
     fn unpin(&self, label: &str, name: &str, now: Timestamp) -> Result<SessionPin, StoreError>;
 
     /// Returns the latest revision of each pin of a session that was not removed,
@@ -165,9 +165,9 @@ pub trait Ledger: Send + Sync {
 /// A tool result, an image or a document that was found by its handle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
-    /// Its handle.
+    /// The handle of the result.
     pub handle: Handle,
-    /// Its text, as it was recorded; the base64 of an image or a document.
+    /// The recorded text; for an image or a document, its base64.
     pub text: String,
     /// The media type of an image or a document.
     pub media_type: Option<String>,
@@ -208,39 +208,40 @@ pub struct Recorded {
     pub replayed: bool,
 }
 
-/// How far to walk.
+/// The limits of a walk from the head towards older turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walk<'a> {
-    /// Whose counts are looked at. A turn without them counts a quarter of its
-    /// bytes.
+    /// The name of the counter whose counts are used. For a turn without such
+    /// counts, a quarter of its bytes is assumed.
     pub counter: &'a str,
-    /// The walk goes on until the turns together count *more* than this, and
-    /// from there to the next turn that a step begins with.
+    /// The walk continues until the turns together have *more* than this many
+    /// tokens, and from there to the next turn that starts a step.
     pub tokens: Tokens,
-    /// It goes on for at least so many normal turns.
+    /// The minimum number of normal turns to visit.
     pub at_least: usize,
-    /// It stops behind this turn in any case.
+    /// The walk stops after this turn in any case.
     pub through: Option<TurnId>,
 }
 
 /// A turn without its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnHead {
-    /// Its id.
+    /// The id of the turn.
     pub id: TurnId,
     /// The turn before.
     pub parent: Option<TurnId>,
-    /// How many normal turns the path to it has, itself included.
+    /// The number of normal turns on the path to this turn, including it.
     pub depth: u64,
-    /// What it is.
+    /// The kind of turn.
     pub kind: TurnKind,
     /// The latest compaction on the path to it, itself included.
     pub compaction: Option<TurnId>,
     /// Whether a step begins with it.
     pub begins: bool,
-    /// How many bytes its messages hold.
+    /// The size of its messages in bytes.
     pub bytes: u64,
-    /// What they count, when that is known.
+    /// The tokens of its messages. `None` if they were not counted with this
+    /// counter.
     pub tokens: Option<Tokens>,
 }
 

@@ -159,7 +159,7 @@ impl Record {
     }
 }
 
-/// Whose a record is. A field that is `None` says nothing.
+/// The scope of a record. A field that is `None` sets no restriction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordScope {
     /// The user.
@@ -811,7 +811,7 @@ pub struct EntitySketch {
     pub valid_from: Option<i64>,
     /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
-    /// Whose the record is.
+    /// The scope of the record.
     pub owner: RecordScope,
 }
 
@@ -835,7 +835,7 @@ pub struct RelationSketch {
     pub valid_from: Option<i64>,
     /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
-    /// Whose the record is.
+    /// The scope of the record.
     pub owner: RecordScope,
 }
 
@@ -855,7 +855,7 @@ pub struct PatternSketch {
     pub valid_from: Option<i64>,
     /// The end of validity, in Unix milliseconds.
     pub valid_to: Option<i64>,
-    /// Whose the record is.
+    /// The scope of the record.
     pub owner: RecordScope,
 }
 
@@ -897,7 +897,7 @@ pub struct PendingText {
 /// A vector of the second generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaterVector {
-    /// Its number.
+    /// The sequence number of the vector.
     pub seq: u64,
     /// The key of the text.
     pub key: RecordKey,
@@ -1063,8 +1063,8 @@ pub trait Memories: Send + Sync {
         vectors: &[(RecordKey, Vec<u8>)],
     ) -> Result<(), StoreError>;
 
-    /// Returns at most `limit` keys behind `after`, in order, of events and
-    /// chunks that have no vector of that embedder, archived ones left out.
+    /// Returns at most `limit` keys after `after`, in order, of events and
+    /// chunks that have no vector of that embedder. Archived ones are left out.
     fn unembedded(
         &self,
         embedder: &EmbedderInfo,
@@ -1119,6 +1119,6 @@ pub trait Memories: Send + Sync {
         None
     }
 
-    /// Returns what is in the memory.
+    /// Returns statistics of the memory.
     fn memory_stats(&self) -> Result<MemoryStats, StoreError>;
 }

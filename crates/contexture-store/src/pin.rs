@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::session::check_label;
 
-/// A text that stays in every request of a session, whatever is summarised.
+/// A text that every request of a session contains, even after its turn was
+/// summarised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionPin {

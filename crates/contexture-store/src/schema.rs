@@ -67,7 +67,7 @@ stands_for! {
             "type": ["string", "integer", "null"],
             "format": "date-time",
             "minimum": Timestamp::MIN.as_millisecond(),
-            // Parts of the last second are no times.
+            // Fractions of the last second are not valid times.
             "maximum": Timestamp::MAX.as_second() * 1000,
         })
     }
@@ -101,7 +101,7 @@ stands_for! {
 }
 
 stands_for! {
-    /// What a node holds: text and media.
+    /// The content of a node: text and media.
     NodeContent, |generator| {
         let content = generator.subschema_for::<MessageContent>();
         json_schema!({
@@ -113,8 +113,8 @@ stands_for! {
 }
 
 stands_for! {
-    /// How an agent's answers are drawn. A store takes any parameters; what is
-    /// read from them is this.
+    /// The sampling parameters of an agent. A store accepts any parameters;
+    /// these are the ones in use.
     Parameters, |_generator| {
         let number = |about: &str| json!({"description": about, "type": ["number", "null"]});
         let count = |about: &str| {
@@ -231,7 +231,7 @@ pub(crate) fn recorded(schema: &mut Schema) {
     }
 }
 
-/// Says that a turn has a message that says or does something.
+/// Adds the rule that a turn has a message with content.
 pub(crate) fn messages(schema: &mut Schema) {
     let text = json!({"properties": {"text": {"pattern": NOT_WHITE}}});
     let other = json!({"properties": {"type": {"not": {"const": "text"}}}});
@@ -253,8 +253,8 @@ pub(crate) fn pin(schema: &mut Schema) {
     either(schema, "node_id", "text");
 }
 
-/// Says that an edge has a primary source, as one is that does not say what it
-/// is.
+/// Adds the rule that an edge has a primary source. A source without a role is
+/// primary.
 pub(crate) fn sources(schema: &mut Schema) {
     schema.insert("minItems".to_owned(), 1.into());
     schema.insert(

@@ -14,12 +14,12 @@ pub struct SentBlock {
     pub id: String,
     /// The role that it was sent as.
     pub role: Role,
-    /// How far it is to be believed.
+    /// The trust level of the content.
     pub trust: Trust,
     /// The path, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// How it stands to the block before it.
+    /// The connection to the block before it.
     #[serde(default, skip_serializing_if = "Join::is_apart")]
     pub join: Join,
     /// The text, with secrets masked. Of media, a description.

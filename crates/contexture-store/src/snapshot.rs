@@ -99,8 +99,8 @@ pub trait Snapshots: Send + Sync {
 
     /// Saves the report of a snapshot, as bytes that the store does not read.
     /// It is saved in the background, after the snapshot, and replaces an
-    /// earlier report. Deleting the snapshot deletes it. A store without room
-    /// for reports discards it.
+    /// earlier report. Deleting the snapshot deletes it. A store that does not
+    /// support reports discards it.
     fn put_snapshot_report(&self, hash: ContentHash, report: Vec<u8>) {
         let _ = (hash, report);
     }

@@ -156,8 +156,7 @@ pub trait Tasks: Send + Sync {
     /// empty.
     fn task_view(&self, stack: &str) -> Result<TaskView, StoreError>;
 
-    /// Returns a stack's tasks, each behind the one it is a part of, siblings
-    /// by time and id.
+    /// Returns a stack's tasks, each after its parent, siblings by time and id.
     fn tasks(&self, stack: &str) -> Result<Vec<TaskRecord>, StoreError>;
 
     /// Returns the names of the stacks, in alphabetical order.

@@ -3,9 +3,9 @@
 
 use jiff::Timestamp;
 
-/// Returns a time as it is kept.
+/// Returns a time as it is stored: to the millisecond.
 pub(crate) fn kept(time: Timestamp) -> Timestamp {
-    // A time that was read cannot fail to be one.
+    // A valid time stays valid when it is rounded.
     Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
 

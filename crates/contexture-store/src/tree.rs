@@ -290,7 +290,8 @@ impl Node {
 }
 
 impl Node {
-    /// Returns what it is called: its short name, once it has one.
+    /// Returns the display name of the node: its short name, or its id if it
+    /// has none.
     pub fn name(&self) -> &str {
         self.local_id.as_deref().unwrap_or(&self.id)
     }
@@ -479,7 +480,7 @@ pub struct NodeHead {
 }
 
 impl NodeHead {
-    /// Returns the node, with what it says.
+    /// Returns the node with the given content.
     pub fn with(self, content: MessageContent, raw_response: Option<RawResponse>) -> Node {
         Node {
             id: self.id,

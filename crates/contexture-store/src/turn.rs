@@ -1,4 +1,4 @@
-//! Turns: what they contain, how they are checked, and how their ids are made.
+//! Turns: their content, their checks, and their ids.
 //!
 //! A [`NewTurn`] is checked when it is recorded: roles, tool calls and their
 //! results, sizes and numbers. The [`Outline`] of that check is stored next to
@@ -72,8 +72,8 @@ pub struct NewTurn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::NotEmpty>"))]
     pub idempotency_key: Option<String>,
-    /// The current message of the request that the turn answers, as it was sent.
-    /// It is no part of what a caller sends, or of the turn's id.
+    /// The current message of the request that the turn answers, as it was
+    /// sent. Callers do not send it, and it does not affect the turn's id.
     #[serde(skip)]
     pub sent: Vec<SentBlock>,
 }
@@ -127,7 +127,7 @@ impl Serialize for ParentTurn {
     }
 }
 
-// An absent field is the default, so what is read here was given.
+// An absent field uses the default, so a value that is read here was given.
 impl<'de> Deserialize<'de> for ParentTurn {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let id = Option::<TurnId>::deserialize(deserializer)?;
@@ -373,12 +373,12 @@ pub const MAX_NUMBER: u64 = i64::MAX as u64;
 
 impl NewTurn {
     /// Checks the turn and returns its outline. `open` are the calls that the
-    /// turn before left without a result. The sizes of messages are
+    /// previous turn left without a result. Message sizes must be
     /// [checked](Self::check_sizes) before.
     ///
-    /// Fails with the path of what is wrong. Calls of the turn before that are
-    /// not answered before somebody else speaks count as given up; calls of the
-    /// turn itself must be answered before that.
+    /// Fails with the path of the invalid field. Calls of the previous turn
+    /// that have no result before the next other message count as abandoned;
+    /// calls of the turn itself must have a result before that.
     pub fn outline(&self, open: &[OpenCall]) -> Result<Outline, StoreError> {
         self.outline_after(open, &[])
     }
@@ -493,8 +493,8 @@ impl NewTurn {
         }
     }
 
-    /// Returns what is hashed of the turn: everything but `parent_turn_id`,
-    /// `idempotency_key` and `request_hash`.
+    /// Returns the form of the turn that is hashed: everything but
+    /// `parent_turn_id`, `idempotency_key` and `request_hash`.
     pub fn body(&self) -> Body {
         let is_bare = self.parent_turn_id.is_head()
             && self.idempotency_key.is_none()
@@ -505,8 +505,8 @@ impl NewTurn {
         Body::of(&NewTurn {
             parent_turn_id: ParentTurn::Head,
             idempotency_key: None,
-            // Which request it answers is found out when it is recorded, and a
-            // retry may find another.
+            // The request that the turn answers is found when it is recorded,
+            // and a retry may find another.
             request_hash: None,
             ..self.clone()
         })
@@ -575,8 +575,8 @@ impl Checker {
             self.outline.begins = !answers && self.outline.answered.is_empty();
         }
         if is_talk && !answers {
-            // Whoever speaks now has given up waiting for what was called
-            // before this turn; what was called in it must have its answer.
+            // A message that is not a result abandons the calls of earlier
+            // turns. Calls of this turn must have a result before it.
             self.inherited.clear();
             if let Some(call) = self.own.first() {
                 return Err(StoreError::invalid(
@@ -763,7 +763,7 @@ pub(crate) fn check_usage(usage: &Usage) -> Result<(), StoreError> {
     for (name, number) in numbers {
         check_number(&format!("usage.{name}"), number)?;
     }
-    // What some providers report apart is a part of it here.
+    // Tokens that some providers report separately are included here.
     let parts = usage
         .cached_input_tokens
         .saturating_add(usage.cache_write_tokens);
@@ -792,11 +792,11 @@ pub(crate) fn check_number(field: &str, number: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What a turn or a compaction holds, in the one form that is hashed.
+/// The content of a turn or a compaction, in the one form that is hashed.
 ///
-/// A turn's place in its session and its idempotency key are no part of it, so
-/// that a retry has the same. Every store makes ids from it, and so the same
-/// turns have the same ids everywhere.
+/// It does not include the turn's position in its session and its idempotency
+/// key, so a retry has the same body. Every store derives ids from it, so the
+/// same turns have the same ids everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body(Vec<u8>);
 
@@ -804,18 +804,18 @@ impl Body {
     // Our types serialise to JSON in the order of their fields, and so always
     // to the same bytes.
     pub(crate) fn of(value: &impl Serialize) -> Self {
-        // It fails only for maps with keys that are no text, which none has.
+        // This fails only for maps whose keys are not text; there are none.
         Self(serde_json::to_vec(value).unwrap_or_default())
     }
 
-    /// Returns a hash of what is said, wherever it is said.
+    /// Returns a hash of the content, independent of its position.
     pub fn hash(&self) -> TurnId {
         TurnId::of(&self.0)
     }
 
-    /// Returns the id of the turn that says it behind `parent`, in the session
-    /// of that label (not an alias), at that time (to the millisecond): the
-    /// hash of the JSON `[parent,session,milliseconds,body]`.
+    /// Returns the id of the turn with this content after `parent`, in the
+    /// session of that label (not an alias), at that time (to the millisecond):
+    /// the hash of the JSON `[parent,session,milliseconds,body]`.
     pub fn id(&self, parent: Option<TurnId>, session: &str, created_at: Timestamp) -> TurnId {
         let place = Self::of(&(parent, session, created_at.as_millisecond()));
         // The body can be large, and is not copied in between the brackets.

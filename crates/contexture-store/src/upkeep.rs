@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::StoreError;
 
-/// How much a tenant has stored.
+/// The amount of data that a tenant has stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "StorageUsage"))]
@@ -38,35 +38,36 @@ pub struct Usage {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "DeletionResult"))]
 pub struct Deleted {
-    /// The number of deleted rows by what they are, such as `turns`.
+    /// The number of deleted rows by kind, such as `turns`.
     pub deleted: BTreeMap<String, u64>,
     /// Whether the store's files can still hold deleted text. The store
     /// overwrites it as soon as it can, also after a restart.
     pub pending: bool,
 }
 
-/// What a collection keeps. The latest snapshot of each session is always kept.
+/// The retention settings of a collection. The latest snapshot of each session
+/// is always kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Snapshots from before this time are deleted.
     pub before: Option<Timestamp>,
     /// The number of snapshots that a session keeps.
     pub per_session: Option<u64>,
-    /// Events and chunks of the memory from before this time are deleted, with
-    /// what is known only from them.
+    /// Events and chunks of the memory from before this time are deleted,
+    /// together with data derived only from them.
     pub memories_before: Option<Timestamp>,
     /// Tasks that were finished before this time are deleted. A task with a
     /// subtask that is kept is kept, too, and so is the current task of a stack.
     pub tasks_before: Option<Timestamp>,
 }
 
-/// Something that is not what was stored.
+/// Stored data that differs from what was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Damage {
-    /// What is damaged, such as ``turn `3f2a…` of session `main` ``.
+    /// The damaged object, such as ``turn `3f2a…` of session `main` ``.
     pub what: String,
-    /// How that shows.
+    /// The evidence of the damage.
     pub message: String,
 }
 
@@ -74,9 +75,9 @@ pub struct Damage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
-    /// How many were checked, by what they are, such as `turns`.
+    /// The number of checked objects by kind, such as `turns`.
     pub checked: BTreeMap<String, u64>,
-    /// What is damaged: at most [`MAX_DAMAGES`].
+    /// The damaged objects: at most [`MAX_DAMAGES`].
     pub damaged: Vec<Damage>,
 }
 

@@ -112,7 +112,7 @@ pub fn prefix_within(text: &str, limit: u64) -> usize {
     kept
 }
 
-/// What the scan remembers between two characters.
+/// The state of the scan between two characters.
 #[derive(Clone, Copy)]
 struct Scan {
     units: u64,
@@ -274,9 +274,10 @@ const fn following(state: usize, class: u8) -> usize {
     }
 }
 
-/// What a character of each class costs in each state, beside its pair.
+/// The cost of a character of each class in each state, apart from its pair.
 ///
-/// The columns are lower case, upper case, digit, space, line break, tab, other.
+/// The columns are lower case, upper case, digit, space, line break, tab,
+/// other.
 const RUN_COSTS: [&[u8; 7]; STATES] = [
     b"0C802C9", // a word, 1 letter
     b"0C00000", // 2 letters
@@ -333,10 +334,10 @@ const ASCII_ROWS: usize = 128;
 const SCRIPTS: usize = 39;
 const START_ROW: usize = ASCII_ROWS + SCRIPTS;
 
-/// What an ASCII character costs after each ASCII character, after each script, and at the
-/// start of a text, where it costs the most it costs anywhere.
+/// The cost of an ASCII character after each ASCII character, after each
+/// script, and at the start of a text, where it is the highest of all.
 ///
-/// There are as many rows as a byte can name, so that the loop needs no check.
+/// There are as many rows as values of a byte, so that the loop needs no check.
 static COSTS: [[u8; 128]; 256] = {
     let mut costs = [[0; 128]; 256];
     let mut byte = 0;
@@ -384,10 +385,11 @@ const fn digit(byte: u8) -> u8 {
     }
 }
 
-/// Returns the tokens of a non-ASCII character that stands alone, never too few.
+/// Returns an upper bound of the tokens of a non-ASCII character by itself.
 ///
-/// A character that is not in the vocabulary falls apart into bytes, of which the first two
-/// may still be one token; whether they are is the same for 64 characters in a row.
+/// A character that is not in the vocabulary is split into bytes, of which the
+/// first two may still be one token; whether they are is the same for 64
+/// characters in a row.
 fn alone(c: char) -> u64 {
     let code = c as usize;
     match code {
@@ -459,9 +461,9 @@ fn cyrillic(c: char) -> Option<usize> {
     }
 }
 
-/// What a character costs after another, one row per character before it, both in the
-/// order of [`symbol`]: control, tab, newline, return, then printable ASCII with one
-/// place for all digits.
+/// The cost of a character after another, one row per character before it, both
+/// in the order of [`symbol`]: control, tab, newline, return, then printable
+/// ASCII with one entry for all digits.
 const ASCII_COSTS: [&[u8; 90]; 90] = [
     b"he8Z6kqoqmqjqljjjemlYojgkjqkqkgokkdfqqnkjmijkikibkfaqlSjijjpijlmgnmmjijeqilcijgqljipfjqlil",
     b"g30a0pqjqYKqqiqqqqqqQqqqO0qqqqqqqijNqqqqWqqfqqqqqqqqqqqqqqqqqReKEKV0QK20ic8Q6Y9jWbqQY7qqqq",
@@ -555,9 +557,9 @@ const ASCII_COSTS: [&[u8; 90]; 90] = [
     b"bkMVFcqggkioOqqchdqDnUXfadfeefoplXcbhogYYabWeecYcffdiaZaeffeqnqnOoqmqjmnkpqqpqZqjqkqljZch3",
 ];
 
-/// What a non-ASCII character costs, as a share of its [`alone`] cost, one column per
-/// [`script`] and a last one for a symbol that repeats. The rows are the character before:
-/// the seven ASCII classes, then the scripts.
+/// The cost of a non-ASCII character, as a share of its [`alone`] cost, one
+/// column per [`script`] and a last one for a symbol that repeats. The rows are
+/// the character before: the seven ASCII classes, then the scripts.
 const SCRIPT_COSTS: [&[u8; 40]; 46] = [
     b"a2gKVZUgYY2PgYWYYPY0YgdgK3PgUY0YYYYgggWY",
     b"gaWXSgUVYa8YYYYYYUY2V0VS0YX1QbFYYVYbgWXY",
@@ -607,7 +609,8 @@ const SCRIPT_COSTS: [&[u8; 40]; 46] = [
     b"gggYgYYgYgYgYgeYYgggggggfgggggYgYgYggggY",
 ];
 
-/// What an ASCII character costs after a non-ASCII one: a row per script, a column per class.
+/// The cost of an ASCII character after a non-ASCII one: a row per script, a
+/// column per class.
 const ASCII_AFTER_SCRIPT: [&[u8; 7]; 39] = [
     b"Uqq0qYq", b"q0qTYhq", b"qWW7pWq", b"MWU5qWa", b"WWVAgWd", b"Thk8qWI", b"TWV0XWl", b"VVS8IWq",
     b"ZWZ8lWq", b"YXP9cWC", b"WMW4iWX", b"YDW0CWq", b"WWW9nWS", b"WVP4jWo", b"WWW0mWf", b"WWW8fWh",
@@ -740,8 +743,9 @@ const SINGLES: &str = "\
 mod tests {
     use super::*;
 
-    /// The most that a context can add to the costs of what follows, in units, compared
-    /// with a fresh start: the pairs of the first character, the runs, and the repeats.
+    /// The most that a context can add to the costs of the following text, in
+    /// units, compared with a fresh start: the pairs of the first character,
+    /// the runs, and the repeats.
     fn most_lost() -> i64 {
         let cost = |state: usize, class: usize| i64::from(RUNS[state * CLASSES + class]);
         let next = |state: usize, class: usize| match class {

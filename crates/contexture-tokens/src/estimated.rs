@@ -12,10 +12,11 @@ use crate::factor::Factor;
 /// The least length of a part that is estimated by itself, in bytes.
 const LEAST_PART: usize = 1024;
 
-/// Estimates tokens for a model without a public tokenizer, erring high.
+/// Estimates tokens for a model without a public tokenizer, rather too high
+/// than too low.
 ///
 /// The [estimate](mod@crate::estimate) is fitted to OpenAI's vocabularies; the
-/// factor says how many more tokens this model makes of the same text.
+/// factor is the ratio of this model's tokens to theirs for the same text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimated {
     name: String,
@@ -67,8 +68,8 @@ impl TokenCounter for Estimated {
         estimate::prefix_within(text, self.factor.unscale(limit))
     }
 
-    /// Each part costs a few tokens for what stood before it and is not seen,
-    /// so parts are kept long enough for that not to matter.
+    /// Each part costs a few tokens because the text before it is not seen, so
+    /// parts are long enough for that not to matter.
     fn is_seam(&self, before: &str, after: &str) -> bool {
         before.len() >= LEAST_PART && after.len() >= LEAST_PART
     }

@@ -1,4 +1,4 @@
-//! [`HuggingFace`]: a counter for a `tokenizer.json`, behind the feature
+//! [`HuggingFace`]: a counter for a `tokenizer.json`, with the feature
 //! `huggingface`.
 
 use std::path::Path;

@@ -42,7 +42,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// Returns the provider's name, as it stands in configuration.
+    /// Returns the provider's name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Provider::Anthropic => "anthropic",
@@ -63,7 +63,7 @@ impl Provider {
 /// A model with its window, tokenizer, provider and prices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// The name it was asked for by.
+    /// The name that the caller used.
     pub name: String,
     /// The family, such as `claude-sonnet`.
     pub family: String,
@@ -73,7 +73,7 @@ pub struct Model {
     pub max_output: Option<Tokens>,
     /// The tokenizer.
     pub tokenizer: Tokenizer,
-    /// Whose API it is called through.
+    /// The provider whose API serves the model.
     pub provider: Provider,
     /// Prices in dollars per million tokens, if known.
     pub prices: Option<Prices>,
@@ -83,7 +83,7 @@ pub struct Model {
     pub like: Option<String>,
 }
 
-/// What a model costs, in dollars for a million tokens.
+/// The prices of a model, in dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -123,8 +123,8 @@ impl Prices {
 }
 
 // Measured on recorded usage: Sonnet 4.5 has 1.16 and Opus 4.5 1.22 times the
-// tokens of o200k. Anthropic says that the tokenizer of 4.7 and later makes up
-// to 1.35 times as many tokens as the one before.
+// tokens of o200k. According to Anthropic, the tokenizer of 4.7 and later makes
+// up to 1.35 times as many tokens as the one before.
 const CLAUDE: Tokenizer = Scaled(O200k, 1.25);
 const CLAUDE_4_7: Tokenizer = Scaled(O200k, 1.5);
 const GEMINI: Tokenizer = Estimate(1.15);
@@ -147,7 +147,7 @@ impl Default for Models {
 }
 
 impl Models {
-    /// Returns the table as it is built in.
+    /// Returns the built-in table.
     pub fn built_in() -> Self {
         Self::with_table(ModelTable::built_in())
     }
@@ -165,7 +165,7 @@ impl Models {
         &self.table
     }
 
-    /// Adds a model, or replaces what is known of it.
+    /// Adds a model, or replaces its entry.
     pub fn add(&mut self, model: Model) {
         self.added.insert(model.name.to_ascii_lowercase(), model);
     }
@@ -178,8 +178,8 @@ impl Models {
         self.added.values().cloned().chain(rows)
     }
 
-    /// Returns what is known of `name`, with or without a vendor before it and
-    /// a date or `-latest` after it, as Bedrock and Vertex AI spell it, or as
+    /// Returns the entry for `name`, with or without a vendor before it and a
+    /// date or `-latest` after it, as Bedrock and Vertex AI spell it, or as
     /// OpenRouter does.
     ///
     /// A model that is not in the table gets the values of the newest model of
@@ -187,7 +187,7 @@ impl Models {
     /// gets a window of [`UNKNOWN_WINDOW`]. Both have `known: false`.
     pub fn resolve(&self, name: &str) -> Model {
         let spellings = names::spellings(name);
-        // What a user says of a model holds for all its dates.
+        // A user's entry for a model applies to all its dates.
         if let Some(model) = spellings.iter().find_map(|it| self.added.get(it)) {
             return Model {
                 name: name.to_owned(),
@@ -222,14 +222,14 @@ impl Models {
         }
     }
 
-    /// Returns true when two names are of one model: a vendor before the name
-    /// and a date behind it do not count.
+    /// Returns true if two names belong to one model, ignoring a vendor before
+    /// the name and a date after it.
     pub fn is_same(&self, one: &str, other: &str) -> bool {
         names::key(&names::base(one)).eq(names::key(&names::base(other)))
     }
 
-    /// Returns true when two models are siblings: of one product line, and with
-    /// the same tokenizer as far as the names tell.
+    /// Returns true if two models are siblings: of one product line, and with
+    /// the same tokenizer as far as the names show.
     pub fn are_siblings(&self, one: &str, other: &str) -> bool {
         let of = |name: &str| {
             let base = names::base(name);
@@ -250,7 +250,7 @@ impl Models {
         (1..=kind.words.len()).rev().find_map(|words| {
             let family = &kind.words[..words];
             let all = of_line.iter();
-            // A name without a version says nothing of how new the model is.
+            // A name without a version does not show how new the model is.
             let wider = all
                 .filter(|(other, _)| other.words.starts_with(family) && !other.version.is_empty());
             let mut found: Vec<&(Kind, ModelRow)> = wider.collect();
@@ -271,7 +271,7 @@ impl Models {
     }
 }
 
-/// Returns what a row says of the model that was asked for as `name`.
+/// Returns the model of a row, under the name `name`.
 fn of_row(name: &str, row: ModelRow) -> Model {
     let base = names::base(name);
     Model {
@@ -297,7 +297,7 @@ fn provider_of(kind: &Kind) -> Provider {
     }
 }
 
-/// Returns the tokenizer of a model, as far as its name tells.
+/// Returns the tokenizer of a model, as far as its name shows.
 fn tokenizer_of(base: &str, kind: &Kind) -> Tokenizer {
     let version = kind.version.as_slice();
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| base.starts_with(prefix));

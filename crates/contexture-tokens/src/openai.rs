@@ -36,15 +36,15 @@ impl Encoding {
     }
 }
 
-/// Counts tokens exactly as OpenAI's models do. Special tokens in the text are
-/// plain text.
+/// Counts tokens exactly as OpenAI's models do. Special tokens in the text
+/// count as plain text.
 ///
 /// The vocabularies are tables in the program, written when it was built and
-/// read in place: nothing is loaded, and a new process counts at once.
+/// read in place: nothing is loaded at run time.
 ///
 /// The encoding's pattern splits a text into pieces, which are counted one by
 /// one. A piece that is not a token is merged from its bytes. Counting takes
-/// time in proportion to the text, whatever the text is.
+/// time in proportion to the size of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenAi {
     encoding: Encoding,
@@ -103,7 +103,7 @@ impl TokenCounter for OpenAi {
     }
 
     /// Both patterns end a piece at a line end unless white space with another
-    /// line end in it follows, or, in o200k, a slash behind punctuation.
+    /// line end in it follows, or, in o200k, a slash after punctuation.
     fn is_seam(&self, before: &str, after: &str) -> bool {
         let blanks = after
             .bytes()

@@ -91,7 +91,7 @@ impl Tokenizer {
     }
 }
 
-/// Why a tokenizer could not be loaded.
+/// The reason why a tokenizer could not be loaded.
 #[derive(Debug)]
 pub struct LoadError {
     path: PathBuf,

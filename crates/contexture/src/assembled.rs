@@ -15,8 +15,8 @@ use contexture_tokens::Provider;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// An assembled request and its account: the engine's, with what the built-in
-/// sources know of it.
+/// An assembled request and its report: that of the engine, with the details of
+/// the built-in sources.
 #[derive(Debug, Clone)]
 pub struct Assembled(pub(crate) contexture_engine::Assembled);
 
@@ -48,7 +48,8 @@ impl Assembled {
         }
     }
 
-    /// The same without blanks between what JSON is made of: for programs.
+    /// Renders the request like [`render`](Self::render), but JSON without
+    /// white space between its elements, for programs.
     pub fn render_compact(&self, format: Format) -> Result<String, Refused> {
         match format {
             Format::Json => Ok(self.to_json().to_string()),
@@ -61,7 +62,7 @@ impl Assembled {
         self.details.get()
     }
 
-    /// Returns what was summarised to make room, if anything was.
+    /// Returns the compaction that made room, or `None` if there was none.
     pub fn compacted(&self) -> Option<&Compacted> {
         self.details.get()
     }
@@ -82,7 +83,7 @@ impl Assembled {
     /// Returns the request in Contexture's own form.
     pub fn form(&self) -> AssembledForm<'_> {
         let used = |blocks: &[Block]| -> Tokens { blocks.iter().map(|block| block.tokens).sum() };
-        // A document is nobody's message.
+        // A document is not a message.
         let document = self.document();
         let current = document.is_none().then(|| CurrentMessage {
             role: "user",
@@ -308,9 +309,9 @@ enum HistoryBlock<'a> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(inline))]
 struct MediaForm<'a> {
-    /// Its media type, such as `image/png`.
+    /// The media type, such as `image/png`.
     media_type: &'a str,
-    /// Where its bytes are.
+    /// The location of the bytes.
     #[serde(flatten)]
     source: &'a MediaSource,
 }
@@ -465,7 +466,7 @@ fn messages(blocks: &[Block]) -> Vec<HistoryMessage<'_>> {
     let is_one = |a: &Block, b: &Block| a.role == b.role && name(a) == name(b);
     for run in blocks.chunk_by(|a, b| b.joins(a) || is_one(a, b)) {
         let Some(first) = run.first() else { continue };
-        // A document stands in a field of its own.
+        // A document is returned in a field of its own.
         if first.role == Role::Document {
             continue;
         }

@@ -17,7 +17,7 @@ use crate::Engine;
 /// The most samples of one call.
 pub const MAX_SAMPLES: usize = 16;
 
-/// What happens while a tree is continued.
+/// An event during the continuation of a tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -55,15 +55,15 @@ fn form(api: ModelApi, is_document: bool) -> (Format, &'static str) {
 }
 
 impl Engine {
-    /// Asks the model of the settings for `samples` continuations of a place in
-    /// a tree, and adds each as a node. `request` names the tree and, if wanted,
+    /// Asks the configured model for `samples` continuations of a node in a
+    /// tree, and adds each as a node. `request` names the tree and, optionally,
     /// `head`, `path` and `agent`.
     ///
-    /// `tell` gets the texts while they are written, from several threads. It
-    /// returns false to end the call; a sample that is not complete then is not
-    /// added. Returns the nodes. A sample that fails is reported by `tell`; the
-    /// call fails if no model is configured, or if there is no request for the
-    /// place.
+    /// `tell` receives the texts while they are written, from several threads.
+    /// It returns false to end the call; an incomplete sample is then not
+    /// added. Returns the new nodes. A failed sample is passed to `tell`. The
+    /// call fails if no model is configured, or if no request can be made for
+    /// the node.
     pub fn continue_tree(
         &self,
         root: &Root,

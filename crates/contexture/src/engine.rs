@@ -91,15 +91,14 @@ impl EngineBuilder {
         mark_key(key: MarkKey);
     }
 
-    /// Uses the settings of `root`, and takes it for what paths in them are
-    /// relative to.
+    /// Uses the settings of `root`; paths in them are relative to it.
     ///
     /// Settings that run commands, name endpoints, send environment variables
-    /// or leave the root are active only when the user has trusted the file
+    /// or leave the root are active only if the user has trusted the file
     /// ([`contexture_engine::trust`]). A program that trusts its file itself
     /// passes `Config::read(root)` to [`config`](Self::config).
     ///
-    /// Fails when its `contexture.toml` cannot be read.
+    /// Fails if its `contexture.toml` cannot be read.
     pub fn root(self, root: &Root) -> Result<Self, Error> {
         Ok(self.settings(Settings::read(root, &TrustFile::of_user())?))
     }
@@ -135,10 +134,10 @@ impl EngineBuilder {
     }
 }
 
-/// Assembles requests, and keeps conversations, trees, memories and tasks.
+/// Assembles requests, and stores conversations, trees, memories and tasks.
 ///
 /// It is the [engine](contexture_engine::Engine) with all built-in sources and
-/// recipes; everything that one can do, this one can.
+/// recipes, and has all of its methods.
 pub struct Engine {
     inner: contexture_engine::Engine,
     store: Option<Arc<dyn Store>>,
@@ -205,7 +204,7 @@ impl Engine {
     pub fn store(&self) -> Result<&dyn Store, Error> {
         match &self.store {
             Some(store) => Ok(&**store),
-            // The engine says what is missing, and what to do.
+            // The error of the engine says what is missing, and what to do.
             None => self
                 .inner
                 .ledger()
@@ -213,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// Assembles a request from what is below `root` and from the store.
+    /// Assembles a request from the files below `root` and from the store.
     ///
     /// A history that has become too long is summarised first.
     pub fn assemble(&self, root: &Root, request: &Request) -> Result<Assembled, Error> {
@@ -302,13 +301,13 @@ impl Engine {
     }
 
     /// Returns the turn that a recording makes in a session: a turn in our own
-    /// form as it is, or the bodies of a provider's API with the messages that
+    /// form unchanged, or the bodies of a provider's API with the messages that
     /// the session does not have yet.
     pub fn turn_of(&self, label: &str, recording: Recording) -> Result<NewTurn, Error> {
         self.sessions().turn_of(label, recording)
     }
 
-    /// Records a turn: what the model answered, and what was asked.
+    /// Records a turn: the model's answer and the messages before it.
     pub fn record(
         &self,
         label: &str,
@@ -386,8 +385,8 @@ impl Engine {
         self.sessions().fetch(handle, request)
     }
 
-    /// Pins a text, or what was said in a turn, to a session: every request
-    /// contains it verbatim.
+    /// Pins a text, or the text of a turn, to a session: every request contains
+    /// it verbatim.
     pub fn pin(
         &self,
         label: &str,
@@ -430,7 +429,8 @@ impl Engine {
         self.sessions().compare(earlier, later)
     }
 
-    /// Returns what the turns of a session cost, by what providers reported.
+    /// Returns the cost of a session's turns, from the usage that providers
+    /// reported.
     pub fn cost(&self, label: &str) -> Result<SessionCost, Error> {
         self.sessions().cost(label)
     }
@@ -484,14 +484,14 @@ impl Engine {
         self.looms().save_path(tree, name, head, choices)
     }
 
-    /// Returns the nodes on the way to the place that a request names, the root
-    /// first, whatever their flags are.
+    /// Returns the nodes on the path to the node that a request names, the root
+    /// first, regardless of their flags.
     pub fn tree_path(&self, request: &Request) -> Result<Vec<NodeHead>, Error> {
         self.looms().tree_path(request)
     }
 
-    /// Returns what nodes of a tree count for a model, by default the
-    /// configured one, in the order asked for.
+    /// Returns the tokens of nodes of a tree for a model (default: the
+    /// configured one), in the order of the ids.
     pub fn node_tokens(
         &self,
         tree: &str,

@@ -18,7 +18,7 @@ use crate::engine::Engine;
 pub(crate) use conversation::KnownConversations;
 use conversation::{Continuation, KnownConversation};
 
-/// How a request is made to fit.
+/// Options for fitting a request into a number of tokens.
 #[derive(Debug, Clone, Default)]
 pub struct FitOptions {
     /// The session that keeps the conversation, so that the provider's cache
@@ -55,8 +55,8 @@ pub struct Fitted {
     /// Whether the body differs from the one that was given. One that fits is
     /// returned byte for byte.
     pub is_changed: bool,
-    /// The request as it was assembled, with the report of what was kept and
-    /// left out.
+    /// The assembled request, with the report of the kept and the removed
+    /// content.
     pub assembled: Assembled,
 }
 
@@ -69,17 +69,18 @@ const SESSION_RECIPE: &str = "fit";
 impl Engine {
     /// Returns a provider's request within a number of tokens.
     ///
-    /// A request that fits is returned as it is, unless its messages have secrets
-    /// or invisible characters. Otherwise its older steps are replaced by a
-    /// summary, and tool results that are too long are cut. The instructions, the
-    /// tools and all settings keep their bytes.
+    /// A request that fits is returned unchanged, unless its messages have
+    /// secrets or invisible characters. Otherwise its older steps are replaced
+    /// by a summary, and tool results that are too long are cut. The
+    /// instructions, the tools and all settings keep their bytes.
     ///
-    /// With a session, the messages that it does not have yet are recorded first,
-    /// and its summaries are used: the result begins as the one before did.
+    /// With a session, the messages that it does not have yet are recorded
+    /// first, and its summaries are used: the result has the same beginning as
+    /// the previous one.
     ///
-    /// Fails for a body that is no request of a known API, when the instructions
-    /// and tools alone do not fit, and when the messages do not continue the
-    /// session.
+    /// Fails for a body that is not a request of a known API, if the
+    /// instructions and tools alone do not fit, and if the messages do not
+    /// continue the session.
     pub fn fit(&self, root: &Root, body: &[u8], options: &FitOptions) -> Result<Fitted, Error> {
         let apis = apis(options)?;
         let Some(label) = &options.session else {
@@ -151,7 +152,7 @@ impl Engine {
         })
     }
 
-    /// Records what is new in the messages of a request.
+    /// Records the new messages of a request.
     fn continue_session<'b>(
         &self,
         root: &Root,
@@ -209,7 +210,7 @@ impl Engine {
             now: options.now,
             ..Request::default()
         };
-        // A model of another provider says nothing about the new one.
+        // The model of another provider does not determine the new one.
         request.model = match is_same || options.model.is_some() {
             true => named,
             false => None,
@@ -219,7 +220,7 @@ impl Engine {
         let counts = self.counts(&model)?;
         let texts: Vec<String> = native.system.iter().map(text_of).collect();
         if is_same {
-            // They stay as they are: only their size matters.
+            // Tools stay unchanged: only their size matters.
             let tools: Tokens = (native.tools.iter())
                 .map(|tool| counts.counter().count(tool.raw.as_str()))
                 .sum();
@@ -266,18 +267,18 @@ fn read(body: &[u8], apis: &[Api]) -> Result<NativeRequest, Error> {
     Ok(native)
 }
 
-/// Returns whether what was assembled says anything else than the request that it
-/// was assembled from.
+/// Returns true if the content of the assembled request differs from the
+/// original request.
 fn differs(assembled: &Assembled) -> bool {
     let report = &assembled.report;
     let is_cut = report.included.iter().any(|row| row.truncated);
     // A blank text, for example, is not sent, and does no harm.
     let mut dropped = report.excluded.iter();
     let is_dropped = dropped.any(|row| row.code != Code::NOT_FOR_PROVIDER);
-    // A session may have a summary of what the request has whole.
+    // A session may have a summary of messages that the request has whole.
     let mut history = assembled.layout.history.iter();
     let is_summarised = history.any(|block| is_summary(&block.id));
-    // What the session adds to its conversation.
+    // Items that the session adds to its conversation.
     let is_history = |name: &str| {
         let mut layers = assembled.layers.iter();
         layers.any(|layer| *layer.name == *name && layer.concept == Concept::History)
@@ -295,8 +296,8 @@ fn text_of(block: &Block) -> String {
     }
 }
 
-/// Returns the definition of a tool in our form, if it is one that any provider
-/// knows.
+/// Returns the definition of a tool in our form, or `None` if the tool is
+/// specific to a provider.
 fn tool_of(tool: &native::NativeTool) -> Option<Value> {
     let name = tool.name.clone()?;
     let raw: Value = serde_json::from_str(tool.raw.as_str()).ok()?;

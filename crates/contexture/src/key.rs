@@ -1,8 +1,8 @@
-//! Keys: what opens a store to those who ask over a network.
+//! API keys, which give access to a store over a network.
 //!
-//! A key is a text such as `ctx_7hK2mQx9PzR4_…`: an id, by which it is found, and
-//! a secret. Of the secret only a hash is kept, so that nobody who reads the
-//! store can use the keys in it, and the key is shown once, when it is made.
+//! A key is a text such as `ctx_7hK2mQx9PzR4_…`: an id, by which it is found,
+//! and a secret. Only a hash of the secret is stored, so a reader of the store
+//! cannot use the keys in it. The key is shown once, when it is created.
 //!
 //! ```
 //! use contexture::key;
@@ -10,15 +10,15 @@
 //!
 //! let now = "2026-02-02T10:00:00Z".parse()?;
 //! let (made, record) = key::generate("harbour", KeyScope::Tenant, None, now)?;
-//! // The record is kept, the text is handed out. Somebody comes with it:
+//! // Store the record and hand out the text. When a caller presents it:
 //! let (id, secret) = key::parse(made.as_str()).ok_or("no key")?;
 //! assert_eq!(id, record.id);
 //! assert!(key::matches(&record, secret));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A hash without salt or stretching is enough here, since nobody chooses these
-//! secrets: there are more of them than could ever be tried.
+//! A hash without salt or stretching is enough, because the secrets are random:
+//! there are too many of them to try.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ use jiff::Timestamp;
 
 use contexture_engine::Error;
 
-/// What every key begins with, so that it is recognised where it should not be.
+/// The prefix of every key, by which leaked keys can be recognised.
 const PREFIX: &str = "ctx_";
 
 /// Characters of an id: enough that two are never the same.
@@ -36,7 +36,7 @@ const ID_CHARS: usize = 12;
 /// Characters of a secret: 256 bits.
 const SECRET_CHARS: usize = 43;
 
-/// The longest secret that is looked at. Whoever asks may send anything.
+/// The maximum length of a secret that is checked. A caller may send anything.
 const MAX_SECRET_CHARS: usize = 128;
 
 /// The word for the usual tenant, whose name is `""`.
@@ -45,13 +45,13 @@ const DEFAULT: &str = "default";
 /// The longest name of a tenant.
 const MAX_TENANT_CHARS: usize = 63;
 
-/// The longest text of what a key is for.
+/// The maximum length of a key's name, in bytes.
 const MAX_NAME_BYTES: usize = contexture_store::MAX_KEY_NAME_BYTES;
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A key with its secret. It is shown once, to whoever made it, and has no
-/// business in a log: shown for debugging, it has no secret.
+/// A key with its secret. It is shown once, to its creator, and must not be
+/// logged: its debug output omits the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
 
@@ -124,17 +124,17 @@ pub fn parse(text: &str) -> Option<(&str, &str)> {
     (fits && is_made_of(id) && is_made_of(secret)).then_some((id, secret))
 }
 
-/// Returns true when `secret` is the secret of the key, in a time that does not
-/// tell how much of it is right.
+/// Returns true if `secret` is the secret of the key. The time of the
+/// comparison reveals nothing about the secret.
 ///
-/// Whether the key was revoked, and what it opens, the record says; ask that
-/// only of who has the secret.
+/// The record also says whether the key was revoked, and its scope; check these
+/// only after the secret.
 pub fn matches(record: &KeyRecord, secret: &str) -> bool {
-    // Comparing these takes the same time whatever they are.
+    // This comparison takes the same time for all values.
     blake3::hash(secret.as_bytes()) == blake3::Hash::from_bytes(record.hash)
 }
 
-/// Refuses what is no name of a tenant.
+/// Fails if the name of a tenant is invalid.
 pub fn check_tenant(name: &str) -> Result<(), Error> {
     let begins = name
         .bytes()
@@ -169,7 +169,7 @@ fn is_device(name: &str) -> bool {
     matches!(name, "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
 }
 
-/// Returns the tenant that goes by a name: `default` is `""`.
+/// Returns the tenant with a name: `default` is `""`.
 pub fn tenant_of(name: &str) -> &str {
     match name {
         DEFAULT => "",
@@ -177,7 +177,7 @@ pub fn tenant_of(name: &str) -> &str {
     }
 }
 
-/// Returns the name that a tenant goes by: `""` is `default`.
+/// Returns the name of a tenant: `""` is `default`.
 pub fn tenant_name(tenant: &str) -> &str {
     match tenant {
         "" => DEFAULT,
@@ -185,7 +185,7 @@ pub fn tenant_name(tenant: &str) -> &str {
     }
 }
 
-/// Returns letters and digits that nobody can guess.
+/// Returns random letters and digits from the operating system.
 fn random(chars: usize) -> Result<String, Error> {
     // Bytes from here on would make some characters likelier than others.
     const FAIR: u8 = 248;

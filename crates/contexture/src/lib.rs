@@ -1,7 +1,7 @@
 //! Contexture decides what a language model sees.
 //!
-//! You say where things are and how many tokens may be spent; it returns what
-//! to send, and a report that accounts for every candidate.
+//! You give it the sources and a token budget. It returns the request to send,
+//! and a report that accounts for every candidate.
 //!
 //! ```
 //! use contexture::{Engine, Format, Request, Root};
@@ -22,8 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An agent loop needs a store for its conversation: assemble, call the model,
-//! record what it answered, again.
+//! An agent loop needs a store for its conversation: assemble a request, call
+//! the model, record its answer, repeat.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -60,7 +60,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-/// Its examples are compiled and run as tests.
+/// The examples of the quick start, compiled and run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/quickstart-rust.md")]
 mod quick_start {}

@@ -8,7 +8,7 @@ use crate::item::Item;
 use crate::layer::{Frame, Heading, Layer};
 use crate::text::Text;
 
-/// Returns a heading as it is written, with the blank lines around it.
+/// Returns the text of a heading, with the blank lines around it.
 fn lines_of(heading: &Heading) -> String {
     let behind = if heading.spaced { "\n" } else { "" };
     match heading.text.is_empty() {
@@ -18,8 +18,8 @@ fn lines_of(heading: &Heading) -> String {
 }
 
 impl Fitter<'_> {
-    /// Returns what is paid once when the first item of a layer, or of one
-    /// inside it, is kept: its heading, and the tags when it has a frame.
+    /// Returns the tokens charged once when the first item of a layer, or of a
+    /// nested one, is kept: its heading, and the tags if it has a frame.
     pub(crate) fn opening(&self, layer: &Layer) -> Tokens {
         let heading = layer
             .heading
@@ -39,14 +39,14 @@ impl Fitter<'_> {
         self.counts.wrapper(&item, body)
     }
 
-    /// Returns the block that is made of what is kept in a framed layer, and
-    /// what it costs; `None` when nothing is kept.
+    /// Returns the block made of the kept items of a framed layer, and its
+    /// tokens. Returns `None` if no item is kept.
     pub(crate) fn compose(&self, layer: &Layer, fitted: &Fitted) -> Option<(Text, Tokens)> {
         self.composed(layer.frame.as_ref()?, &KeptLines::of(layer, fitted))
     }
 
-    /// Returns a block with these lines, and what it costs; `None` when there
-    /// are none.
+    /// Returns a block with these lines, and its tokens. Returns `None` if
+    /// there are no lines.
     pub(super) fn composed(&self, frame: &Frame, lines: &KeptLines<'_>) -> Option<(Text, Tokens)> {
         let mut block = BlockWriter::new(self.counts);
         block.write(lines);
@@ -90,17 +90,17 @@ impl<'a> KeptLines<'a> {
 
 /// A block that is written and counted line by line.
 ///
-/// Where a counter's sums are its counts, each line is counted once, however
-/// often blocks are made of it: only lines that share a token with the next one
-/// are counted together with it.
+/// If the counter's sums are exact, each line is counted once, however many
+/// blocks it is part of. Only lines that share a token with the next one are
+/// counted together with it.
 struct BlockWriter<'c> {
     counts: &'c Counts,
     body: String,
     adds_up: bool,
-    // The tokens of what comes before `counted`.
+    // The tokens of the text before `counted`.
     tokens: Tokens,
     counted: usize,
-    // The tokens of what comes after it, when they are known.
+    // The tokens of the text after `counted`, if known.
     last: Option<Tokens>,
 }
 
@@ -129,7 +129,7 @@ impl<'c> BlockWriter<'c> {
         self.body.push_str(lines);
     }
 
-    /// Counts what has not been counted.
+    /// Counts the text that has not been counted yet.
     fn close(&mut self) {
         let rest = &self.body[self.counted..];
         if !rest.is_empty() {

@@ -15,25 +15,28 @@ use crate::item::{Content, Item, Join, Role, Trust};
 use crate::measure::Size;
 use crate::text::Text;
 
-/// Keeps the beginning and the end of a path, and marks where something went.
+/// Settings for fitting a path, such as a conversation: the beginning and the
+/// end are kept, and a marker shows where items were removed.
 ///
-/// With `head` 0 and no marker it keeps the newest, as many as fit. With an
-/// [`Anchor`] it is a window that stays where it is from request to request.
+/// With `head` 0 and no marker, as many of the newest items are kept as fit.
+/// With an [`Anchor`], the kept items are a window whose start stays the same
+/// from request to request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Path {
-    /// How many of the newest come before everything else; at least one, unless
-    /// the path is anchored.
+    /// The number of newest items that are kept before all others. At least
+    /// one, unless the path is anchored. Default: 4.
     pub min_recent: usize,
-    /// The part of the allowance that goes to the oldest when something must
-    /// go: 0 keeps the newest only.
+    /// The fraction of the allowance for the oldest items if not everything
+    /// fits. 0 keeps only the newest. Default: 0.3.
     pub head: f64,
-    /// What stands where something went, if anything does.
+    /// The marker that replaces removed items. `None` leaves no marker.
     pub marker: Option<Marker>,
-    /// What was not offered since it could not fit.
+    /// The items that the source did not offer because they could not fit.
     pub unseen: Option<UnofferedRange>,
-    /// Whether it is one text: of the newest few, the one that does not fit is
-    /// cut rather than dropped, and nothing is placed before what was cut off.
+    /// Whether the items are one continuous text. The item of the newest few
+    /// that does not fit is then cut instead of dropped, and no item before the
+    /// cut is kept.
     pub is_text: bool,
     /// Keeps the start of the path where it was, for the provider's cache.
     pub anchor: Option<Anchor>,
@@ -65,10 +68,11 @@ impl Path {
     }
 }
 
-/// Where a window over a path stays, and how far it shrinks when it must move.
+/// The start of a window over a path, and how far the window shrinks when it
+/// must move.
 ///
-/// Each of the newest few is cut when it does not fit whole. The window has no
-/// holes: it ends before the first of them of which not even a part fits.
+/// Each of the newest few items is cut if it does not fit whole. The window has
+/// no gaps: it ends before the first item that does not fit even in part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Anchor {
@@ -97,28 +101,28 @@ impl Anchor {
     }
 }
 
-/// What stands where a part of a path went: `[... 37 nodes cut ...]`.
+/// The marker that replaces a removed part of a path: `[... 37 nodes cut ...]`.
 ///
-/// It says how many there were and not how many tokens, which would depend on
-/// how far they were counted.
+/// It gives the number of removed items. It does not give their tokens, which
+/// would depend on how far they were counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Marker {
-    /// What one of them is called: `node`.
+    /// The name of one item: `node`.
     pub noun: Arc<str>,
-    /// Whose words the marker stands among.
+    /// The role that the marker is sent as.
     pub role: Role,
     /// The whole text, where it must not depend on the number.
     #[serde(default)]
     pub text: Option<Arc<str>>,
-    /// Whether it stands wherever something went, even in the place of a part
-    /// of the newest.
+    /// Whether the marker is always present when something was removed, even if
+    /// one of the newest items is cut to make room for it.
     #[serde(default)]
     pub is_required: bool,
 }
 
 impl Marker {
-    /// Returns a marker that gives way to content.
+    /// Returns a marker that is left out if the newest items need its tokens.
     pub fn new(noun: impl Into<Arc<str>>, role: Role) -> Self {
         Self {
             noun: noun.into(),
@@ -162,7 +166,7 @@ pub(crate) struct Gap {
     pub(crate) outcome: Outcome,
 }
 
-/// What is kept of a path: units up to `head`, and those from `tail` on.
+/// The kept part of a path: the units before `head` and from `tail` on.
 struct KeptUnits {
     units: usize,
     head: usize,
@@ -170,18 +174,19 @@ struct KeptUnits {
     left: Tokens,
     // Whether any of it can be seen.
     shows: bool,
-    // Those that are only there in part: the newest, in a text the oldest of the
-    // newest few that are there, in a window any of the newest few.
+    // The units that are kept only in part: the newest; in a text, the oldest
+    // kept one of the newest few; in a window, any of the newest few.
     cut: Vec<(usize, Vec<(usize, Outcome)>)>,
-    // Units that cannot be shown, behind all that is kept.
+    // Units after the kept ones that cannot be shown.
     unshown: Vec<usize>,
-    // The unit that ended a window because it did not fit, and what was left.
+    // The unit that ended a window because it did not fit, and the tokens that
+    // were left.
     blocked: Option<(usize, Tokens)>,
-    // How many of the newest were to come first but did not fit, and what was
-    // left then.
+    // The number of newest units that should have come first but did not fit,
+    // and the tokens that were left then.
     missed: usize,
     left_then: Tokens,
-    // Whether nothing more goes before the tail.
+    // Whether no more units are kept before the tail.
     closed: bool,
 }
 
@@ -209,7 +214,8 @@ impl KeptUnits {
 
     /// Returns true when the newest is not there, or not whole.
     fn lacks_newest(&self) -> bool {
-        // The newest that is shown at all stands directly before these.
+        // The newest unit that can be shown is directly before the unshown
+        // ones.
         let newest = self.units.checked_sub(self.unshown.len() + 1);
         let is_cut = self.cut.iter().any(|(u, _)| Some(*u) == newest);
         !self.shows || is_cut || !self.unshown.is_empty()
@@ -236,7 +242,7 @@ impl KeptUnits {
     }
 }
 
-/// What a unit costs, or why it has no cost.
+/// The tokens of a unit, or the reason why it has none.
 #[derive(Clone, Copy)]
 enum Cost {
     Whole(Tokens),
@@ -296,8 +302,8 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the oldest unit that may be kept: the one that the window began with
-/// last time, or the first open one behind it when that is pinned now.
+/// Returns the oldest unit that may be kept: the start of the previous window,
+/// or the first open unit after it if that one is pinned now.
 fn oldest(path: &Path, items: &[Item], units: &Units) -> usize {
     let start = path
         .anchor
@@ -329,7 +335,8 @@ impl Fitter<'_> {
         if unseen.is_none() {
             self.more_tail(&mut whole, oldest, items, &mut walk);
         }
-        // A window that does not begin with the path says so each time.
+        // A window that does not begin at the start of the path has the marker
+        // in every request.
         let is_marked = oldest > 0 && path.marker.as_ref().is_some_and(|m| m.is_required);
         let (kept, gap) = match unseen.is_none() && whole.tail == oldest && !is_marked {
             true => (whole, None),
@@ -339,7 +346,8 @@ impl Fitter<'_> {
         gap
     }
 
-    /// Decides what is kept when something must go, leaving room for a marker.
+    /// Chooses the units to keep if not everything fits, with room for a
+    /// marker.
     fn keep_ends(
         &mut self,
         path: &Path,
@@ -353,14 +361,14 @@ impl Fitter<'_> {
         let marker = path.marker.as_ref();
         let mut reserve = marker.map_or(0, |marker| self.marker(marker, most).1);
         if reserve > allowance && marker.is_some_and(|marker| marker.is_required) {
-            // Without it, nothing may stand.
+            // If a required marker does not fit, nothing is kept.
             return (KeptUnits::nothing(units.len(), allowance), None);
         }
         loop {
             let room = allowance.saturating_sub(reserve);
             let kept = self.ends(path, unseen, items, walk, room);
-            // What is to be kept whenever it fits is worth more than a marker that
-            // says that there was more.
+            // The newest units are worth more than a marker that says that
+            // there was more.
             if marker.is_some_and(|marker| !marker.is_required) && kept.is_short() {
                 let without = self.ends(path, unseen, items, walk, allowance);
                 if without.is_better_than(&kept) || !kept.shows {
@@ -403,7 +411,7 @@ impl Fitter<'_> {
         }
     }
 
-    /// Returns the marker for `count` and what it costs.
+    /// Returns the marker for `count` removed units, and its tokens.
     fn marker(&self, marker: &Marker, count: u64) -> (Item, Tokens) {
         let text = Text::new(&marker.text(count));
         let mut item = Item::new("gap", marker.role, text.clone()).cut(Cut::Never);
@@ -428,8 +436,9 @@ impl Fitter<'_> {
         room: Tokens,
     ) -> KeptUnits {
         let units = walk.units;
-        // Nothing is passed over that was not offered. Without a part of their
-        // own, the oldest get nothing of what the newest leave either.
+        // Units that were not offered are not skipped. If the oldest have no
+        // share of their own, they do not get the tokens that the newest leave
+        // either.
         let (floor, mut ceiling) = match unseen {
             None => (0, units.len()),
             Some(unseen) => {
@@ -541,7 +550,7 @@ impl Fitter<'_> {
                 .filter(|_| may_be_cut)
                 .find_map(|scope| self.cut_to_fit(items, unit, left, scope, least));
         };
-        // So far that something is left for what came before.
+        // The cut leaves tokens for the units before it.
         let part = left.min(anchor.shrunk(room));
         [(part, ToolResults), (part, All), (left, All)]
             .into_iter()

@@ -25,26 +25,27 @@ use crate::text::Text;
 /// Items shorter than this are not favoured for being short.
 const SHORT_TOKENS: f64 = 128.0;
 
-/// A passage of fewer tokens says nothing.
+/// The fewest tokens of a passage that is worth showing.
 const LEAST_PASSAGE: Tokens = 24;
 
 /// Shorter items are not summarised.
 const LEAST_SUMMARISED: Tokens = 48;
 
-/// How often what is left over is offered again.
+/// The number of times that unused tokens are offered again.
 const MOST_REFILLS: usize = 3;
 
-/// The competition of items by score.
+/// Settings for fitting items by score.
 ///
-/// The layers inside first get their shares, each filled with its own best; what
-/// they leave goes to the best of all of them.
+/// Each nested layer first fills its share with its own best items. Unused
+/// tokens then go to the best items of all layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ByScore {
-    /// How many of the best of all are kept before shares are given.
+    /// The number of best items of all layers that are kept before shares are
+    /// given.
     pub best: usize,
-    /// How many of the best of all are shown as a passage when they do not fit
-    /// whole, if the layer has a [`Curator`].
+    /// The number of best items that are shown as a passage if they do not fit
+    /// whole. Applies if the layer has a [`Curator`].
     pub passages: usize,
     /// Whether those that score lowest are summarised to a third when that makes
     /// room for something that scores higher.
@@ -65,7 +66,7 @@ impl Default for ByScore {
 /// a short one must score twice as much to come first.
 fn weighed_score(score: f64, tokens: Tokens) -> f64 {
     let length = (tokens as f64 / SHORT_TOKENS).max(1.0).sqrt();
-    // A score below zero is no better for being long.
+    // A negative score must not improve with length.
     if score < 0.0 {
         score * length
     } else {
@@ -78,27 +79,27 @@ struct NestedLayer {
     parent: Option<usize>,
     // The layer right inside the one that is fitted which it belongs to.
     share: usize,
-    // What is paid when the first item below it is kept.
+    // The tokens charged when the first item below the layer is kept.
     opening: Tokens,
     is_open: bool,
     items: usize,
 }
 
-/// What became of a unit so far.
+/// The state of a unit during the competition.
 enum State {
     Open,
     Kept,
     // The first item is shown in a shorter form.
     Shorter(Form),
-    // Another unit says nearly the same.
+    // Another unit has nearly the same content.
     Duplicate(usize),
 }
 
-/// A group of items, or one that stands alone.
+/// A group of items, or a single item without a group.
 struct Unit {
     state: State,
     decided: Vec<(usize, Outcome)>,
-    // What it costs as it is shown now.
+    // The tokens of the unit as it is shown now.
     tokens: Tokens,
     whole: Size,
     rank: f64,
@@ -120,9 +121,9 @@ struct Competition<'c> {
     by_key: BTreeMap<Option<u32>, Vec<usize>>,
     allowance: Tokens,
     used: Tokens,
-    // What is spent by each layer right inside.
+    // The tokens spent by each directly nested layer.
     spent: Vec<Tokens>,
-    // How often something was kept: one may take the place of another.
+    // The number of times a unit was kept. One unit may replace another.
     changes: usize,
 }
 
@@ -147,7 +148,7 @@ impl Fitter<'_> {
             .filter(|&i| outcomes[i].is_none())
             .collect();
         for i in (0..items.len()).filter(|&i| outcomes[i].is_some()) {
-            // What is pinned has paid for the headings above it.
+            // Pinned items have already paid for the headings above them.
             let mut above = Some(sub_of[i]);
             while let Some(sub) = above {
                 subs[sub].is_open = true;
@@ -277,8 +278,8 @@ impl Fitter<'_> {
     }
 
     fn compete(&mut self, all: &mut Competition<'_>, settings: ByScore, targets: &[Tokens]) {
-        // What fits best of all is not for a layer's share to leave out, nor for
-        // lesser ones to take the room of.
+        // The best items of all come before the shares, so that no share
+        // excludes them and no lower-scoring items use up their tokens.
         for place in 0..settings.best.min(all.order.len()) {
             let u = all.order[place];
             let room = match place {
@@ -348,7 +349,7 @@ impl Fitter<'_> {
         }
     }
 
-    /// Keeps a passage of a unit that is larger than what is left of `room`.
+    /// Keeps a passage of a unit that is larger than the rest of `room`.
     fn offer_passage(&mut self, all: &mut Competition<'_>, u: usize, room: Tokens) {
         let left = room.saturating_sub(all.used + all.opening(u));
         let Some(item) = all.only_item(u).filter(|_| left >= LEAST_PASSAGE) else {
@@ -424,7 +425,7 @@ impl Fitter<'_> {
         all.units[u].state = State::Shorter(form);
     }
 
-    /// Returns the block that would be made of what is kept now, and its cost.
+    /// Returns the block that the units kept now would make, and its tokens.
     fn block(
         &self,
         all: &Competition<'_>,
@@ -590,9 +591,9 @@ impl Competition<'_> {
         units.copied().collect()
     }
 
-    /// Returns true when what is kept says nearly the same, and notes it. When
-    /// the unit is the newer of the two it takes the other's place, if it fits
-    /// there.
+    /// Returns true if a kept unit has nearly the same content, and records it.
+    /// If this unit is the newer of the two, it replaces the kept one, provided
+    /// that it fits.
     fn is_duplicate(&mut self, u: usize) -> bool {
         let Some(curator) = self.curator.clone() else {
             return false;
@@ -637,12 +638,12 @@ impl Competition<'_> {
         self.used = self.used.saturating_sub(self.units[u].tokens);
         self.units[u].state = State::Open;
         self.units[u].tokens = self.units[u].whole.tokens;
-        // It must not come back.
+        // The unit must not be chosen again.
         self.units[u].usable = false;
         true
     }
 
-    /// Returns what is shown of the items of units that are kept.
+    /// Returns the outcomes of the items of kept units.
     fn kept_outcomes(&self) -> Vec<(usize, Outcome)> {
         let mut outcomes = Vec::new();
         for &u in &self.kept {

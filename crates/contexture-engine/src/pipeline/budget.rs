@@ -1,5 +1,5 @@
-//! The budget of a request: the window, and what is reserved for the response
-//! and the tools.
+//! The budget of a request: the window, and the reserves for the response and
+//! the tools.
 
 use contexture_core::{Budget, Tokens, grouped};
 use contexture_tokens::Model;
@@ -86,7 +86,8 @@ pub(super) fn budget(
         asked
     };
     let mut tools = request.reserve_tools.unwrap_or(0);
-    // What an exact count does not see is kept free with the tools'.
+    // The margin for tokens that an exact counter does not see is added to the
+    // tools' reserve.
     tools = tools.saturating_add((window as f64 * margin).ceil() as Tokens);
     let response = (request.reserve_response)
         .or(facts.reserve_response)
@@ -114,7 +115,7 @@ pub(super) fn budget(
             _ => error.at("reserve_response"),
         });
     }
-    // What a source withholds is nobody's: it is kept with the tools'.
+    // Tokens that a source withholds are added to the tools' reserve.
     if let Some(effective) = facts.effective {
         let left = window.saturating_sub(response).saturating_sub(tools);
         tools = tools.saturating_add(left.saturating_sub(effective));
@@ -122,9 +123,8 @@ pub(super) fn budget(
     Ok(Budget::new(window, response, tools)?)
 }
 
-/// Returns the tokens to reserve for the response when nobody says how many:
-/// all that the model can write, but no more than a quarter of the `room` for
-/// input and response together.
+/// Returns the default reserve for the response: the most that the model can
+/// write, but at most a quarter of the `room` for input and response together.
 fn default_reserve(model: &Model, room: Tokens) -> Tokens {
     let limit = model.max_output.unwrap_or(MAX_DEFAULT_RESERVE);
     limit.min(room / 4).min(MAX_DEFAULT_RESERVE)

@@ -1,4 +1,4 @@
-//! What is said about a request: fields that nothing uses, history that is not
+//! Warnings about a request: fields that nothing uses, history that is not
 //! shown, media that are only described.
 
 use contexture_core::{Layout, Media, MediaSource, Part};

@@ -84,7 +84,7 @@ impl Call<'_> {
     }
 }
 
-/// Calls a source; a panic in it is an error of the request, and of nobody else.
+/// Calls a source. A panic in it becomes an error of this request only.
 pub(super) fn guarded<T>(name: &str, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let message = (panic.downcast_ref::<&str>().copied())

@@ -1,4 +1,4 @@
-//! Makes layers of a recipe, and fills them with what sources offer.
+//! Makes the layers of a recipe, and fills them with the items of the sources.
 
 use std::sync::Arc;
 
@@ -42,13 +42,14 @@ fn set_volatile(layers: &mut [Layer]) {
     }
 }
 
-/// Notes that what is volatile in the current message enters history.
+/// Marks a layer and its nested layers: their volatile items in the current
+/// message enter history.
 pub(super) fn set_recorded(layer: &mut Layer) {
     layer.recorded = true;
     layer.layers.iter_mut().for_each(set_recorded);
 }
 
-/// Returns items that are no part of the layout as blocks.
+/// Returns items that are not part of the layout as blocks.
 pub(super) fn blocks(layer: &Arc<str>, items: Vec<Item>) -> Vec<Block> {
     let ready = items.into_iter().filter_map(|item| match item.content {
         Content::Ready(text) => {
@@ -61,7 +62,7 @@ pub(super) fn blocks(layer: &Arc<str>, items: Vec<Item>) -> Vec<Block> {
     ready.collect()
 }
 
-/// Puts what was offered into a layer.
+/// Fills a layer with a source's offer.
 pub(super) fn fill(layer: &mut Layer, recipe: &RecipeLayer, offer: Offer) {
     layer.items = offer.items;
     layer.layers = offer.layers;

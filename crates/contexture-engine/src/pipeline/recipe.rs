@@ -25,7 +25,7 @@ pub(crate) fn check_variables(recipe: &Recipe, layer: &RecipeLayer) -> Result<()
     Ok(())
 }
 
-/// Returns the name behind the `$` of a parameter.
+/// Returns the name after the `$` of a parameter.
 pub(super) fn variable_in(value: &Value) -> Option<&str> {
     value.as_str()?.strip_prefix('$')
 }
@@ -45,8 +45,8 @@ pub(super) fn parameters(request: &Request, layer: &RecipeLayer) -> Map<String, 
     with
 }
 
-/// Returns the recipe that a request asks for, with layers where the settings
-/// want them.
+/// Returns the recipe of a request, with its layers moved to the positions that
+/// the settings require.
 pub(super) fn recipe_of(
     engine: &Engine,
     root: &Root,
@@ -88,7 +88,7 @@ pub(super) fn positioned(engine: &Engine, recipe: Arc<Recipe>) -> Arc<Recipe> {
         };
         let mut layer = moved.layers.remove(at);
         let layers = &moved.layers;
-        // The conversation itself, if other layers stand before it.
+        // The conversation itself, if other layers are placed before it.
         let is_conversation = |layer: &RecipeLayer| {
             let source = layer.source.as_deref().and_then(|name| engine.source(name));
             source.is_some_and(|source| source.concept() == Concept::History)

@@ -211,13 +211,14 @@ impl Saved {
         if let (Some(now), Some(_)) = (now, before) {
             let (close, open) = lead(&self.entries, equal, bare, mark);
             let common = if own == other {
-                // They differ in what is not text, and stand for it.
+                // The blocks differ only outside their text, so the difference
+                // is placed at the start of the text.
                 close.len() + open.len()
             } else {
                 common_prefix(&own, &other)
             };
             byte += common as u64;
-            // The last token may reach beyond what is shared.
+            // The last token may extend beyond the shared text.
             let head = String::from_utf8_lossy(own[..common].get(close.len()..).unwrap_or(b""));
             let within = counter.count(&head).saturating_sub(1);
             shared_tokens += within.min(now.tokens);
@@ -237,15 +238,15 @@ impl Saved {
         entries.any(|entry| entry.role == Role::Document)
     }
 
-    /// Returns the text form from behind the text of the block before `at`: the
-    /// block there, whose text is `body`, or the end.
+    /// Returns the text form from the end of the previous block's text: the
+    /// block at `at`, whose text is `body`, or the end of the request.
     fn from(&self, at: usize, body: &[u8]) -> Vec<u8> {
         let bare = self.is_document();
         let mark = self.settings.mark;
         let Some(entry) = self.entries.get(at) else {
             let last = at.checked_sub(1).and_then(|at| self.entries.get(at));
             let end = last.map_or_else(String::new, |last| ending(last, bare, mark));
-            // The last block has no blank line behind it.
+            // No blank line follows the last block.
             return end.strip_suffix('\n').unwrap_or(&end).into();
         };
         let (close, open) = lead(&self.entries, at, bare, mark);
@@ -271,13 +272,14 @@ fn open_tag(entry: &Entry, mark: Mark) -> String {
     markup::open(entry.role, entry.path.as_deref(), &part, Some(mark))
 }
 
-/// Returns true when the block at `at` goes on inside the one before it.
+/// Returns true if the block at `at` continues inside the tags of the one
+/// before it.
 fn is_joined(entries: &[Entry], at: usize) -> bool {
     at > 0 && entries[at].joins(&entries[at - 1])
 }
 
-/// Returns what stands between the text of the block before and that of the
-/// block at `at`: what ends the one, and what begins the other.
+/// Returns the text between the previous block's text and that of the block at
+/// `at`: the end of the previous block, and the beginning of this one.
 fn lead(entries: &[Entry], at: usize, bare: bool, mark: Mark) -> (String, String) {
     let entry = &entries[at];
     let before = at.checked_sub(1).map(|at| &entries[at]);
@@ -294,7 +296,7 @@ fn lead(entries: &[Entry], at: usize, bare: bool, mark: Mark) -> (String, String
     (close, open)
 }
 
-/// Returns what stands behind the last block of a run.
+/// Returns the text after the last block of a run.
 fn ending(entry: &Entry, bare: bool, mark: Mark) -> String {
     match bare && entry.role <= Role::Developer {
         true => markup::close(Role::Header, None),
@@ -302,8 +304,8 @@ fn ending(entry: &Entry, bare: bool, mark: Mark) -> String {
     }
 }
 
-/// Returns how many bytes of a block's text are written: a part of a document
-/// has no line end behind it.
+/// Returns the number of bytes of a block's text in the text form. A part of a
+/// document has no line end after it.
 fn shown_bytes(entry: &Entry) -> u64 {
     entry.bytes - u64::from(entry.role == Role::Document)
 }

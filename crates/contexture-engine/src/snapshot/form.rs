@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{damaged, parse};
 use crate::error::Error;
 
-/// What a request is made from beside its blocks.
+/// The data of a request that is not in its blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) version: u32,
@@ -32,7 +32,7 @@ pub(super) struct Settings {
     // The definitions of tools that the model can search for, by their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) deferred: Option<ContentHash>,
-    // The hash of the text form, to tell whether it comes out the same.
+    // The hash of the text form, to check that it renders the same.
     pub(super) text: ContentHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) agent: Option<Agent>,
@@ -89,7 +89,7 @@ pub(super) struct Entry {
     pub(super) surcharge: Tokens,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) volatile: bool,
-    // It enters history when the answer is recorded.
+    // Whether the block enters history when the answer is recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) recorded: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,8 +99,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Returns true when the block goes on inside the tags of `previous`, as
-    /// [`Block::joins`] says.
+    /// Returns true if the block continues inside the tags of `previous`, as
+    /// [`Block::joins`] does.
     pub(super) fn joins(&self, previous: &Entry) -> bool {
         let may = |entry: &Entry| entry.join == Join::Paragraph && entry.part.is_text();
         let names_another = self.role.shows_path() && self.path != previous.path;
@@ -165,8 +165,8 @@ pub(super) struct SavedNative {
 }
 
 impl SavedNative {
-    /// Returns what is kept of `native`. Its bytes are new unless they stood in
-    /// the same place before.
+    /// Returns the stored form of `native`. Its bytes are added to `blobs`
+    /// unless `known`, the block at the same position before, has the same.
     pub(super) fn of(native: &Native, known: Option<&Self>, blobs: &mut Vec<Blob>) -> Self {
         let bytes = native.raw.as_str().as_bytes();
         let saved = Self {
@@ -268,8 +268,9 @@ impl SavedPart {
         }
     }
 
-    /// Returns what is kept of `part`. The content of a medium is new unless it
-    /// stood in the same place before.
+    /// Returns the stored form of `part`. The content of a medium is added to
+    /// `blobs` unless `known`, the block at the same position before, has the
+    /// same.
     pub(super) fn of(part: &Part, known: Option<&Self>, blobs: &mut Vec<Blob>) -> Self {
         match part.clone() {
             Part::Text => SavedPart::Text,
@@ -301,7 +302,7 @@ impl SavedPart {
 }
 
 pub(super) fn json(value: &impl Serialize) -> Vec<u8> {
-    // It fails only for maps with keys that are no text.
+    // This fails only for maps whose keys are not text.
     serde_json::to_vec(value).unwrap_or_default()
 }
 

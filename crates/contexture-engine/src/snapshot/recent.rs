@@ -8,21 +8,21 @@ use contexture_core::ContentHash;
 
 use super::Saved;
 
-/// How many sessions' latest requests are kept in memory.
+/// The maximum number of sessions whose latest requests are in memory.
 pub(super) const MOST_REMEMBERED: usize = 4096;
 
-/// How many blocks they may have together.
+/// The maximum number of blocks of all these requests together.
 pub(super) const MOST_REMEMBERED_BLOCKS: usize = 200_000;
 
-/// How many of a session's latest requests are kept in memory. Where several are
-/// made at once, the one that was kept last is one of them.
+/// The maximum number of latest requests per session in memory. If several are
+/// made at once, the one saved last is among them.
 pub(super) const MOST_OF_A_SESSION: usize = 32;
 
-/// The latest requests of each session, as many as there is room for.
+/// The latest requests of each session, within the limits above.
 ///
-/// When there is no room left, the sessions that were used longest ago are
-/// dropped. A request that is still being written stays: the store does not
-/// have it yet.
+/// When a limit is reached, the least recently used sessions are dropped. A
+/// request that is still being written stays, because the store does not have
+/// it yet.
 #[derive(Debug, Default)]
 pub(crate) struct RecentRequests {
     pub(super) sessions: BTreeMap<String, RecentSession>,
@@ -36,7 +36,7 @@ pub(crate) struct RecentRequests {
 pub(super) struct RecentSession {
     // Oldest first.
     pub(super) requests: VecDeque<Arc<Saved>>,
-    // Its key in `by_use`.
+    // The session's key in `by_use`.
     used: u64,
 }
 

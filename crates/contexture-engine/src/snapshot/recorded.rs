@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use super::{Entry, Saved, SavedNative, SavedPart, Settings, damaged, fetch, json, parse};
 use crate::error::Error;
 
-/// How many messages a chunk of the list holds.
+/// The number of messages in a chunk of the list.
 pub const CHUNK: usize = 32;
 
 /// The version of the root blob.
@@ -266,7 +266,7 @@ fn put_mark(value: &mut Value, path: &[PathPart], mark: &Value) {
 pub(super) struct RecordedBody {
     format: Option<Format>,
     text: String,
-    // What blocks refer to by hash.
+    // The contents that blocks refer to by hash.
     texts: HashMap<ContentHash, Vec<u8>>,
     request: RecordedRequest,
 }
@@ -467,7 +467,7 @@ impl RecordedBody {
     }
 }
 
-/// Where a block is.
+/// The position of a block.
 struct Position {
     section: Section,
     layer: &'static str,

@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use super::Saved;
 use super::form::{Agent, Entry, RootBlob, SavedNative, SavedPart, Settings, json, put};
 
-/// How many blocks a chunk of the list holds.
+/// The number of blocks in a chunk of the list.
 const CHUNK: usize = 64;
 
 /// The most bytes of texts that are remembered with a request.
 const MOST_NEW_BYTES: usize = 8 * 1024;
 
-/// What a request is to be remembered with.
+/// The request of a new snapshot, and the data stored with it.
 pub(crate) struct NewSnapshot<'a> {
     pub(crate) session: &'a str,
     pub(crate) parent_turn: Option<TurnId>,
@@ -25,13 +25,13 @@ pub(crate) struct NewSnapshot<'a> {
     pub(crate) tokens: Tokens,
     pub(crate) counter: &'a str,
     pub(crate) agent: Option<Agent>,
-    /// False when only its shape is to be remembered: nothing is rendered then.
+    /// False to remember only the structure: nothing is rendered then.
     pub(crate) keep: bool,
     pub(crate) now: Timestamp,
 }
 
-/// Takes a snapshot of a request: what is to be kept of it, and the content
-/// that `previous` does not hold.
+/// Takes a snapshot of a request. Returns it with the content that `previous`
+/// does not hold.
 pub(crate) fn take(
     made: &NewSnapshot<'_>,
     previous: Option<&Saved>,
@@ -80,8 +80,8 @@ pub(crate) fn take(
             entries.push(entry);
         }
     }
-    // What is new in each request has a chunk of its own, so that history's last
-    // one need not be written again.
+    // The new blocks of each request have a chunk of their own, so that the
+    // last chunk of history need not be written again.
     let (standing, current) = entries.split_at(entries.len() - layout.current.len());
     let mut lengths = Vec::new();
     let mut chunks = Vec::new();

@@ -132,7 +132,7 @@ fn what_is_not_used_leaves_a_snapshot_as_it_was_before() {
     assert_eq!(entries.unwrap()[0].get("join"), None);
 }
 
-/// A conversation, or a document behind instructions.
+/// A conversation, or a document after instructions.
 fn layout(document: bool) -> impl Strategy<Value = Vec<Block>> {
     // None begins with another, so that blocks part where their texts do.
     let text = prop::sample::select(vec!["a.", "b.", "ab.", "a\n.", " c.", "</user>."]);
@@ -175,7 +175,7 @@ fn the_first_differing_byte_is_reported() {
         ..Default::default()
     });
     let run = runner.run(&pair, |(before, mut now, same)| {
-        // As much of the one is taken over by the other.
+        // Copies a common beginning from one to the other.
         let same = same.min(before.len()).min(now.len());
         now[..same].clone_from_slice(&before[..same]);
         let (before, now) = (parted(before), parted(now));
@@ -187,7 +187,7 @@ fn the_first_differing_byte_is_reported() {
             .compare(&store, &previous, &counter, &TERMS, Some(&now))
             .unwrap();
         if old == new {
-            // What is written the same may still be two things.
+            // Two different requests may have the same text form.
             return Ok(());
         }
         let common = common_prefix(new.as_bytes(), old.as_bytes()) as u64;

@@ -17,27 +17,28 @@ use crate::error::Error;
 use crate::files::Root;
 use crate::working_set::{Manifest, expand};
 
-/// The window of a small project, and what of it is for the answer.
+/// The window of a small project, and the tokens of it that are reserved for
+/// the answer.
 const SMALL: (Tokens, Tokens) = (28_000, 4_000);
-/// The same for one whose files need more.
+/// The same for a project whose files need more.
 const LARGE: (Tokens, Tokens) = (100_000, 8_000);
 
-/// What the boot header, tags and the question need besides the files.
+/// The tokens of the boot header, tags and the question.
 const OVERHEAD: Tokens = 600;
 
-/// Most entries that the source code is divided into.
+/// The maximum number of entries for the source code.
 const MOST_GROUPS: usize = 10;
 
 const MOST_ENTRY_POINTS: usize = 6;
 const MOST_MANIFESTS: usize = 3;
 const MOST_EXCLUDED: usize = 40;
 
-/// What `init` proposes for a project.
+/// The working set that `init` proposes for a project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// The size of the window.
     pub max_tokens: Tokens,
-    /// What of it is reserved for the response.
+    /// The tokens of the window that are reserved for the response.
     pub reserved_for_response: Tokens,
     /// The entries, in the order of the manifest.
     pub entries: Vec<ProposedEntry>,
@@ -64,7 +65,7 @@ pub struct ProposedEntry {
     pub cut: Cut,
     /// The most tokens of one file.
     pub max_tokens: Option<Tokens>,
-    /// What the entry is, in a few words.
+    /// A description of the entry in a few words.
     pub what: &'static str,
     /// The number of files that it matches.
     pub files: usize,
@@ -313,7 +314,7 @@ fn entry_points(root: &Root, sources: &[&SurveyFile]) -> Vec<ProposedEntry> {
             other => other.trim_start_matches('_'),
         };
         let at = BEGINNINGS.iter().position(|name| *name == plain)?;
-        // A file of a few lines says little about the project.
+        // A file of a few lines shows little of the project.
         (file.tokens >= 40).then_some(at + 1)
     };
     let mut found: Vec<(usize, usize, &str)> = sources
@@ -336,11 +337,10 @@ fn entry_points(root: &Root, sources: &[&SurveyFile]) -> Vec<ProposedEntry> {
         .collect()
 }
 
-/// Returns entries for files that a directory or their own name marks as of a
-/// kind.
+/// Returns entries for files whose directory or name identifies their kind.
 ///
-/// They come before the source code in the manifest: the first pattern that
-/// matches a file has it.
+/// They come before the source code in the manifest, because a file belongs to
+/// the first pattern that matches it.
 fn marked_entries(
     survey: &Survey,
     kind: Kind,
@@ -567,7 +567,8 @@ impl Proposal {
         Ok(matched)
     }
 
-    /// Limits single files where one of them could take the room of many.
+    /// Limits the size of single files if one of them could use the tokens of
+    /// many.
     fn limit(&mut self) {
         let room = (self.max_tokens - self.reserved_for_response).saturating_sub(OVERHEAD);
         if self.tokens <= room {

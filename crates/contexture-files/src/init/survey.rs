@@ -17,7 +17,7 @@ const MAX_FILES: usize = 50_000;
 /// Most bytes of source that are counted; the rest is estimated from its size.
 const MAX_COUNTED_BYTES: u64 = 16 * 1024 * 1024;
 
-/// A larger file is data or generated, whatever its name says.
+/// A larger file is data or generated, whatever its name.
 pub(super) const HUGE_BYTES: u64 = 384 * 1024;
 
 /// The kind of a file, as far as a proposal is concerned.
@@ -25,7 +25,7 @@ pub(super) const HUGE_BYTES: u64 = 384 * 1024;
 pub(super) enum Kind {
     /// Source code.
     Source,
-    /// Source code that a build made: used only when there is no other.
+    /// Generated source code: used only if there is no other.
     Built,
     /// Tests.
     Test,
@@ -39,10 +39,10 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Why a file with the name of source code is not proposed.
+/// The reason why a file with the name of source code is not proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Skip {
-    /// In a directory of somebody else's code.
+    /// In a directory of third-party code.
     Vendored,
     /// Written by a program.
     Generated,
@@ -50,7 +50,7 @@ pub(super) enum Skip {
     Huge,
     /// Binary, or not UTF-8.
     NotText,
-    /// The same code once more, built for another kind of module.
+    /// A copy of other code, built for another module format.
     Copy,
 }
 
@@ -130,7 +130,7 @@ impl Survey {
         survey
     }
 
-    /// Output of a build counts as source when there is no other source.
+    /// Marks generated code as source if there is no other source.
     fn settle_built(&mut self) {
         let has_source = self.files.iter().any(|file| file.kind == Kind::Source);
         let is_first = |file: &SurveyFile| copy_dir(&file.path).is_none();
@@ -147,8 +147,8 @@ impl Survey {
         }
     }
 
-    /// Reads what could be proposed: counts it, and finds what is generated or
-    /// no text.
+    /// Reads the files that could be proposed, counts their tokens, and finds
+    /// generated and binary files.
     fn read(&mut self, root: &Root, counter: &dyn TokenCounter) {
         let mut left = MAX_COUNTED_BYTES;
         for file in &mut self.files {
@@ -323,7 +323,8 @@ pub(super) fn marking_dir(path: &str, kind: Kind) -> Option<&str> {
     dirs.split('/').find(|part| names.contains(part))
 }
 
-/// Returns the directory of somebody else's code that the file lies in.
+/// Returns the directory of third-party code that contains the file. Returns
+/// `None` if there is none.
 pub(super) fn vendored_dir(path: &str) -> Option<&str> {
     dir_named(path, VENDORED)
 }

@@ -12,28 +12,28 @@ use std::sync::Arc;
 use contexture_core::{Code, Content, Excluded, Item, Part, Scores, Text, Tokens};
 use contexture_engine::ToolUsage;
 
-/// Why a tool is not sent when there are too many.
+/// The reason why a tool is not sent if there are too many.
 pub(crate) const TOOL_SHARE: Code = Code::by_rule("tool_share");
 
-/// Why a tool is sent, but not in the context.
+/// The reason why a tool is sent, but not in the context.
 pub(crate) const DEFERRED: Code = Code::by_rule("deferred");
 
 /// The tools that are not in the context.
 #[derive(Default)]
 pub(crate) struct LeftOut {
-    /// Their rows.
+    /// The rows of the report for these tools.
     pub(crate) rows: Vec<Excluded>,
-    /// Those that the model can search for.
+    /// The tools that the model can search for.
     pub(crate) deferred: Vec<Item>,
 }
 
-/// What a choice depends on.
+/// The inputs of the choice of tools.
 pub(crate) struct Choice<'a> {
     /// The most tokens of all definitions together.
     pub(crate) limit: Tokens,
-    /// What the user asks.
+    /// The text of the current event.
     pub(crate) event: &'a str,
-    /// How often tools were called.
+    /// The number of calls of each tool.
     pub(crate) usage: &'a ToolUsage,
     /// The tools of the previous request.
     pub(crate) previous: BTreeSet<&'a str>,
@@ -41,7 +41,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) can_defer: bool,
     /// The price of a million tokens of input, if it is known.
     pub(crate) price: Option<f64>,
-    /// Returns the tokens of a definition, with what is written around it.
+    /// Returns the tokens of a definition, including the text around it.
     pub(crate) tokens: &'a dyn Fn(&Item, &Text) -> Tokens,
 }
 
@@ -184,7 +184,7 @@ fn select(candidates: &[Candidate], limit: Tokens) -> BTreeSet<usize> {
     let mut left = limit;
     let mut sent = BTreeSet::new();
     for one in order {
-        // What was called is in the history, and must be defined.
+        // A tool that was called is in the history, and must be defined.
         if one.is_used || one.tokens <= left {
             left = left.saturating_sub(one.tokens);
             sent.insert(one.at);

@@ -1,7 +1,7 @@
-//! [`why_absent`]: why a file is not in the working set.
+//! [`why_absent`]: explains why a file is not in the working set.
 //!
-//! The walk of [`expand`] passes over files without a word, because there can be
-//! millions. Here one file is asked about.
+//! The walk of [`expand`] skips files silently, because there can be millions.
+//! This function explains one file.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ use crate::files::Root;
 /// The files of rules that a walk obeys, the stronger one first.
 const RULES: [&str; 2] = [".ignore", ".gitignore"];
 
-/// Returns why a file is not among those that the manifest's entries stand for,
-/// and what to do about it. Returns nothing for a file that is.
+/// Returns the reason why no entry of the manifest matches a file, and the
+/// remedy. Returns `None` for a file in the working set.
 ///
 /// Fails if the manifest cannot be expanded.
 pub fn why_absent(

@@ -28,7 +28,7 @@ use contexture_engine::lines::split_lines;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
-    /// The model: may not touch what is pinned.
+    /// The model, which may not change pinned files.
     Model,
     /// The program around it: likewise.
     Orchestrator,
@@ -224,7 +224,7 @@ pub struct Changed<'a> {
     pub changes: &'a [Action],
 }
 
-/// What is changed, for whom, and within which limits.
+/// The manifest to change, with the session and the limits of the change.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     /// The directory that all paths are relative to.
@@ -247,7 +247,7 @@ const ACTIONS: &[&str] = &[
 
 /// Reads actions from YAML: one document each, or a list.
 ///
-/// `name` stands for the text in complaints.
+/// Error messages refer to the text by `name`.
 pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
     let source = Source { name };
     let text = without_fences(text);
@@ -265,7 +265,7 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
     }
     let read: Vec<Result<Action, Error>> = nodes.iter().map(|node| read(source, node)).collect();
     if read.iter().any(Result::is_err) {
-        // A reason that is missing is reported whatever else is wrong.
+        // A missing reason is reported even if other fields are wrong.
         let mut refusals = Vec::new();
         for (node, action) in nodes.into_iter().zip(read) {
             match action {
@@ -469,7 +469,7 @@ pub fn apply(target: Target<'_>, actions: &[Action], actor: Actor) -> Result<Vec
     check_quota(actions, target.quota)?;
     let mut refusals = check_arguments(target.root, actions);
     if !refusals.is_empty() {
-        // The manifest says what else is wrong; nothing is changed.
+        // The plan shows further errors; nothing is changed.
         if let Ok(current) = Manifest::read(target.root, target.manifest)
             && let Err(planned) = plan(&current, actions, actor, target.quota)
         {
@@ -529,7 +529,7 @@ pub(super) fn prepare<'a>(
         EditError::NotFound { .. } => Error::action(ActionCode::NotFound, error.to_string()),
         _ => Error::action(ActionCode::InvalidArgs, format!("{manifest}: {error}")),
     })?;
-    // What was written must be a manifest; it is checked before it counts.
+    // The result must be a valid manifest; it is checked before it is written.
     let changed = Manifest::parse(manifest, &updated)
         .map_err(|e| Error::action(ActionCode::InvalidArgs, e.to_string()))?;
     if actor != Actor::User {
@@ -737,11 +737,11 @@ fn plan(
     }
 }
 
-/// Refuses what would let a model speak as somebody else, or make a file that
-/// it cannot get rid of again.
+/// Rejects a change that would give a model another role, or pin a file so that
+/// the model cannot remove it.
 ///
-/// The manifests before and behind the change are compared, so that no way of
-/// getting there is overlooked.
+/// The manifests before and after the change are compared, so that no way to do
+/// it is missed.
 fn refuse_promotion(before: &Manifest, behind: &Manifest) -> Result<(), Error> {
     let mut refused = Vec::new();
     for entry in &behind.files {
@@ -764,8 +764,8 @@ fn refuse_promotion(before: &Manifest, behind: &Manifest) -> Result<(), Error> {
     }
 }
 
-/// Says that a path is no entry. A file that a pattern matches has none of its
-/// own.
+/// Returns the error for a path that is not an entry. A file that only a
+/// pattern matches has no entry of its own.
 fn not_an_entry(id: &str, entries: &[EntryState]) -> (String, Advice) {
     let pattern = entries.iter().find(|known| {
         let glob = super::expand::pattern(&known.id);
@@ -799,7 +799,7 @@ fn canonical(path: &str) -> String {
 /// Waits for the lock of a manifest, at most five seconds.
 pub(super) fn lock(target: Target<'_>) -> Result<File, Error> {
     let Target { root, manifest, .. } = target;
-    // A manifest that is not there is told as such, not as a lock that failed.
+    // A missing manifest is reported as such, not as a failed lock.
     Manifest::read_text(root, manifest)?;
     let failed = |source: std::io::Error| {
         Error::failure(

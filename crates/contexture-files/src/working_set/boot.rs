@@ -10,11 +10,11 @@ use contexture_core::{ContentHash, Role};
 use super::manifest::Manifest;
 use crate::files::Root;
 
-/// The lines every context begins with, so that a model can orient itself
-/// without reading everything.
+/// The first lines of every context, so that a model can orient itself without
+/// reading everything.
 ///
-/// Nothing in it changes from turn to turn: providers cache from the first
-/// byte on.
+/// They do not change from turn to turn: providers cache from the first byte
+/// on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootHeader {
     root: String,
@@ -33,7 +33,8 @@ struct Constitution {
 }
 
 impl BootHeader {
-    /// Gathers what the header says. `hints` are the hint files there are.
+    /// Collects the contents of the header. `hints` are the hint files that
+    /// exist.
     pub fn gather(
         root: &Root,
         manifest: &Manifest,

@@ -23,7 +23,8 @@ use document::Document;
 const MAX_BYTES: usize = 4 << 20;
 /// The most values, keys included, in one manifest.
 const MAX_NODES: usize = 500_000;
-/// How deep collections may nest, counted for block and flow style each. It bounds recursion.
+/// The maximum nesting depth of collections, counted separately for block and
+/// flow style. It bounds recursion.
 const MAX_DEPTH: usize = 64;
 /// Entry fields whose value is a whole number; all others are text.
 const NUMBER_FIELDS: [&str; 1] = ["max_lines"];
@@ -66,13 +67,14 @@ pub enum Edit {
     },
 }
 
-/// Why a manifest was left as it is. Lines and columns start at 1; a column counts characters.
+/// The reason why a manifest was not changed. Lines and columns start at 1; a
+/// column counts characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditError {
     /// No entry has this path.
     NotFound {
-        /// The path that was asked for.
+        /// The path in the edit.
         path: String,
     },
     /// The path of an `Add` is listed already.
@@ -86,7 +88,7 @@ pub enum EditError {
         line: usize,
         /// The column of the obstacle.
         column: usize,
-        /// Why the text cannot be edited in place.
+        /// The reason why the text cannot be edited in place.
         reason: String,
     },
     /// The manifest is not valid YAML.

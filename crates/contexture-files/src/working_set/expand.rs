@@ -14,10 +14,10 @@ use super::manifest::{Entry, Manifest};
 use crate::error::Error;
 use crate::files::{Root, Unusable};
 
-/// Most files that patterns and directories may stand for.
+/// The maximum number of files that patterns and directories may match.
 const MAX_MATCHES: usize = 200_000;
 
-/// A file that an entry of the manifest stands for.
+/// A file that an entry of the manifest matches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate<'m> {
     /// The path below the root, with its line range.
@@ -26,11 +26,11 @@ pub struct Candidate<'m> {
     pub path: String,
     /// The entry it comes from.
     pub entry: &'m Entry,
-    /// The size, when the walk that found it knows; `None` for a file that the
-    /// manifest names.
+    /// The size in bytes, if the walk that found the file knows it. `None` for
+    /// a file that the manifest names.
     pub bytes: Option<u64>,
-    /// Why nothing can be read, where that is clear already: a pattern that
-    /// stands for no file, a name that is not text.
+    /// The reason why nothing can be read, if it is already known: a pattern
+    /// that matches no file, a name that is not text.
     pub problem: Option<Unusable>,
 }
 
@@ -53,13 +53,13 @@ impl Candidate<'_> {
     }
 }
 
-/// Returns the files that the manifest's entries stand for, in its order.
+/// Returns the files that the manifest's entries match, in its order.
 ///
-/// A pattern or directory stands for the files that neither `.gitignore`
-/// ignores nor the manifest excludes, sorted. Hidden files count only when the
-/// pattern names a hidden component itself, and what lies in the sessions'
-/// directories never does. A file that two entries stand for belongs to the one
-/// that names it, else to the first.
+/// A pattern or directory matches the files that neither `.gitignore` ignores
+/// nor the manifest excludes, sorted. Hidden files match only if the pattern
+/// itself names a hidden component, and files in the sessions' directories
+/// never match. A file that two entries match belongs to the entry that names
+/// it, else to the first.
 pub fn expand<'m>(
     root: &Root,
     manifest: &'m Manifest,
@@ -70,7 +70,7 @@ pub fn expand<'m>(
         |entry: &Entry| root.is_dir(&entry.path) || entry.is_pattern() && !root.exists(&entry.path);
     let mut trees: Vec<(&Entry, Glob)> = Vec::new();
     let mut named: BTreeSet<&str> = BTreeSet::new();
-    // One entry that is no pattern must not make the others unusable.
+    // One invalid pattern must not make the other entries unusable.
     let mut invalid: Vec<(&Entry, String)> = Vec::new();
     for entry in &manifest.files {
         match is_tree(entry).then(|| glob_of(entry)) {
@@ -146,7 +146,7 @@ type Matches = Vec<(String, Option<u64>)>;
 #[derive(Default)]
 struct WalkResult {
     files: Vec<Matches>,
-    // Whether the pattern matched something that another entry stands for.
+    // Whether the pattern matched a file that another entry has.
     taken: Vec<bool>,
 }
 
@@ -172,11 +172,11 @@ fn walk(
     let mut taken = vec![false; trees.len()];
     let tree_paths: BTreeSet<&str> = trees.iter().map(|(entry, _)| entry.path.as_str()).collect();
     let mut count = 0;
-    // The walk begins at the root, so that its `.gitignore` counts, but goes
-    // down only towards where the patterns lie.
+    // The walk begins at the root, so that its `.gitignore` applies, but
+    // descends only towards the directories of the patterns.
     let base = root.path().join(common_dir(trees));
-    // What Contexture itself writes changes with every call; a pattern that
-    // matched it would never give the same prompt twice.
+    // Contexture's own files change with every call; a pattern that matched
+    // them would never give the same prompt twice.
     let sessions = root.path().join(".agent/sessions");
     let above = root.clone();
     let walker = WalkBuilder::new(root.path())
@@ -262,8 +262,8 @@ pub(super) fn glob_of(entry: &Entry) -> Result<Glob, String> {
     pattern(&below)
 }
 
-/// Parses a pattern of the working set. The error says that the path names no
-/// file, either.
+/// Parses a pattern of the working set. The error also says that no file has
+/// that path.
 pub(super) fn pattern(path: &str) -> Result<Glob, String> {
     let glob = GlobBuilder::new(path).literal_separator(true).build();
     glob.map_err(|error| format!("is not a file, and not a pattern: {}", error.kind()))
@@ -298,7 +298,7 @@ fn common_dir(trees: &[(&Entry, Glob)]) -> String {
     let fixed = |entry: &Entry| -> Vec<String> {
         let mut parts: Vec<&str> = entry.path.split('/').collect();
         if entry.is_pattern() {
-            // The last part is a file's name, or stands for any.
+            // The last component is the name of a file, or matches any name.
             parts.pop();
         }
         parts

@@ -36,13 +36,13 @@ const RESPONSE: Typical = Typical {
 };
 
 /// Returns a warning for each component that is outside its typical range,
-/// scaled to the window, and does harm there.
+/// scaled to the window, if that has a negative effect.
 ///
-/// Instructions and the reserve are reported when they are above their range
-/// while files were cut or dropped, or at more than twice their range. Files are
-/// reported when they are below their range while others were cut or dropped.
+/// Instructions and the reserve are reported if they are above their range
+/// while files were cut or dropped, or at more than twice their range. Files
+/// are reported if they are below their range while others were cut or dropped.
 /// A reserve is reported below half of its range. A short system prompt, few
-/// files and an unused component are no harm.
+/// files and an unused component are not reported.
 pub fn guidelines(report: &Report, reserved_for_response: Tokens) -> Vec<String> {
     let window = report.budget.max;
     let spent = |role: Role| -> Tokens {

@@ -19,10 +19,11 @@ pub const MAX_SHIFT: f64 = 0.2;
 /// The hotness of a file that is in the working set and nothing else.
 const NEUTRAL: f64 = 0.2;
 
-/// How many recent touches make a file as hot as touches can.
+/// The number of recent touches at which a file reaches the highest heat from
+/// touches.
 const FULL_TOUCHES: f64 = 5.0;
 
-/// ActionKind `hot.yml` and `cold.yml` say.
+/// The hints of `hot.yml` and `cold.yml`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hints {
     hints: BTreeMap<String, Hint>,
@@ -35,24 +36,24 @@ pub struct Hints {
 /// A hint about one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hint {
-    /// Which list it stands on; a file on both is hot.
+    /// The list that the file is on. A file on both lists counts as hot.
     pub list: HintList,
-    /// Whether it stands on both.
+    /// Whether the file is on both lists.
     pub on_both: bool,
     /// The reason given.
     pub why: Option<String>,
-    /// How often it was touched lately.
+    /// The number of recent touches.
     pub touches: u64,
 }
 
-/// What became of a file that a hint is about, the best first.
+/// The outcome for a file with a hint, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HintOutcome {
-    /// It is pinned, and so always there.
+    /// The file is pinned, and so always included.
     Pinned,
     /// The file is included whole.
     Whole,
-    /// A part of it is there.
+    /// A part of the file is included.
     Cut,
     /// The file is not included.
     Dropped,
@@ -151,8 +152,8 @@ impl Hints {
         ((entry.priority + shift).clamp(0.0, 1.0) * 1e6).round() / 1e6
     }
 
-    /// Returns what became of each hint. `fate` says what became of its file,
-    /// or `None` when the working set does not hold it.
+    /// Returns the verdict on each hint. `fate` returns the outcome for a file,
+    /// or `None` if it is not in the working set.
     pub fn verdicts(&self, fate: impl Fn(&str) -> Option<HintOutcome>) -> Vec<HintVerdict> {
         self.hints
             .iter()

@@ -56,7 +56,7 @@ pub struct WorkingSetFile {
 }
 
 impl WorkingSet {
-    /// Lists the files that a manifest [stands for](super::expand).
+    /// Lists the files that a manifest [matches](super::expand).
     pub fn of(
         root: &Root,
         manifest: &Manifest,

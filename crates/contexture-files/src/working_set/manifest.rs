@@ -27,16 +27,17 @@ const LEAST_MAX_TOKENS: Tokens = 100;
 /// A `working-set.yml` that was read and checked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
-    /// Where it stands, relative to the root.
+    /// The path of the manifest, relative to the root.
     pub path: String,
-    /// The whole window, when it states one.
+    /// The tokens of the whole window. `None` if the manifest does not set it.
     pub max_tokens: Option<Tokens>,
-    /// What it sets aside for the response.
+    /// The tokens reserved for the response. `None` if the manifest does not
+    /// set them.
     pub reserved_for_response: Option<Tokens>,
-    /// What it says is left for the prompt, when that is less than the two
-    /// above come to.
+    /// The tokens that the manifest allows for the prompt, if that is less than
+    /// the window minus the reserve.
     pub effective: Option<Tokens>,
-    /// The entries in the order they stand.
+    /// The entries, in the order of the manifest.
     pub files: Vec<Entry>,
     /// Patterns of files that patterns and directories skip.
     pub exclude: Vec<String>,
@@ -49,31 +50,32 @@ pub struct Manifest {
 /// One entry of a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The path as it is written, without a line range: a file, a directory or
-    /// a pattern.
+    /// The path as written, without a line range: a file, a directory or a
+    /// pattern.
     pub path: String,
-    /// The lines asked for, when not all are.
+    /// The range of lines. `None` for the whole file.
     pub lines: Option<Lines>,
-    /// From 0 to 1.
+    /// The priority, from 0 to 1.
     pub priority: f64,
     /// The role of the file in the request.
     pub role: Role,
-    /// Which part may be removed when it does not fit.
+    /// The part that may be removed if the file does not fit.
     pub cut: Cut,
-    /// Most lines to show.
+    /// The maximum number of lines. `None` for no limit.
     pub max_lines: Option<u32>,
-    /// Most tokens to spend on each file, tags included.
+    /// The maximum number of tokens of each file, tags included. `None` for no
+    /// limit.
     pub max_tokens: Option<Tokens>,
-    /// The line of the manifest it stands on.
+    /// The line of the entry in the manifest.
     pub line: usize,
-    /// The column its path stands in.
+    /// The column of its path in the manifest.
     pub column: usize,
-    /// The path and range as they are written.
+    /// The path and range as written.
     pub written: String,
 }
 
 impl Entry {
-    /// Returns the path with its line range, as it is written.
+    /// Returns the path with its line range, as written.
     pub fn id(&self) -> String {
         id_of(&self.path, self.lines)
     }
@@ -133,8 +135,8 @@ impl Manifest {
 
     /// Reads `text`, the content of the manifest at `path`.
     ///
-    /// Fails with file, line, column and field on anything that is wrong;
-    /// fields nobody knows are warnings.
+    /// Fails with file, line, column and field for any invalid value. Unknown
+    /// fields are warnings.
     pub fn parse(path: &str, text: &str) -> Result<Self, Error> {
         let source = Source { name: path };
         let documents = source.parse(text)?;
@@ -193,8 +195,8 @@ impl Manifest {
         })
     }
 
-    /// Returns the directory the manifest stands in, with a slash behind it,
-    /// or nothing for the root itself.
+    /// Returns the directory of the manifest, with a final slash, or an empty
+    /// text for the root itself.
     pub fn dir(&self) -> &str {
         self.path.rfind('/').map_or("", |at| &self.path[..=at])
     }

@@ -1,11 +1,11 @@
-//! What the orchestrator changes after a turn.
+//! The automatic changes to the working set after a turn.
 //!
-//! - The newest tool outputs become files of the working set; older ones leave
-//!   it.
-//! - A file that the turn mentions is bumped.
-//! - A file that nobody mentioned for some turns is demoted.
+//! - The newest tool outputs become files of the working set; older ones are
+//!   removed from it.
+//! - A file that the turn mentions is raised in priority.
+//! - A file that no turn mentioned for some turns is demoted.
 //!
-//! Pinned files and files at priority 1 are left alone.
+//! Pinned files and files at priority 1 are not changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::turn::{Block, MessageContent, MessageRole, NewTurn, json_with_path};
 use contexture_engine::config::Habits;
 use contexture_engine::{masked, session_dir};
 
-/// What is remembered from turn to turn, in the session's directory.
+/// The state that is saved from turn to turn, in the session's directory.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Memory {
@@ -36,13 +36,13 @@ pub fn observe(
     habits: Habits,
 ) -> Result<(Vec<Action>, Vec<String>), Error> {
     let root = target.root;
-    // What is remembered and what is written belong together: one lock.
+    // The saved state and the manifest must match: one lock protects both.
     let _lock = actions::lock(target)?;
     let manifest = Manifest::read(root, target.manifest)?;
     let dir = session_dir(root, target.session);
     let memory_path = format!("{dir}observed.json");
     let mut memory = read_memory(root, &memory_path)?;
-    // What was forgotten must not make an old turn's files be written again.
+    // Lost state must not cause the files of an old turn to be written again.
     let listed = manifest.files.iter().filter_map(|entry| {
         let name = entry.path.strip_prefix(&dir)?.strip_prefix("tool/")?;
         name.split('-').next()?.parse::<u64>().ok()
@@ -95,7 +95,7 @@ pub fn observe(
         .map(|action| action.path.clone())
         .collect();
 
-    // A pattern is mentioned when a file is that it stands for.
+    // A pattern counts as mentioned if one of its files is.
     let mut warnings = Vec::new();
     let candidates = expand(root, &manifest, &mut warnings)?;
     let mut mentioned: BTreeSet<String> = BTreeSet::new();

@@ -76,7 +76,8 @@ pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
     )
 }
 
-/// Returns the value with what it is joined to, or `None` when it stands alone.
+/// Returns the value with the pieces that it is joined to, or `None` if it is
+/// in one piece.
 fn joined(text: &str, found: &Value) -> Option<Joined> {
     let bytes = text.as_bytes();
     match found.form {
@@ -113,8 +114,8 @@ fn yaml_block(text: &str, key_start: usize, start: usize) -> Option<(Value, Join
     Some((value, joined))
 }
 
-/// Returns how deep the line of a key begins; `None` when more than a dash or a quotation mark
-/// stands before the key.
+/// Returns the indentation of a key's line. Returns `None` if more than a dash
+/// or a quotation mark is before the key.
 fn indentation(bytes: &[u8], key_start: usize) -> Option<usize> {
     let from = key_start.saturating_sub(KEY_MAX);
     let line = bytes[from..key_start]
@@ -170,7 +171,8 @@ fn is_element(text: &str, key: &str, key_start: usize, found: &Value) -> bool {
     closed && text[..key_start].ends_with('<')
 }
 
-/// Returns true when a `machine` and its `login` stand before the key, as in a netrc file.
+/// Returns true if a `machine` and its `login` come before the key, as in a
+/// netrc file.
 fn names_machine(bytes: &[u8], key_start: usize) -> bool {
     let before = &bytes[key_start.saturating_sub(200)..key_start];
     let mut words = before

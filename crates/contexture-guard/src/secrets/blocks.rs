@@ -1,8 +1,9 @@
-//! Secrets that are known by what surrounds them: private keys, URLs, headers, command lines.
+//! Secrets that are recognised by their surroundings: private keys, URLs,
+//! headers, command lines.
 
 use super::{Secret, starts_word, value};
 
-/// How far back a line is read for the name of a program.
+/// The number of bytes that are read backwards for the name of a program.
 const LINE_MAX: usize = 300;
 /// The longest user and password of a URL.
 const USERINFO_MAX: usize = 400;

@@ -76,7 +76,8 @@ pub(super) fn pgpass(text: &str, at: usize) -> Option<Secret> {
     })
 }
 
-/// How the hash of a password begins, the shortest salt and hash that follow, and the longest.
+/// The beginning of a password hash, and the minimum and maximum length of the
+/// salt and hash after it.
 const HASHES: &[(&str, usize, usize)] = &[
     ("$apr1$", 24, 31),
     ("$1$", 24, 31),

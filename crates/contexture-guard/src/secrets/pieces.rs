@@ -9,7 +9,7 @@ const LONGEST: usize = 2048;
 /// The widest gap between two pieces: an operator, a line end and an indentation.
 const GAP: usize = 120;
 
-/// A value that was put together: what it is, and where its last piece ends.
+/// A value joined from pieces, and the end of its last piece.
 pub(super) struct Joined {
     pub(super) value: String,
     pub(super) end: usize,
@@ -73,7 +73,7 @@ fn literal_end(bytes: &[u8], start: usize, quote: u8) -> Option<usize> {
 pub(super) fn literals(text: &str, start: usize, end: usize, escaped: bool) -> Option<Joined> {
     let bytes = text.as_bytes();
     let first = text.get(start..end)?;
-    // Most literals stand alone.
+    // Most literals are in one piece.
     let close = end + usize::from(escaped && bytes.get(end) == Some(&b'\\'));
     if next_literal(bytes, close, escaped).is_none() && !first.contains('\n') {
         return None;
@@ -194,8 +194,8 @@ pub(super) fn block(text: &str, at: usize, indent: usize) -> Option<(usize, Join
     Some((start?, Joined { value, end: last }))
 }
 
-/// Returns a token with the literals that its own one is joined to: what was split to make lines
-/// shorter is one token.
+/// Returns a token together with the literals that it is joined to: a token
+/// that was split to shorten lines is one token.
 pub(super) fn extended(bytes: &[u8], mut secret: Secret) -> Secret {
     for _ in 0..MOST {
         let close = secret.range.end;

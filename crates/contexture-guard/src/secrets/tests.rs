@@ -87,8 +87,8 @@ fn overlaps_are_joined_under_the_rule_that_knows_more() {
     );
 }
 
-/// Not promised: a password of plain letters is not told from a word, except in a URL or
-/// a connection.
+/// Not promised: a password of plain letters cannot be distinguished from a
+/// word, except in a URL or a connection.
 #[test]
 fn a_password_of_plain_letters_is_missed() {
     check("password = 'correcthorsebatterystaple'", &[]);

@@ -98,23 +98,25 @@ fn run_back(bytes: &[u8], end: usize, class: u16, max: usize) -> usize {
 }
 
 enum Part {
-    /// A run of a class, between so many and so many bytes, as long as it goes.
+    /// A run of bytes of a class, as long as possible, with a minimum and a
+    /// maximum length.
     Run(u16, usize, usize),
-    /// These very bytes.
+    /// Exactly these bytes.
     Text(&'static str),
 }
 use Part::{Run, Text};
 
-/// How sure a prefix makes us.
+/// How reliably a prefix identifies a secret.
 #[derive(PartialEq)]
 enum Prefix {
-    /// Nothing else begins like this.
+    /// Only secrets begin like this.
     Sure,
-    /// A few letters that words begin with too: the rest has to have digits and letters.
+    /// A few letters that words begin with, too: the rest must have digits and
+    /// letters.
     Weak,
-    /// A prefix that names begin with as well: the rest has to be random.
+    /// A prefix that names begin with, too: the rest must be random.
     Random,
-    /// An address that stays readable; what follows it is the secret.
+    /// An address that stays readable; the secret follows it.
     Shown,
 }
 
@@ -228,8 +230,9 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len()
 }
 
-/// How rare a pair of bytes is in prose and in code; it decides about the speed only. Words end
-/// with an underscore everywhere, so that a window does better inside the prefix.
+/// Returns how rare a pair of bytes is in prose and in code. It affects only
+/// the speed. Many words end with an underscore, so a window inside the prefix
+/// is better.
 const fn rarity(a: u8, b: u8) -> i32 {
     if a.is_ascii_alphabetic() && b.is_ascii_alphabetic() {
         return if value::is_common(a, b) { 0 } else { 4 };

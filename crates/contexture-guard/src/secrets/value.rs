@@ -48,13 +48,13 @@ static COMMON: [u32; 26] = {
     table
 };
 
-/// Returns true for two letters that often follow one another, whatever their case.
+/// Returns true for two letters that often follow one another, in any case.
 pub(super) const fn is_common(a: u8, b: u8) -> bool {
     let row = COMMON[(a.to_ascii_lowercase() - b'a') as usize];
     row >> (b.to_ascii_lowercase() - b'a') & 1 != 0
 }
 
-/// What the bytes of a value are, counted once.
+/// The character statistics of a value, counted once.
 pub(super) struct Shape {
     pub(super) len: usize,
     pub(super) lower: usize,
@@ -120,7 +120,8 @@ impl Shape {
             if letter && was_digit && digits_after_letter {
                 shape.inner_digits += 1;
             }
-            // A capital after a small letter begins a word; the pair says nothing.
+            // A capital after a small letter begins a word; the pair is not
+            // evidence.
             if letter && was_letter && !(previous.is_ascii_lowercase() && byte.is_ascii_uppercase())
             {
                 shape.pairs += 1;
@@ -154,7 +155,8 @@ impl Shape {
         self.steps * 2 >= self.len
     }
 
-    /// Returns true when nobody would have typed it: a key, a hash, a base64 string.
+    /// Returns true if a value looks generated and not typed: a key, a hash, a
+    /// base64 string.
     pub(super) fn is_random(&self) -> bool {
         if self.len < 12 || self.distinct < 8 || self.entropy < 2.9 || self.is_counting() {
             return false;
@@ -171,7 +173,8 @@ impl Shape {
         if self.letters() < 3 || self.turns < 2 {
             return false;
         }
-        // `django-insecure-…` and its like have words in front of what was generated.
+        // `django-insecure-…` and similar values have words before the
+        // generated part.
         let generated = self.len >= 20 && self.symbols >= 3 && self.digits >= 3;
         generated
             || !self.is_wordy()
@@ -191,9 +194,10 @@ const FILLER: &[&str] = &[
     "supersecret", "super-secret", "super_secret", "notasecret", "not-a-secret", "not_a_secret",
 ];
 
-/// Returns true for the rest of a token that somebody filled in: `xxxxxxxx`, `your-key-here`.
+/// Returns true for the rest of a token that is a placeholder: `xxxxxxxx`,
+/// `your-key-here`.
 pub(super) fn is_filler(value: &[u8]) -> bool {
-    // What a placeholder says, it says early; and a value may be long.
+    // A placeholder is recognisable by its beginning, and a value may be long.
     let value = &value[..value.len().min(256)];
     let mut seen = [false; 256];
     for byte in value {
@@ -203,7 +207,7 @@ pub(super) fn is_filler(value: &[u8]) -> bool {
     distinct < 6 || says(value, FILLER)
 }
 
-/// Returns true when `value` contains one of `words`, whatever its case.
+/// Returns true if `value` contains one of `words`, in any case.
 fn says(value: &[u8], words: &[&str]) -> bool {
     words.iter().any(|word| contains(value, word.as_bytes()))
 }
@@ -239,7 +243,7 @@ pub(super) fn is_varied(value: &[u8]) -> bool {
     shape.distinct >= 12 && shape.upper >= 2 && shape.lower >= 2 && !shape.is_counting()
 }
 
-/// How values begin that only point to a secret, or that are the hash of one.
+/// Beginnings of values that only refer to a secret, or are the hash of one.
 #[rustfmt::skip] // A list of words reads better in rows.
 const REFERENCES: &[&str] = &[
     "process.", "os.environ", "os.getenv", "env.", "env:", "env[", "var.", "vars.", "secrets.",
@@ -252,7 +256,8 @@ const REFERENCES: &[&str] = &[
     "oauth2", "x-", "did:", "ipfs:",
 ];
 
-/// Whole values, without digits and separators, that stand for a password in documents.
+/// Whole values, without digits and separators, that documents use in place of
+/// a password.
 #[rustfmt::skip] // A list of words reads better in rows.
 const STOCK: &[&str] = &[
     "", "password", "passwd", "pass", "pw", "pwd", "secret", "mysecret", "mypassword", "token",
@@ -281,8 +286,8 @@ const TECHNICAL: &[&str] = &[
     "salsa20", "md5", "oauth1", "win32",
 ];
 
-/// Returns true when `value` stands for a secret and is none: a variable, a reference, a hash,
-/// a path, a placeholder.
+/// Returns true if `value` is not a secret itself: a variable, a reference, a
+/// hash, a path, a placeholder.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let bytes = value.as_bytes();
     if !value.is_ascii() || bytes.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
@@ -457,7 +462,8 @@ pub(super) fn is_key(value: &str) -> bool {
         let rest = Shape::of(plain.as_bytes());
         return value.len() >= 16 && rest.is_random() && !rest.is_wordy();
     }
-    // Shorter than sixteen bytes, only a value of every kind of character is no name.
+    // A value shorter than sixteen bytes counts as a key only if it has every
+    // kind of character.
     (value.len() >= 16 && shape.is_random())
         || (shape.symbols > 0
             && shape.upper > 0

@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use super::{Attempt, Flight};
 use crate::session::{CompactRequest, Sessions};
 
-/// How far below `compaction.threshold` a history is summarised ahead, in
-/// percent of what is available.
+/// The distance below `compaction.threshold` at which a history is summarised
+/// ahead, in percent of the available tokens.
 const MARGIN: f64 = 10.0;
 
 impl Sessions<'_> {
     /// Summarises a session's history if the next request is likely to need it,
     /// so that the request need not wait for the summary.
     ///
-    /// That is the case when the latest request and what was recorded since have
+    /// That is the case if the latest request and the turns recorded since have
     /// nearly as many tokens as `compaction.threshold` allows. Nothing is done
     /// while the model waits for the results of its calls. Only one compaction
     /// of a history runs at a time.

@@ -10,7 +10,8 @@ use super::script::Script;
 use crate::facts::{Facts, Room};
 use crate::history::steps;
 
-/// The longest summary, without the user's messages, whatever the window.
+/// The maximum tokens of a summary, without the user's messages, however large
+/// the window is.
 const MAX_SUMMARY: Tokens = 8_192;
 
 /// The most tokens of the user's messages that stay verbatim.
@@ -22,16 +23,17 @@ const USEFUL_SUMMARY: Tokens = 1_200;
 /// The shortest that is worth making.
 const MIN_SUMMARY: Tokens = 48;
 
-/// The tokens that a summary saves at least, or a quarter of what it replaces if
-/// that is less. In a small window it replaces the summary before it and a few
-/// steps, and would shrink each time if it always had to save a quarter.
+/// The minimum number of tokens that a summary saves, or a quarter of the
+/// replaced tokens if that is less. In a small window a summary replaces the
+/// previous summary and a few steps, and would shrink each time if it always
+/// had to save a quarter.
 const MIN_SAVED: Tokens = 128;
 
-/// The percentage of what is available that the latest turns may fill before
+/// The percentage of the available tokens that the latest turns may fill before
 /// some of their steps are summarised, too.
 const MOST_KEPT: f64 = 70.0;
 
-/// A history, and what is known of it.
+/// A history with its token counts and the facts of its earlier summary.
 pub(crate) struct Material<'t> {
     pub(crate) turns: &'t [Turn],
     /// The tokens of each message of each turn.
@@ -43,15 +45,15 @@ pub(crate) struct Material<'t> {
     pub(crate) earlier_tokens: Tokens,
 }
 
-/// How far a history is condensed.
+/// The tokens that a history is condensed to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Space<'a> {
-    /// What the request may use in all.
+    /// The tokens available to the whole request.
     pub(crate) available: Tokens,
-    /// What everything but history takes.
+    /// The tokens of everything but history.
     pub(crate) fixed: Tokens,
-    /// The percentage of `available` to come down to; with `None`, as little as
-    /// may be is kept.
+    /// The percentage of `available` to reduce the request to. `None` keeps as
+    /// little history as possible.
     pub(crate) target: Option<f64>,
     pub(crate) focus: Option<&'a str>,
 }
@@ -59,9 +61,9 @@ pub(crate) struct Space<'a> {
 /// A history whose older part has a summary.
 pub(crate) struct Condensed<'t, 'a> {
     pub(crate) older: Older<'t>,
-    /// What a summary may hold.
+    /// The tokens that the summary may use.
     pub(crate) room: Room<'a>,
-    /// The tokens of what the summary replaces.
+    /// The tokens of the messages that the summary replaces.
     pub(crate) before: Tokens,
     pub(crate) facts: Facts,
     /// The extractive summary.
@@ -73,7 +75,7 @@ pub(crate) struct Older<'t> {
     pub(crate) turns: &'t [Turn],
     // The first message of the first turn that no earlier summary covers.
     pub(crate) from: usize,
-    // Where the part that stays begins.
+    // The start of the part that is kept.
     pub(crate) kept: Position,
 }
 
@@ -87,7 +89,8 @@ impl<'t> Older<'t> {
         self.parts_from(start)
     }
 
-    /// The same from the start of a step on.
+    /// Returns the summarised turns from the start of a step on, each with its
+    /// messages.
     fn parts_from(&self, start: Position) -> impl Iterator<Item = (&'t Turn, &'t [Message])> {
         let kept = self.kept;
         let last = kept.turn + usize::from(kept.message > 0);
@@ -160,7 +163,7 @@ impl<'a> Condenser<'a> {
                 kept,
             })
         };
-        // What is summarised whatever the reserve is read once.
+        // The part that is summarised in any case is read once.
         let mut known = material.facts.clone();
         let mut read_to = Position {
             turn: 0,
@@ -174,7 +177,8 @@ impl<'a> Condenser<'a> {
             let older = older_for(reserve).ok_or("every step is among the latest, which stay")?;
             let before = older_tokens(&older, material.tokens);
             let before = before.saturating_add(material.earlier_tokens);
-            // Shorter than what it replaces, by a quarter or by enough.
+            // The summary must be shorter than the replaced messages, by a
+            // quarter or by `MIN_SAVED`.
             let most = (before / 4 * 3).max(before.saturating_sub(MIN_SAVED));
             let whole = summary + messages;
             let scaled = |tokens: Tokens| match whole > most {

@@ -8,8 +8,8 @@ use contexture_store::TurnId;
 static RUNNING: Mutex<BTreeSet<TurnId>> = Mutex::new(BTreeSet::new());
 static ENDED: Condvar = Condvar::new();
 
-/// The right to compact a history that ends with a turn. While somebody has it,
-/// others wait: a second summary of the same turns would be thrown away.
+/// A lock on the compaction of a history that ends with a turn. Others wait for
+/// it: a second summary of the same turns would be discarded.
 pub(crate) struct Flight(TurnId);
 
 impl Flight {

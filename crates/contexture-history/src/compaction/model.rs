@@ -8,7 +8,7 @@ use contexture_engine::{Summariser, SummaryAsk, SummaryText};
 
 use crate::facts::{Passage, Speaker};
 
-/// A summary that a language model is asked for.
+/// A request for a summary by a language model.
 pub(super) struct Summary<'a> {
     pub(super) summariser: &'a dyn Summariser,
     /// The window of the model, in tokens.
@@ -18,10 +18,10 @@ pub(super) struct Summary<'a> {
     pub(super) focus: Option<&'a str>,
     pub(super) target: Tokens,
     pub(super) counter: &'a dyn TokenCounter,
-    /// How the system prompt is masked: a layer may be sent as it is to one
-    /// provider, and not be meant for another.
+    /// The guard's policy for the system prompt: a layer may be unmasked for
+    /// one provider, and must still be masked for another.
     pub(super) policy: Policy,
-    /// What the marks around its material are derived from.
+    /// The key that the marks around the model's input are derived from.
     pub(super) key: &'a MarkKey,
 }
 
@@ -63,7 +63,7 @@ const BAD_STOPS: [&str; 9] = [
     "incomplete",
 ];
 
-/// What refusals begin with.
+/// The beginnings of answers that are refusals.
 const REFUSALS: [&str; 10] = [
     "i'm sorry",
     "i am sorry",
@@ -81,19 +81,19 @@ const REFUSALS: [&str; 10] = [
 const REFUSAL_TOKENS: Tokens = 120;
 
 impl Summary<'_> {
-    /// Asks the model; in several calls when the conversation is longer than
-    /// it takes, each with the summary of what came before.
+    /// Calls the model. If the conversation is longer than its window, it is
+    /// called several times, each time with the summary of the earlier part.
     ///
-    /// Fails with why there is no summary: the call failed, or the answer is a
-    /// refusal, is cut off, too short or too long.
+    /// Fails with the reason why there is no summary: the call failed, or the
+    /// answer is a refusal, is truncated, too short or too long.
     pub(super) fn make(&self, passages: &[Passage<'_>]) -> Result<Prose, String> {
         let deadline = self
             .summariser
             .deadline()
             .map(|limit| Instant::now() + limit);
         let model = self.summariser.name();
-        // What is the same in each call takes its part of the window, too. The
-        // system prompt is there to be understood, and may be cut.
+        // The text that is the same in each call uses a part of the window,
+        // too. The system prompt is only background, and may be cut.
         let system = guard::visible(self.system, self.policy);
         let end = self.counter.prefix_within(&system, self.window / 5);
         let system = &system[..end];
@@ -135,7 +135,7 @@ impl Summary<'_> {
         })
     }
 
-    /// Returns why an answer is no summary, if it is none.
+    /// Fails with the reason if an answer is not a summary.
     fn check(&self, answer: &SummaryText, passages: &[Passage<'_>]) -> Result<(), String> {
         let stop = answer.stop_reason.as_deref().unwrap_or_default();
         if BAD_STOPS.contains(&stop) {
@@ -155,8 +155,8 @@ impl Summary<'_> {
                 _ => format!("it has {tokens} tokens; at least {least} were expected"),
             });
         }
-        // It is pinned: one that takes the room of the latest steps does more
-        // harm than good.
+        // A summary is pinned: one that uses the tokens of the latest steps
+        // does more harm than good.
         if tokens > self.target.saturating_mul(2) {
             let target = self.target;
             return Err(format!("it has {tokens} tokens; the target was {target}"));
@@ -211,7 +211,7 @@ impl Summary<'_> {
                 layout.current.push(block);
             }
         };
-        // What it is told is only to be understood: it stays in the request.
+        // The instructions are background only, and stay in the request anyway.
         part("standing instructions", system);
         part("earlier summary", earlier.unwrap_or_default());
         part("conversation", conversation);

@@ -14,7 +14,7 @@ pub(crate) struct Position {
     pub(crate) message: usize,
 }
 
-/// What the decision depends on.
+/// The limits that decide where the kept part begins.
 pub(super) struct Limits {
     /// The tokens that the part that stays may have, by the target.
     pub(super) room: Tokens,

@@ -34,7 +34,7 @@ impl Script {
         // The tool of each call.
         let mut tools = BTreeMap::new();
         for (turn, messages) in turns {
-            // What the user said may be only in the message that was sent.
+            // The user's text may be only in the message that was sent.
             let is_start = messages.as_ptr() == turn.turn.messages.as_ptr();
             for text in sent::unrecorded_words(&turn.turn).filter(|_| is_start) {
                 script.lines.push(Line {
@@ -118,7 +118,7 @@ impl Script {
                     line.call = Some(tool_call_id.clone());
                     content.clone()
                 }
-                // Thoughts are not results; what is not text has none.
+                // Reasoning is not a result, and other blocks have no text.
                 _ => continue,
             };
             line.text = guard::visible(&text, policy).into_owned();

@@ -9,8 +9,9 @@ use crate::history::LatestCompaction;
 
 /// Undoes the latest compaction of a session.
 ///
-/// When nothing was said since, the head moves back; otherwise what stood
-/// before is put back behind it, so that nothing that was said is lost.
+/// If no turn was recorded since, the head moves back. Otherwise a new turn
+/// restores the previous compaction, or none, so that no recorded turn is lost.
+/// Fails if there is no compaction to undo.
 pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Result<Undone, Error> {
     let none = || {
         Error::input(format!(
@@ -21,8 +22,8 @@ pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Res
     let Some(head) = session.head else {
         return Err(none());
     };
-    // What was undone before stands behind what it undid, and is passed over
-    // together with that.
+    // An earlier undo comes after the compaction that it undid; both are
+    // skipped together.
     let below = |latest: &LatestCompaction| match latest.parent {
         Some(parent) => LatestCompaction::find(store, parent),
         None => Ok(None),
@@ -52,7 +53,7 @@ pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Res
             standing,
         });
     }
-    // What stood before: the compaction before that, or nothing.
+    // The previous state: the compaction before the latest one, or none.
     let before = before.map(|latest| latest.compaction);
     let before = before.unwrap_or(Compaction {
         summary: String::new(),

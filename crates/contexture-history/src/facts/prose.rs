@@ -2,7 +2,7 @@
 
 pub(super) use contexture_shorten::cues::{LINE_BYTES, clip, normalise};
 
-/// How much of the start and of the end of a long passage is read.
+/// The bytes of the start and of the end of a long passage that are read.
 pub(super) const HEAD_BYTES: usize = 8 * 1024;
 pub(super) const TAIL_BYTES: usize = 4 * 1024;
 
@@ -136,7 +136,7 @@ pub(super) fn without_marker(line: &str) -> &str {
         }
         _ => rest,
     };
-    // "**bold**" and "1.5" and "--flag" have no space behind the marker.
+    // "**bold**" and "1.5" and "--flag" have no space after the marker.
     if rest.starts_with(' ') {
         rest.trim_start()
     } else {
@@ -166,7 +166,7 @@ fn split_block(block: &mut String, found: &mut Vec<Sentence>) {
         {}
         let end = chars.peek().map_or(block.len(), |(at, _)| *at);
         let at_gap = chars.peek().is_none_or(|(_, c)| c.is_whitespace());
-        // A file name, a version or an address has no gap behind its dots.
+        // A file name, a version or an address has no space after its dots.
         if !c.is_ascii() || at_gap && !(c == '.' && is_abbreviation(&block[start..at])) {
             push(&block[start..end]);
             start = end;
@@ -243,7 +243,8 @@ pub(super) fn stem(word: &str) -> &str {
     word.strip_suffix(['s', 'e']).unwrap_or(word)
 }
 
-/// Returns what `text` says was given up: what comes after "instead of".
+/// Returns the alternative that `text` rejects: the words after "instead of" or
+/// "rather than".
 pub(super) fn given_up(text: &str) -> Option<&str> {
     let cues = ["instead of ", "rather than "];
     let (_, rest) = cues.iter().find_map(|cue| text.split_once(cue))?;

@@ -6,7 +6,7 @@ use super::prose::{self, LINE_BYTES, clip, normalise, shorten};
 use contexture_shorten::Hint;
 use contexture_shorten::cues::{BLAND, Lexicon, RESULT, is_failure_line};
 
-/// What a call does with the files that it names.
+/// The access of a call to the files that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -134,12 +134,13 @@ impl Call {
         }
     }
 
-    /// Returns true for a command whose success says nothing about the work.
+    /// Returns true for a command whose success says nothing about the work,
+    /// such as listing files.
     pub(super) fn is_chore(&self) -> bool {
         begins_with(&self.label, &CHORES)
     }
 
-    /// Returns true for a command whose output goes through another one.
+    /// Returns true for a command whose output is piped into another one.
     pub(super) fn is_piped(&self) -> bool {
         self.access == Access::Run && self.label.contains(" | ")
     }
@@ -154,7 +155,7 @@ impl Call {
 pub(crate) struct ReadCall {
     /// The file that it reads, if it reads one.
     pub(crate) file: Option<String>,
-    /// Whether it reads the whole file.
+    /// Whether the call reads the whole file.
     pub(crate) is_whole: bool,
 }
 
@@ -179,8 +180,8 @@ impl ReadCall {
     }
 }
 
-/// Returns the part of a command that decides what it does: without what
-/// shortens its output.
+/// Returns the part of a command that determines its effect: without the part
+/// that shortens its output.
 pub(super) fn key(label: &str) -> &str {
     let ends = [" 2>&1", " | ", " > ", " 2>/dev/null"];
     let end = ends.iter().filter_map(|end| label.find(end)).min();
@@ -195,7 +196,7 @@ fn access_of(tool: &str, command: Option<&str>, has_path: bool) -> Access {
     if is_shell {
         return Access::Run;
     }
-    // `str_replace_editor` and its kin: the command says what is done.
+    // For `str_replace_editor` and similar tools, the command is the access.
     let verb = match command {
         Some(command) if has_path => command.to_ascii_lowercase(),
         _ => lower,
@@ -261,17 +262,17 @@ fn parsed_line(arguments: Option<&Value>) -> String {
     }
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Outcome {
-    /// The lines that say what went wrong, verbatim, the most telling first,
-    /// and whether none of them says more than that the call failed.
+    /// The lines that describe the error, verbatim, the most specific first,
+    /// and whether they only say that the call failed.
     Failed { errors: Vec<String>, is_bland: bool },
     /// The line that sums up the output, if there is one.
     Succeeded(Option<String>),
 }
 
-/// How many of the first and last lines of an output are searched for the
+/// The number of first and of last lines of an output that are searched for the
 /// outcome.
 const OUTCOME_LINES: usize = 24;
 
@@ -354,7 +355,7 @@ fn test_failures(text: &str) -> bool {
         })
 }
 
-/// Returns the lines that say what went wrong, verbatim: the last, the first,
+/// Returns the lines that describe the error, verbatim: the last, the first,
 /// and the last of those that say nothing by themselves.
 fn error_lines(text: &str, lexicon: &Lexicon) -> Outcome {
     let (mut first, mut last, mut bland, mut weak) = (None, None, None, None);
@@ -396,8 +397,8 @@ fn error_lines(text: &str, lexicon: &Lexicon) -> Outcome {
     }
 }
 
-/// Returns true for a line that names an error, and does not only say that
-/// something went wrong.
+/// Returns true for a line that names an error, instead of only saying that
+/// something failed.
 fn names_error(line: &str) -> bool {
     let names = [
         "rror:",

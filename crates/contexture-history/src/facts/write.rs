@@ -1,6 +1,6 @@
 //! Writes facts as a summary within a number of tokens.
 //!
-//! Each section has a share of the room. What a section leaves goes to the
+//! Each section has a share of the tokens. Unused tokens of a section go to the
 //! others, in a fixed order. Failures and files are written in a short form
 //! before any of them is left out.
 
@@ -12,13 +12,13 @@ use super::prose::{clip, content_words, normalise, shorten, stem};
 use super::{Facts, Failure, FileUse, Statement, constraints};
 use contexture_shorten::cues::Lexicon;
 
-/// How much a summary may hold.
+/// The token limits and the focus of a summary.
 pub struct Room<'a> {
     /// The tokens of everything but the user's messages.
     pub tokens: Tokens,
     /// The tokens of the user's messages.
     pub messages: Tokens,
-    /// What the summary concentrates on.
+    /// The topic that the summary concentrates on. `None` for no topic.
     pub focus: Option<&'a str>,
     /// Counts tokens.
     pub counter: &'a dyn TokenCounter,
@@ -51,10 +51,10 @@ const SECTIONS: [(Section, &str, u64); 9] = [
     (Section::Findings, "## Findings", 9),
 ];
 
-/// The sections that get more lines, and longer ones, from what others left.
+/// The sections that first get more and longer lines from the unused tokens.
 const FIRST: [Section; 3] = [Section::Failures, Section::Files, Section::Constraints];
 
-/// The sections that get what is left then.
+/// The sections that get the tokens that remain after that.
 const LAST: [Section; 6] = [
     Section::Next,
     Section::Decisions,
@@ -67,12 +67,12 @@ const LAST: [Section; 6] = [
 /// Below this many tokens, sections of sentences get a third of their share.
 const TIGHT_ROOM: Tokens = 2_000;
 
-/// How many of the newest messages come before those with constraints.
+/// The number of newest messages that come before those with constraints.
 const NEWEST_MESSAGES: usize = 4;
 
 /// A line that a section may have.
 struct Line {
-    // Its place among the lines of its section.
+    // The position of the line in its section.
     place: usize,
     // The forms, the longest first.
     forms: Vec<String>,
@@ -84,7 +84,7 @@ impl Line {
     }
 }
 
-/// The words of what a summary concentrates on.
+/// The words of the topic that a summary concentrates on.
 struct Focus(BTreeSet<String>);
 
 impl Focus {
@@ -119,10 +119,10 @@ struct Filled {
 }
 
 impl Facts {
-    /// Returns the summary. It is empty when there is nothing to say.
+    /// Returns the summary. It is empty if there are no facts.
     pub fn write(&self, room: &Room<'_>) -> String {
         let first = self.write_within(room);
-        // What the sections leave is for the latest request.
+        // The tokens that the sections leave are for the latest request.
         let Some(goal) = self.messages.last() else {
             return first;
         };
@@ -153,8 +153,8 @@ impl Facts {
         })
     }
 
-    /// Returns a summary that has the prose of a language model in place of
-    /// what is extracted from sentences.
+    /// Returns a summary with the prose of a language model in place of the
+    /// sentences extracted from the conversation.
     pub fn write_beside(&self, prose: &str, room: &Room<'_>) -> String {
         use Section::{Constraints, Failures, Files};
         let beside = room.counter.count(prose);
@@ -300,7 +300,7 @@ impl Facts {
         }
         let mut left = room.tokens;
         for filled in &mut sections {
-            // Where there is little room, recorded facts come before sentences.
+            // If there are few tokens, recorded facts come before sentences.
             let is_tight = room.tokens < TIGHT_ROOM && LAST.contains(&filled.section);
             let share = filled.share / if is_tight { 3 } else { 1 };
             let share = (room.tokens * share / 100).min(left);
@@ -510,8 +510,8 @@ fn times(count: u64) -> String {
     }
 }
 
-/// Returns `text`, or its start and its end with a note between, within `most`
-/// tokens. Empty when there is no room for anything.
+/// Returns `text`, or its start and its end with a note between them, within
+/// `most` tokens. Empty if nothing fits.
 fn whole_or_cut(text: &str, most: Tokens, counter: &dyn TokenCounter) -> String {
     let tokens = counter.count(text);
     if tokens <= most {
@@ -534,7 +534,7 @@ fn whole_or_cut(text: &str, most: Tokens, counter: &dyn TokenCounter) -> String 
     )
 }
 
-/// Spends tokens on a section, and returns what is left.
+/// Spends tokens on a section, and returns the tokens that are left.
 type Fill = fn(&mut Filled, Tokens, &dyn TokenCounter) -> Tokens;
 
 impl Filled {
@@ -542,7 +542,8 @@ impl Filled {
     fn add(&mut self, room: Tokens, counter: &dyn TokenCounter) -> Tokens {
         let mut left = room;
         if self.chosen.is_empty() {
-            // The heading, and the line that says how many are not shown.
+            // The tokens of the heading, and of the line with the number of
+            // hidden lines.
             let Some(rest) = left.checked_sub(counter.count(self.heading) + 10) else {
                 return left;
             };

@@ -63,8 +63,8 @@ pub(crate) fn count_turn(
     }
 }
 
-/// Returns the name of what counted, guarded and shortened, beside which counts
-/// are kept.
+/// Returns a name for the counter, the guard's policy and the result limit;
+/// stored counts are valid for one such name.
 pub(crate) fn counter_of(counts: &Counts, policy: Policy, max_result: Option<Tokens>) -> String {
     let name = counter_name(counts, policy);
     match max_result {
@@ -93,8 +93,8 @@ pub(crate) fn by_message(counts: &BlockCounts, turn: &NewTurn) -> Vec<Tokens> {
     tokens
 }
 
-/// Counts each block as an item of a provider's request: its text, what is
-/// around it, and what is not text.
+/// Counts each block as an item of a provider's request: its text, its
+/// overhead, and its surcharge.
 pub(super) fn count(items: &[BlockItem], turn: &NewTurn, counts: &Counts) -> BlockCounts {
     let mut blocks: BlockCounts = turn
         .messages
@@ -104,7 +104,8 @@ pub(super) fn count(items: &[BlockItem], turn: &NewTurn, counts: &Counts) -> Blo
     if !turn.sent.is_empty() {
         blocks.push(vec![0; turn.sent.len()]);
     }
-    // What tags cost depends on the form of a request; what is saved does not.
+    // The tokens of tags depend on the form of a request; saved counts must
+    // not.
     let counts = counts.native();
     for made in items {
         let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
@@ -113,8 +114,8 @@ pub(super) fn count(items: &[BlockItem], turn: &NewTurn, counts: &Counts) -> Blo
     blocks
 }
 
-/// Hands in what was counted before. Returns how many tokens less the items
-/// have because results are shorter in this window than they were counted.
+/// Passes stored counts to the counter. Returns the number of tokens saved
+/// because results are shorter in this window than they were counted.
 pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) -> Tokens {
     let counts = counts.native();
     let mut saved = 0;
@@ -134,13 +135,13 @@ pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) -
 pub(super) struct BlockItem {
     // The message that it is shown in.
     message: usize,
-    // Where its count is: the row of a message or of what was sent, and the
-    // block.
+    // The position of its count: the row of a message or of the sent message,
+    // and the block.
     row: usize,
     block: usize,
     item: Item,
     text: Text,
-    // Why it is kept for the record only, when it is.
+    // The reason why the block is not sent. `None` if it is sent.
     unsent: Option<&'static str>,
     // Whether it is a result of a call of an earlier turn.
     answers_earlier: bool,
@@ -151,7 +152,7 @@ pub(super) struct ItemBuilder {
     name: String,
     // The tool of each call.
     names: BTreeMap<String, Arc<str>>,
-    // The file that each call reads, which tells what its result is.
+    // The file that each call reads, to identify the format of its result.
     paths: BTreeMap<String, String>,
     policy: Policy,
     target: Target,
@@ -159,7 +160,7 @@ pub(super) struct ItemBuilder {
     max_result: Option<Tokens>,
     open: Vec<(Arc<str>, Arc<str>)>,
     answers: Vec<Arc<str>>,
-    // The first message of somebody who speaks and has no result.
+    // The first message that is not a tool result.
     speaks: Option<usize>,
     // The messages that steps begin with.
     starts: BTreeSet<usize>,
@@ -255,12 +256,12 @@ impl ItemBuilder {
                 item.trust = trust;
                 let earlier = self.answers.len();
                 let mut item = self.with_part(item, block);
-                // What was shortened is no longer what the provider wrote.
+                // A shortened block no longer equals the provider's own form.
                 if let Some(native) = block.native().filter(|_| original.is_none()) {
                     // Counted for every provider, so that a stored count holds
                     // for all of them.
                     let raw = native.raw.as_str();
-                    // Media cost what they cost, however many bytes they have.
+                    // The cost of media does not depend on their bytes.
                     let media = match block.media().is_some() || role == Role::Tool {
                         true => native::data_bytes(raw),
                         false => 0,
@@ -288,7 +289,7 @@ impl ItemBuilder {
         made
     }
 
-    /// Returns the message that was sent, as it is shown in history.
+    /// Returns the items of the sent message, as shown in history.
     fn sent(&self, turn: &NewTurn, message: usize) -> Vec<BlockItem> {
         let items = sent::items(&turn.sent, &self.name, message, self.policy);
         let made = items.into_iter().enumerate();
@@ -390,7 +391,7 @@ impl ItemBuilder {
     fn with_part(&mut self, mut item: Item, block: &Block) -> Item {
         match block {
             Block::Provider { provider, raw } => {
-                // It belongs to a call as other results do.
+                // The output belongs to a call, as other results do.
                 if item.role == Role::User && native::kind(raw).ends_with("_output") {
                     item.role = Role::Tool;
                     item.trust = Trust::Tool;
@@ -398,7 +399,7 @@ impl ItemBuilder {
                 item.surcharge = native::shown(raw).1;
                 item.part = Part::Provider(Arc::new(Native::new(provider.as_str(), raw.clone())));
             }
-            // Where the latest turn alone is too large, a part of it is better
+            // If the latest turn alone is too large, a part of it is better
             // than nothing.
             Block::Text { .. } => item.cut = Cut::Middle,
             Block::ToolCall {
@@ -428,7 +429,7 @@ impl ItemBuilder {
                 }
                 item.role = Role::Tool;
                 item.trust = Trust::Tool;
-                // The newest results give way when nothing else can.
+                // The newest results are cut if nothing else can be removed.
                 item.cut = Cut::Middle;
                 item.part = Part::ToolResult {
                     id,
@@ -461,7 +462,7 @@ impl ItemBuilder {
             if speaks && one.unsent.is_none() {
                 speaks_at = speaks_at.map(|at| at.min(items.len()));
             }
-            // A text is kept as it is, and as it is written in JSON.
+            // A text is cached both as it is and as JSON.
             bytes += 2 * one.text.as_str().len() + extra_bytes(&one.item.part) + 256;
             bytes += one
                 .item
@@ -543,7 +544,7 @@ fn is_changed(text: &Text) -> bool {
     findings.any(|finding| kinds.contains(&finding.kind))
 }
 
-/// Returns how many bytes a part holds beside its text.
+/// Returns the number of bytes of a part besides its text.
 fn extra_bytes(part: &Part) -> usize {
     match part {
         Part::Media(media) => match &media.source {
@@ -576,7 +577,8 @@ fn sendable(name: &str, provider: Provider) -> String {
 /// The name of the API that takes signed thinking back.
 const ANTHROPIC: &str = "anthropic";
 
-/// How many bytes of a block's own form, beyond its text, count as a token.
+/// The number of bytes of a block's own form, beyond its text, that count as
+/// one token.
 const BYTES_PER_TOKEN: Tokens = 4;
 
 /// The longest name of a tool.

@@ -8,18 +8,19 @@ use contexture_core::{Code, Content, Cut, Item, Native, Part, Role, Text, Trust}
 
 use super::{History, PreparedTurn, row};
 
-/// What stands for the result of a call that has none.
+/// The text that replaces the missing result of a call.
 const NO_RESULT: &str = "(no result was recorded)";
 
-/// What stands before a conversation that the model began: providers want the
-/// user first.
+/// The text before a conversation that the model began: providers require a
+/// user message first.
 const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
 
-/// Puts turns together. Each step, one answer of the model with the results of
-/// its calls, is a group; the user's message before it belongs to it.
+/// Joins turns to a history. Each step, one answer of the model with the
+/// results of its calls, is a group; the user's message before it belongs to
+/// it.
 ///
-/// Messages of the first turn before `from` are left out. `keeps_ids` says that
-/// the ids of calls are unique already.
+/// Messages of the first turn before `from` are left out. With `keeps_ids`, the
+/// ids of calls are unique already.
 pub(super) fn join(
     history: &mut History,
     turns: &[Arc<PreparedTurn>],
@@ -68,12 +69,13 @@ impl Joiner<'_> {
     /// Adds a turn, from a message on.
     fn turn(&mut self, i: usize, turn: &PreparedTurn, from: usize) {
         let head = self.history.heads[i];
-        // Results of calls of the turn before come first; whoever speaks
-        // before they are all there has given up waiting.
+        // Results of calls of the previous turn come first. A message that is
+        // not a result abandons the calls that are still open.
         let mut orphan = None;
         for (at, item) in turn.items.iter().enumerate() {
             let is_result = matches!(item.part, Part::ToolResult { .. });
-            // What stands beside a result goes with it.
+            // Other blocks in the message of an orphaned result are left out
+            // with it.
             if turn.messages[at] < from || orphan == Some(turn.messages[at]) && !is_result {
                 continue;
             }
@@ -93,7 +95,8 @@ impl Joiner<'_> {
                     self.tools.insert(Arc::clone(id), Arc::clone(name));
                     let named = item.native.as_ref().is_some_and(|native| names(native, id));
                     let name = self.names.call(id, head.depth, named || self.keeps_ids);
-                    // Its own form has the id that the provider knows.
+                    // The provider's own form has the original id, so it no
+                    // longer applies.
                     if named && name != *id {
                         item.native = None;
                     }
@@ -104,7 +107,7 @@ impl Joiner<'_> {
                     if let (true, Some((_, asked))) = (name.is_empty(), asked) {
                         *name = Arc::clone(asked);
                     }
-                    // Its call was summarised.
+                    // The call of this result was summarised.
                     if !self.has_started && !self.names.knows(id) {
                         let reason = "the call that it answers is not in the request".to_owned();
                         let row = row(&item.id, item.role, Code::COMPACTED, 0, reason);
@@ -112,7 +115,7 @@ impl Joiner<'_> {
                         orphan = Some(turn.messages[at]);
                         continue;
                     }
-                    // The conversation went on without it.
+                    // The conversation continued without this result.
                     if turn.earlier.binary_search(&at).is_ok() && asked.is_none() {
                         let tool = self.tools.get(id).cloned().unwrap_or_default();
                         let call = self.names.result(id);
@@ -139,7 +142,7 @@ impl Joiner<'_> {
             self.give_up();
         }
         self.open.extend(turn.open.iter().cloned());
-        // What a summary covers has its row there.
+        // Blocks that a summary covers are reported there.
         for block in turn.unsent.iter().filter(|block| block.message >= from) {
             let reason = block.reason.to_owned();
             let row = row(&block.id, block.role, Code::NOT_FOR_PROVIDER, 0, reason);
@@ -156,8 +159,8 @@ impl Joiner<'_> {
         asked && item.role == Role::Assistant
     }
 
-    /// Providers want the user first; the model may have begun, or what the
-    /// user said is blank.
+    /// Adds an opening user message if the first item is not the user's:
+    /// providers require one.
     fn open_history(&mut self, item: &Item) {
         if self.history.items.is_empty() && !is_users(item) {
             let id = format!("{}/opening", self.group);
@@ -165,7 +168,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// Notes a block of the user's message at this turn and message.
+    /// Records a block of the user's latest message, at this turn and message.
     fn note_question(&mut self, item: &Item, at: (usize, usize)) {
         let question = &mut self.history.question;
         if self.asked_at.replace(at) != Some(at) {
@@ -179,8 +182,8 @@ impl Joiner<'_> {
         self.history.items.push(item);
     }
 
-    /// Gives every call that still waits a result that says that there is none:
-    /// a provider refuses a call without one.
+    /// Adds a result for every open call that says that there is none:
+    /// providers reject a call without a result.
     fn give_up(&mut self) {
         for (call, name) in std::mem::take(&mut self.open) {
             let call = self.names.result(&call);
@@ -196,8 +199,8 @@ impl Joiner<'_> {
     }
 }
 
-/// Returns a result that came after the conversation had gone on: as a text,
-/// because providers accept a result only right after its call.
+/// Returns a result that arrived after the conversation had continued, as a
+/// text, because providers accept a result only right after its call.
 fn late(mut item: Item, call: &str, tool: &str) -> Item {
     let of = match tool {
         "" => String::new(),
@@ -212,7 +215,8 @@ fn late(mut item: Item, call: &str, tool: &str) -> Item {
     item
 }
 
-/// Returns true for what the user says, and for what is sent with it.
+/// Returns true for the user's messages, and for context that is sent with
+/// them.
 fn is_users(item: &Item) -> bool {
     matches!(item.role, Role::User | Role::Context)
 }
@@ -229,12 +233,12 @@ fn names(native: &Native, id: &str) -> bool {
     native.raw.as_str().contains(&format!("\"{id}\""))
 }
 
-/// The ids of calls, made unique: providers refuse two calls of one id in a
-/// request, and agents often count theirs from one in each turn.
+/// The ids of calls, made unique: providers reject two calls with one id in a
+/// request, and agents often number their calls from one in each turn.
 ///
-/// A short id gets its turn's number behind it, whether it is used again or
-/// not: its name must not depend on how far back the ledger was read. A long
-/// one is as good as random, and is left alone unless it does come back.
+/// A short id gets its turn's number as a suffix even if it is not repeated:
+/// its name must not depend on how far back the ledger was read. A long id is
+/// assumed to be random, and is only changed if it is repeated.
 #[derive(Default)]
 struct CallNames {
     // The latest name of each id.

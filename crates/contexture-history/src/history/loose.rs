@@ -32,7 +32,7 @@ pub(crate) struct LooseMessages {
 pub(crate) struct Reach {
     /// The tokens that the request may use.
     pub(crate) tokens: Tokens,
-    /// The steps that are read whatever their size.
+    /// The number of latest steps that are read, whatever their size.
     pub(crate) steps: usize,
 }
 

@@ -1,11 +1,11 @@
-//! Clears tool results that a later one makes useless, when that pays.
+//! Clears tool results that a later result makes useless, if that saves tokens.
 //!
-//! A result is stale if a later result has the same content, or if the same file
-//! is read again later. A cleared result is a line that names its handle.
-//! Clearing changes the prefix that the provider has cached, so many results are
-//! cleared at once, when the tokens saved in later requests are worth more than
-//! the prefix that is written again. A result that was cleared stays so: the
-//! request before tells which.
+//! A result is stale if a later result has the same content, or if the same
+//! file is read again later. A cleared result is a line with its handle.
+//! Clearing changes the prefix that the provider has cached, so many results
+//! are cleared at once, when the tokens saved in later requests are worth more
+//! than the prefix that is written again. A cleared result stays cleared: the
+//! previous request shows which ones are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::facts::ReadCall;
 /// A result with fewer tokens than this stays.
 const LEAST_TOKENS: Tokens = 100;
 
-/// How many times what it costs clearing must save. The number of later requests
-/// is a guess: with 1, runs of 30 steps cost more than without clearing.
+/// Clearing must save this many times its cost. The number of later requests is
+/// an estimate: with 1, runs of 30 steps cost more than without clearing.
 const MARGIN: Tokens = 3;
 
 /// The least tokens for which a cached prefix is broken.
@@ -34,7 +34,8 @@ const LEAST_SAVED: Tokens = 500;
 /// price of input: reading from the cache, and writing to it.
 const USUAL_PRICES: (f64, f64) = (0.1, 1.25);
 
-/// What the decision depends on, beside the results.
+/// The settings and the state that the decision depends on, apart from the
+/// results.
 pub(crate) struct Clearing<'a> {
     pub(crate) settings: &'a ToolResults,
     pub(crate) counts: &'a Counts,
@@ -43,8 +44,8 @@ pub(crate) struct Clearing<'a> {
     pub(crate) prices: Option<Prices>,
     /// The tokens that history can grow to before it is summarised.
     pub(crate) most: Tokens,
-    /// Whether all stale results are cleared, whatever it costs: history is to
-    /// be summarised otherwise.
+    /// Whether all stale results are cleared, whatever it costs, because
+    /// otherwise history would have to be summarised.
     pub(crate) is_forced: bool,
 }
 
@@ -53,7 +54,7 @@ struct Stale {
     at: usize,
     cleared: Text,
     tokens: Tokens,
-    // What it has less when it is cleared.
+    // The tokens saved by clearing it.
     saved: Tokens,
 }
 
@@ -116,7 +117,7 @@ impl Clearing<'_> {
                 continue;
             };
             let call = calls.get(&**id).map(|&at| &items[at]);
-            // What went wrong stays, and does not replace anything.
+            // Failed results stay, and do not replace others.
             if *is_error {
                 continue;
             }
@@ -142,7 +143,7 @@ impl Clearing<'_> {
         stale
     }
 
-    /// Returns what clearing saves and what it costs.
+    /// Returns the tokens that clearing saves and costs.
     fn sum(&self, items: &[Item], new: &[Stale]) -> StaleResults {
         let Some(first) = new.first() else {
             return StaleResults::default();
@@ -152,7 +153,7 @@ impl Clearing<'_> {
             _ => 0,
         };
         let tokens: Tokens = new.iter().map(|one| one.saved).sum();
-        // What the provider has, behind the first result that changes.
+        // The cached items after the first result that changes.
         let cached = self.shared(items).saturating_sub(first.at);
         let behind: Tokens = items.iter().skip(first.at).take(cached).map(size).sum();
         let known = new.iter().filter(|one| one.at < first.at + cached);
@@ -202,7 +203,7 @@ impl Clearing<'_> {
     }
 }
 
-/// What later results hold.
+/// The contents and files of later results.
 #[derive(Default)]
 struct Seen {
     handles: BTreeSet<Arc<str>>,
@@ -238,8 +239,8 @@ fn call_of(item: &Item) -> Option<(&str, &str)> {
     }
 }
 
-/// Returns what is shown of a cleared result. It depends on the result only, so
-/// that it is the same in every request.
+/// Returns the text of a cleared result. It depends only on the result, so that
+/// it is the same in every request.
 fn cleared_text(handle: &str) -> Text {
     Text::verbatim(&format!(
         "[... this tool result was cleared; fetch {handle} for all of it ...]"
@@ -266,7 +267,7 @@ fn clear_item(items: &mut [Item], stale: Stale) {
         }),
         max_tokens: None,
     }));
-    // The provider's own form holds what is cleared.
+    // The provider's own form contains the cleared content.
     item.native = None;
     item.cut = Cut::Never;
     item.content = Content::Ready(stale.cleared);

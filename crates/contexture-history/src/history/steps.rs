@@ -1,15 +1,15 @@
-//! Where steps begin.
+//! The boundaries of steps.
 //!
 //! A step is one answer of the model with the results of its tool calls. The
-//! user's message before it belongs to it. History is cut and summarised
-//! between steps only.
+//! user's message before it belongs to it. History is cut and summarised only
+//! between steps.
 
 use contexture_store::{Block, Message, MessageRole};
 
 /// The author of the message before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Previous {
-    /// Nobody, or a tool.
+    /// No message, or a tool result.
     #[default]
     Other,
     User,
@@ -17,12 +17,13 @@ pub(crate) enum Previous {
 }
 
 impl Previous {
-    /// Returns true if a step begins with `message`, and goes on to it.
+    /// Returns true if a step begins with `message`, and advances to that
+    /// message.
     pub(crate) fn starts_step(&mut self, message: &Message) -> bool {
         let blocks = message.blocks();
         let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
         let is_opaque = |block: &Block| matches!(block, Block::Provider { .. });
-        // What only the provider understands may be a result.
+        // Blocks that only the provider understands may be results.
         let answers = blocks.iter().any(|block| is_result(block))
             || message.role == MessageRole::User && blocks.iter().all(|block| is_opaque(block));
         let before = *self;

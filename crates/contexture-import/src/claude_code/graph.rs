@@ -1,4 +1,4 @@
-//! The tree of a file's rows, and what is stored of it between imports.
+//! The tree of a file's rows, and its stored form between imports.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use contexture_store::TurnId;
 
 use crate::writer::{TurnRef, Writer};
 
-/// The id of a row: a UUID, or a hash of what is used in its place.
+/// The id of a row: a UUID, or a hash of the text used in its place.
 pub(super) type RowId = u128;
 
 /// Reads the id of a row.
@@ -33,11 +33,11 @@ pub(super) fn row_id(text: &str) -> RowId {
     let hash = blake3::hash(text.as_bytes());
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hash.as_bytes()[..16]);
-    // Zero is no row.
+    // Zero is not a row.
     u128::from_le_bytes(bytes).max(1)
 }
 
-/// What a row is in the tree.
+/// The role of a row in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Something that was said to the model, or a row without content.
@@ -137,7 +137,7 @@ impl Graph {
     }
 }
 
-/// A row as it is stored.
+/// The stored form of a row.
 pub(super) struct StoredNode {
     pub(super) id: RowId,
     pub(super) parent: RowId,

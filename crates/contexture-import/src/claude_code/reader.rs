@@ -23,10 +23,10 @@ use crate::file::SourceFile;
 use crate::messages;
 use crate::writer::{TurnRef, Writer};
 
-/// How far back an answer may be that waits for more rows, in bytes.
+/// The maximum distance, in bytes, of an answer that waits for more rows.
 const FAR_BACK: u64 = 1 << 20;
 
-/// How many bytes of messages without an answer are kept.
+/// The maximum bytes of messages without an answer that are kept.
 const MOST_WAITING: usize = 32 << 20;
 
 /// The reader of a file.
@@ -40,7 +40,7 @@ pub(super) struct Reader {
     lanes: Vec<Lane>,
     // The lane of each sub-agent, by its id.
     agents: HashMap<String, u16>,
-    // What was said and has no answer yet, by the number of the row.
+    // Messages that have no answer yet, by the number of the row.
     waiting: BTreeMap<usize, Waiting>,
     waiting_bytes: usize,
     // The results of the calls of an answer, by the answer's first row.
@@ -75,7 +75,7 @@ struct Waiting {
 /// An answer whose rows are being read.
 struct Answer {
     key: String,
-    // How many blocks a request can refer to.
+    // The number of blocks that a request can refer to.
     noted: usize,
     first: usize,
     rows: Vec<usize>,
@@ -142,7 +142,7 @@ impl Reader {
         reader.lanes.push(Lane::new(label, parent, file.now));
         if let Some(state) = &file.state {
             match file.offset {
-                // The file is read anew: what is imported stays.
+                // The file is read from the beginning; imported turns stay.
                 0 => drop(reader.know(state)),
                 _ => reader.resume(state, writer),
             }
@@ -251,8 +251,8 @@ impl Reader {
         }
     }
 
-    /// Looks at the first row of a file: if another file begins with it, this
-    /// one is a copy of it that goes on.
+    /// Reads the first row of a file. If another file begins with the same row,
+    /// this file is a copy that continues it.
     fn first_row(
         &mut self,
         row: &Row<'_>,
@@ -263,7 +263,7 @@ impl Reader {
             return Ok(());
         }
         if self.is_agent_file && self.lanes[0].parent.is_none() {
-            // An older version has the files of sub-agents beside those of
+            // An older version stores the files of sub-agents next to those of
             // sessions.
             let session = row.session_id.as_deref();
             let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
@@ -369,7 +369,7 @@ impl Reader {
                 _ => None,
             });
         let title = found.as_deref().map_or("", str::trim);
-        // What the program itself adds is in tags.
+        // Text that the program itself adds is in tags.
         if !title.is_empty() && !title.starts_with('<') {
             self.lanes[lane].title = messages::title(title);
         }
@@ -605,7 +605,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the end of what is complete: what comes after it is read again.
+    /// Returns the end of the complete part; the rest is read again next time.
     fn sealed(&self, end: u64) -> u64 {
         let mut rows: Vec<usize> = self.waiting.keys().copied().collect();
         for lane in &self.lanes {

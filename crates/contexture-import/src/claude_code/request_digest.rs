@@ -1,10 +1,11 @@
-//! The digest of a whole request, which an `api-request` row has: the SHA-256 of
-//! its parameters, system, tools and messages with all cache marks, as JSON
-//! without blanks and with sorted keys. A text is hashed as one text block.
+//! The digest of a whole request, which an `api-request` row has: the SHA-256
+//! of its parameters, system, tools and messages with all cache marks, as JSON
+//! without white space and with sorted keys. A text is hashed as one text
+//! block.
 //!
-//! Messages that are before every mark do not change from request to request.
-//! They are hashed once, and the hash is continued. The fields behind them are
-//! hashed for each request that is checked, so that only some are: the first of a
+//! Messages before every mark do not change from request to request. They are
+//! hashed once, and the hash is continued. The fields after them are hashed for
+//! each request that is checked, so only some requests are: the first of a
 //! file, and then every sixteenth.
 
 use std::collections::HashMap;
@@ -14,7 +15,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::canonical::{Mark, Sha, hash_message, split_fields};
 
-/// How many requests of a file are checked before only some are.
+/// The number of requests of a file that are all checked; afterwards only some
+/// are.
 const FIRST: u64 = 4;
 
 /// After those, one in so many is checked.
@@ -30,7 +32,7 @@ pub(super) struct RequestDigests {
     texts: HashMap<u32, Vec<u8>>,
 }
 
-/// Everything of a request but its messages, as it is hashed.
+/// A request without its messages, in the hashed form.
 struct Frame {
     params: String,
     shape_hash: String,
@@ -72,7 +74,7 @@ impl RequestDigests {
             expected.filter(|_| number < FIRST || number.is_multiple_of(ONE_IN)),
             &bytes,
         );
-        // Those that are needed for the next request.
+        // The messages that are needed for the next request.
         let known = self.prefix.as_ref().map_or(0, |it| it.messages.len());
         let mut kept = HashMap::new();
         for number in request.messages.iter().skip(known) {
@@ -99,7 +101,7 @@ impl RequestDigests {
         let first_mark = of_messages.iter().filter_map(|mark| message_of(mark)).min();
         let end = request.messages.len();
         let stable = first_mark.unwrap_or(end).min(end);
-        // What does not continue the hash begins a new one.
+        // Messages that do not continue the hash start a new one.
         let goes_on = self.prefix.as_ref().is_some_and(|prefix| {
             prefix.before == frame.before
                 && prefix.messages.len() <= stable

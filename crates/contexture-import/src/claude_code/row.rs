@@ -43,7 +43,7 @@ pub(super) struct Row<'a> {
     #[serde(borrow)]
     pub(super) rendered: Option<&'a RawValue>,
     pub(super) compact_metadata: Option<CompactMetadata>,
-    // Rows that say what was sent.
+    // Fields of rows that describe sent requests.
     #[serde(borrow)]
     pub(super) hash: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -65,7 +65,7 @@ pub(super) struct Row<'a> {
     pub(super) request_digest: Option<Cow<'a, str>>,
 }
 
-/// What a compaction says about itself.
+/// The metadata of a compaction.
 #[derive(Deserialize, Default, Clone)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct CompactMetadata {

@@ -1,11 +1,11 @@
-//! Rows that say what was sent: `api-request-shape`, `api-request-blob` and
-//! `api-request`.
+//! Rows that describe sent requests: `api-request-shape`, `api-request-blob`
+//! and `api-request`.
 //!
-//! A message of a request is a blob, or one of the transcript's own messages. It
-//! is known by the SHA-256 of its JSON with sorted keys, in which a text is one
-//! text block. What a row says is compared with its digest before it is used. The
-//! digest of a whole request is compared, too: a request that differs is kept and
-//! counted.
+//! A message of a request is a blob, or one of the transcript's own messages.
+//! It is identified by the SHA-256 of its JSON with sorted keys, in which a
+//! text is one text block. The content of a row is compared with its digest
+//! before it is used. The digest of a whole request is compared, too: a request
+//! that differs is stored and counted.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -24,10 +24,10 @@ use crate::canonical::{Sha, digest, message_digest, sha_from_hex};
 use crate::report::Counts;
 use crate::requests::{Requests, Shape};
 
-/// How many bytes of messages are kept that a request may refer to.
+/// The maximum bytes of messages in memory that a request may refer to.
 const MOST_CANDIDATES: usize = 32 << 20;
 
-/// How many bytes of them are stored between imports.
+/// The maximum bytes of these messages that are stored between imports.
 const MOST_STORED: usize = 1 << 20;
 
 /// A request that was rebuilt, and has no answer yet.
@@ -38,11 +38,11 @@ pub(super) struct OpenRequest {
     pub(super) at: Timestamp,
 }
 
-/// What was sent, as far as a file says.
+/// The sent requests, as far as a file describes them.
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) requests: Requests,
-    /// Where each shape is in the file.
+    /// The offset of each shape in the file.
     pub(super) shapes: HashMap<String, u64>,
     shape_texts: HashMap<String, String>,
     fields: HashMap<(String, String), ContentHash>,
@@ -50,7 +50,7 @@ pub(super) struct Sent {
     // Messages of the transcript since the last request.
     candidates: Vec<Rc<str>>,
     candidate_bytes: usize,
-    // What the user's side said since the last answer.
+    // The messages of the user's side since the last answer.
     since_answer: Vec<Rc<str>>,
     blobs: HashMap<Sha, String>,
     // The parts of an answer that was imported before.
@@ -115,7 +115,8 @@ impl Sent {
         self.candidate_bytes += message.len();
         self.candidates.push(message);
         if self.candidate_bytes > MOST_CANDIDATES {
-            // A file without requests: what is old is in no request any more.
+            // A file without requests: no request refers to old messages any
+            // more.
             self.candidates.clear();
             self.since_answer.clear();
             self.candidate_bytes = 0;

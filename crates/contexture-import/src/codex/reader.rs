@@ -56,7 +56,7 @@ struct Compacted {
     replacement_history: Option<Vec<Value>>,
 }
 
-/// Where the reader is in the conversation. It is stored between imports.
+/// The reader's position in the conversation. It is stored between imports.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Position {
     label: Option<String>,
@@ -73,11 +73,11 @@ struct Position {
     head: Option<TurnId>,
     #[serde(skip)]
     head_ref: Option<TurnRef>,
-    /// Where each turn of the user begins.
+    /// The start of each turn of the user.
     turns: Vec<UserTurn>,
 }
 
-/// Where a turn of the user begins.
+/// The start of a turn of the user.
 #[derive(Clone, Serialize, Deserialize)]
 struct UserTurn {
     items: Vec<u32>,
@@ -87,7 +87,7 @@ struct UserTurn {
     head_ref: Option<TurnRef>,
 }
 
-/// How many turns of the user can be taken back.
+/// The maximum number of turns of the user that can be retracted.
 const MOST_USER_TURNS: usize = 64;
 
 #[derive(Serialize, Deserialize)]
@@ -210,7 +210,7 @@ impl Reader {
         let Ok(meta) = serde_json::from_str::<SessionMeta>(payload) else {
             return;
         };
-        // A fork has the rows of its origin behind its own.
+        // A fork has the rows of its origin after its own.
         if self.position.label.is_some() {
             return;
         }
@@ -385,7 +385,7 @@ impl Reader {
             self.write(held, writer)?;
         }
         if let Some(mut open) = self.open.take() {
-            // It follows what was just written.
+            // The answer follows the turns that were just written.
             open.before.head_ref = self.position.head_ref;
             open.before.chain = self.position.chain;
             open.before.items.clone_from(&self.position.items);
@@ -409,7 +409,7 @@ impl Reader {
         }
     }
 
-    /// Writes what was said and has no answer. The head does not move.
+    /// Writes messages that have no answer. The head does not move.
     fn record_tail(&mut self, writer: &mut Writer<'_>) -> Result<(), ImportError> {
         if let Some(open) = self.open.take() {
             let position = self.position.clone();
@@ -724,7 +724,7 @@ fn read_usage(usage: &Value) -> Option<Usage> {
 /// Reads items as messages: inputs, then the answer.
 fn messages(inputs: &[String], outputs: &[String]) -> Vec<Message> {
     let mut all = read_items(inputs);
-    // An answer is one message, whatever the items in it are.
+    // An answer is one message, whatever items it has.
     let mut blocks = Vec::new();
     for message in read_items(outputs) {
         match message.content {
@@ -761,8 +761,8 @@ fn read_items(items: &[String]) -> Vec<Message> {
     messages
 }
 
-/// Adds a message as the reader of the API does: what the model says in a row is
-/// one message, and so are results.
+/// Adds a message as the reader of the API does: adjacent messages of the model
+/// are one message, and so are results.
 fn add(messages: &mut Vec<Message>, message: Message) {
     let joins = matches!(message.role, MessageRole::Assistant | MessageRole::Tool);
     if let Some(last) = messages.last_mut()
@@ -777,7 +777,7 @@ fn add(messages: &mut Vec<Message>, message: Message) {
     messages.push(message);
 }
 
-/// How the result of a tool begins, which is most of what a rollout holds.
+/// The beginning of a tool result, the most frequent item of a rollout.
 const TOOL_RESULT: &str = r#"{"type":"function_call_output","call_id":""#;
 
 /// Reads the result of a tool that is a text. `None` for everything else, which
@@ -817,7 +817,7 @@ fn read_run(items: &[String]) -> Vec<Message> {
     }
 }
 
-/// Returns the first line of what the user said.
+/// Returns the first line of the user's message.
 fn title(item: &str) -> Option<String> {
     let read = read_items(&[item.to_owned()]);
     let message = read
@@ -828,7 +828,7 @@ fn title(item: &str) -> Option<String> {
         contexture_store::Block::Text { text, .. } => Some(text.trim()),
         _ => None,
     })?;
-    // What the program itself adds is in tags, or is a file.
+    // Text that the program itself adds is in tags, or is a file.
     let is_added = text.starts_with('<') || text.starts_with("# AGENTS.md");
     match is_added {
         true => None,

@@ -1,9 +1,9 @@
-//! Settings that act outside the project, apart from those that do not.
+//! Separates settings that act outside the project from those that do not.
 //!
-//! A `contexture.toml` can come with a project that somebody else wrote. Such a
-//! file must not run commands, send content or keys anywhere, read what lies
-//! outside its root, or open a server to others. [`Config::restricted`] takes
-//! these settings out; everything else stays as it is.
+//! A `contexture.toml` can come with a project by another author. Such a file
+//! must not run commands, send content or keys anywhere, read files outside its
+//! root, or open a server to others. [`Config::restricted`] removes these
+//! settings; all others are unchanged.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct ActiveSetting {
     pub effects: Vec<Effect>,
 }
 
-/// What a setting does outside the project.
+/// The effect of a setting outside the project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -103,17 +103,17 @@ impl Config {
     }
 
     /// Returns the settings without those that act outside the project, and the
-    /// ones that were taken out. Settings in `allowed` stay.
+    /// list of removed settings. Settings in `allowed` stay.
     ///
-    /// Paths are relative to `root`. A path outside the root is one that says
-    /// so, and one that a symbolic link leads out.
+    /// Paths are relative to `root`. A path is outside the root if it is
+    /// written so, or if a symbolic link leads outside.
     pub fn restricted(
         mut self,
         root: &Path,
         allowed: &[ActiveSetting],
     ) -> (Self, Vec<ActiveSetting>) {
-        // Every setting is named here, so that the compiler asks about a new
-        // one. Files behind `_` are opened through `Root`, which no path leaves.
+        // Every setting is listed here, so that the compiler reports a new one.
+        // Files with a `_` are opened through `Root`, which no path can leave.
         let Config {
             recipe,
             models,
@@ -175,7 +175,7 @@ struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// Returns true when a setting must be taken out, and notes it.
+    /// Returns true if a setting must be removed, and records it.
     fn take(&mut self, setting: &str, effects: Vec<Effect>) -> bool {
         if effects.is_empty() {
             return false;
@@ -208,8 +208,8 @@ impl Taken<'_> {
         }
     }
 
-    // Address, model and key go together: a key that stayed behind would be
-    // sent to the usual address.
+    // Address, model and key are removed together: a remaining key would be
+    // sent to the default address.
     fn summariser(&mut self, summariser: &mut Summariser) {
         let Summariser {
             kind,
@@ -233,8 +233,8 @@ impl Taken<'_> {
     }
 
     fn loom_model(&mut self, settings: &mut LoomModel) {
-        // An address without a model is not called, but is part of what a
-        // person trusts.
+        // An address without a model is not called, but it is part of the
+        // settings that a person trusts.
         let url = settings.address().or_else(|| settings.base_url.clone());
         if self.take("loom.model", endpoint(url, settings.api_key_env.as_ref())) {
             *settings = LoomModel::default();
@@ -355,7 +355,8 @@ fn is_outside(root: &Path, path: &str) -> bool {
         // A root that is not there has no links.
         return false;
     };
-    // What does not exist yet will be made where its directory really is.
+    // A file that does not exist yet would be created in the real path of its
+    // directory.
     let mut place: PathBuf = root.join(path);
     while place != root {
         // A link that leads nowhere has no real path, and may lead out.
@@ -458,7 +459,7 @@ mod tests {
             root = "b"
         "#;
         assert_eq!(left, Config::parse(rest).unwrap());
-        // Nothing is left to take, and what is allowed stays.
+        // No further setting is removed, and allowed settings stay.
         assert_eq!(left.active_settings(dir.path()), []);
         let (all, none) = config.clone().restricted(dir.path(), &taken);
         assert_eq!((all, none), (config, Vec::new()));

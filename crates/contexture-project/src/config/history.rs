@@ -9,7 +9,7 @@ pub const OPENAI: &str = "https://api.openai.com/v1";
 /// The address of Anthropic's API.
 pub const ANTHROPIC: &str = "https://api.anthropic.com";
 
-/// How long tool results may be in a request.
+/// The limits on tool results in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -40,7 +40,7 @@ impl Default for ToolResults {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "expected a number of tokens, or false")]
 pub enum ResultLimit {
-    /// So many tokens; 0 for no limit.
+    /// The number of tokens; 0 for no limit.
     Tokens(Tokens),
     /// The default limit, or none.
     Switch(bool),
@@ -66,7 +66,7 @@ impl ToolResults {
     }
 }
 
-/// When and how history is summarised.
+/// The conditions and limits of compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -81,7 +81,7 @@ pub struct CompactionConfig {
     /// less above.
     #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub target: Option<f64>,
-    /// The same percentage after the provider refused a request as too long.
+    /// The same percentage after the provider rejected a request as too long.
     #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 100.0)))]
     pub overflow_target: f64,
     /// The number of latest turns that stay, if they leave room for the rest.
@@ -174,7 +174,7 @@ impl Default for Summariser {
 }
 
 impl Summariser {
-    /// Returns true when no language model is asked.
+    /// Returns true if no language model is called.
     pub fn is_extractive(&self) -> bool {
         self.kind == SummariserKind::Extractive
     }
@@ -187,9 +187,9 @@ impl Summariser {
 pub enum SummariserKind {
     /// Facts and sentences of the conversation. Needs no network.
     Extractive,
-    /// A model behind OpenAI's Chat Completions, or a compatible API.
+    /// A model with OpenAI's Chat Completions API, or a compatible one.
     #[serde(rename = "openai")]
     OpenAi,
-    /// A model behind Anthropic's Messages.
+    /// A model with Anthropic's Messages API.
     Anthropic,
 }

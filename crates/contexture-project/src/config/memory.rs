@@ -4,7 +4,7 @@ use contexture_core::Tokens;
 use contexture_store::RecordKind;
 use serde::{Deserialize, Serialize};
 
-/// What memory stores, and how requests include it.
+/// The contents of memory, and their use in requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -16,8 +16,8 @@ pub struct MemoryConfig {
     pub archetypes: Vec<String>,
     /// Whether requests of the recipe `broker` include memory.
     pub inject: bool,
-    /// Whether what is said in sessions is remembered: recorded turns become
-    /// events with their session, speaker and time.
+    /// Whether sessions are remembered: recorded turns become events with their
+    /// session, speaker and time.
     pub from_sessions: bool,
     /// The position of memory in a request. Default: that of the recipe; for
     /// `broker`, the current message.

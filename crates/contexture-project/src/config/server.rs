@@ -92,7 +92,8 @@ pub struct ServerConfig {
     pub otlp_endpoint: String,
     /// The requests that are logged: `off`, `error`, `warn`, `info` or `debug`.
     pub log: String,
-    /// What each tenant can store and send, unless it has its own quota.
+    /// The limits on each tenant's data and requests, unless it has its own
+    /// quota.
     pub quota: TenantQuota,
     /// Tenants whose files are not below `.contexture/tenants/`, or that have
     /// their own quota, by name.
@@ -107,8 +108,8 @@ pub struct TenantConfig {
     /// The root of the tenant, relative to the root of the server. Default:
     /// `.contexture/tenants/NAME`.
     pub root: Option<String>,
-    /// The limits of what the tenant can store and send. They replace the
-    /// server's `quota`.
+    /// The limits on the tenant's data and requests. They replace the server's
+    /// `quota`.
     pub quota: Option<TenantQuota>,
 }
 
@@ -152,18 +153,18 @@ impl Default for ServerConfig {
 /// The smallest `cache_bytes`: with less, hardly anything would be found again.
 const LEAST_CACHE: u64 = 16 << 20;
 
-/// The connections that an address has, unless a setting says otherwise.
+/// The default number of connections per address.
 const LEAST_OF_ADDRESS: usize = 64;
 
 /// The smallest `body_memory_bytes`.
 const LEAST_BODY_MEMORY: usize = 16 << 20;
 
-/// What the name of a setting begins with in the environment.
+/// The prefix of settings in the environment.
 const PREFIX: &str = "CONTEXTURE_SERVER_";
 
 impl ServerConfig {
-    /// Returns how many streams of records may be open at once. They wait for
-    /// their callers, so they come beside `max_concurrent`.
+    /// Returns the maximum number of open record streams. They wait for their
+    /// callers, so they do not count towards `max_concurrent`.
     pub fn max_streams(&self) -> usize {
         (self.max_concurrent / 4).max(4)
     }
@@ -195,8 +196,8 @@ impl ServerConfig {
         }
     }
 
-    /// Returns the settings with what the environment says instead. Of a list,
-    /// commas stand between the parts.
+    /// Returns the settings, overridden by the environment. Elements of a list
+    /// are separated by commas.
     pub fn with_environment(
         self,
         variables: impl IntoIterator<Item = (String, String)>,

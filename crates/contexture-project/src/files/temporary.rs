@@ -1,8 +1,9 @@
-//! Temporary files of atomic writes, and those that killed writers left.
+//! Temporary files of atomic writes, and the removal of those that killed
+//! writers left behind.
 //!
 //! A file is written under a temporary name next to its own and then renamed.
-//! The writer holds a lock on the temporary file. A temporary file that nobody
-//! locks and whose process has ended is left over, and is removed.
+//! The writer holds a lock on the temporary file. A temporary file without a
+//! lock whose process has ended is removed.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
@@ -14,14 +15,14 @@ use cap_fs_ext::{OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 
-/// How the names of temporary files end.
+/// The suffix of the names of temporary files.
 const END: &str = ".contexture.tmp";
 
-/// How they ended before version 0.2.
+/// The suffix before version 0.2.
 const OLD_END: &str = ".tmp";
 
-/// The age from which on a temporary file that nobody locks is left over, also
-/// when a process of its number runs: numbers are used again.
+/// The age from which a temporary file without a lock is removed even if a
+/// process with its number runs: numbers are reused.
 const OLD: Duration = Duration::from_secs(60 * 60);
 
 /// The temporary files that this process is writing. A process in a container
@@ -66,7 +67,7 @@ impl<'d> Temporary<'d> {
         let file = dir.open_with(&name, &options).inspect_err(|_| {
             writing().remove(&name);
         })?;
-        // A file system without locks is no reason not to write: the number of
+        // A file system without locks does not prevent writing: the number of
         // the process still protects the file.
         let _ = file.try_clone().map(|file| file.into_std().try_lock());
         Ok(Self { dir, name, file })
@@ -112,8 +113,8 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, false)
 }
 
-/// The same for a file that only its owner can read, and that is complete also
-/// after the machine fails.
+/// Replaces a file so that only its owner can read it, and that it is complete
+/// even if the machine fails.
 pub fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, true)
 }
@@ -220,8 +221,8 @@ fn remove_if_left_over(dir: &Dir, name: &str, process: u32) -> Option<()> {
     if !has_ended && !is_old() {
         return None;
     }
-    // The lock also protects a writer in another container, whose number says
-    // nothing here.
+    // The lock also protects a writer in another container, whose process
+    // number is unknown here.
     file.try_lock().ok()?;
     dir.remove_file(name).ok()
 }

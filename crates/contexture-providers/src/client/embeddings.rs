@@ -10,7 +10,7 @@ use super::post::{self, Clock, Received};
 use super::wire::ServerError;
 use super::{CallError, Endpoint, Protocol, error};
 
-/// How long a call may take, unless it is said otherwise.
+/// The default deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Most texts of a request, unless it is said otherwise.
@@ -21,7 +21,8 @@ const BATCH: usize = 128;
 /// OpenAI takes 300 000 tokens a request, and no token is shorter than a byte.
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// How many times a request is sent: once, and twice more if that can help.
+/// The number of times that a request is sent: once, and twice more if that can
+/// help.
 const ATTEMPTS: u32 = 3;
 
 /// The pause after the first failure.
@@ -30,7 +31,8 @@ const BACK_OFF: Duration = Duration::from_millis(250);
 /// Most bytes of a vector: 16 384 numbers, written out at length.
 const VECTOR_BYTES: u64 = 512 * 1024;
 
-/// Most bytes of an answer beside its vectors, and of one that has none.
+/// The maximum bytes of an answer besides its vectors, and of one without
+/// vectors.
 const FRAME_BYTES: u64 = 64 * 1024;
 
 /// A model that turns texts into vectors, behind a URL that speaks OpenAI's
@@ -49,18 +51,18 @@ const FRAME_BYTES: u64 = 64 * 1024;
 /// ```
 #[derive(Clone)]
 pub struct EmbeddingsApi {
-    /// Where the server is, by the rules of [`Endpoint::base_url`] for
+    /// The address of the server, by the rules of [`Endpoint::base_url`] for
     /// [`Protocol::OpenAi`]; `embeddings` is added to it.
     pub base_url: String,
-    /// The model's name, as the server knows it.
+    /// The model's name on the server.
     pub model: String,
     /// The key, as in [`Endpoint::api_key`].
     pub api_key: Option<String>,
-    /// The length of vectors that is asked for; not every model can choose.
-    /// None leaves it to the server.
+    /// The requested length of vectors; not every model supports it. `None`
+    /// leaves it to the server.
     pub dimensions: Option<u32>,
-    /// How long a call may take, with all its requests, attempts and pauses.
-    /// More than a day counts as a day.
+    /// The maximum duration of a call, with all its requests, attempts and
+    /// pauses. More than a day counts as a day.
     pub deadline: Duration,
     /// Most texts of one request; zero counts as one.
     pub batch: usize,
@@ -80,7 +82,7 @@ impl fmt::Debug for EmbeddingsApi {
     }
 }
 
-/// What is read of an answer; usage and names are not.
+/// The parts of an answer that are read; usage and names are not.
 #[derive(Deserialize)]
 struct Answer {
     data: Option<Vec<Row>>,
@@ -108,18 +110,18 @@ impl EmbeddingsApi {
 
     /// Returns the vectors of `texts`, in their order.
     ///
-    /// All vectors have the same length, which is not zero and is the one that
-    /// was asked for, if one was; all numbers are finite. They are not
+    /// All vectors have the same length, which is not zero and equals
+    /// `dimensions` if that is set; all numbers are finite. They are not
     /// normalised: some servers do it, and some do not.
     ///
-    /// No texts need no call. Many are sent in several requests, one after the
-    /// other: at most [`batch`](EmbeddingsApi::batch) texts and 256 KiB each,
-    /// where a longer text goes alone. Either all vectors come back or none;
-    /// an error is that of the request which failed, as are its attempts. A
-    /// request is sent up to three times, as [`Endpoint`] does it.
+    /// Without texts, no call is made. Many texts are sent in several requests,
+    /// one after the other: at most [`batch`](EmbeddingsApi::batch) texts and
+    /// 256 KiB each; a longer text is sent alone. The call returns all vectors
+    /// or an error, which is that of the failed request, with its attempts. A
+    /// request is sent up to three times, as by [`Endpoint`].
     ///
-    /// Texts are sent as they are. Servers may refuse an empty one, and refuse
-    /// or cut one that is longer than the model takes.
+    /// Texts are sent unchanged. Servers may reject an empty text, and reject
+    /// or cut one that is longer than the model accepts.
     pub fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, CallError> {
         let clock = Clock::start(self.deadline);
         let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(texts.len());
@@ -164,7 +166,7 @@ impl EmbeddingsApi {
         body
     }
 
-    /// Returns the endpoint that is asked for the vectors of `texts` texts.
+    /// Returns the endpoint for a request with `texts` texts.
     fn endpoint(&self, texts: usize) -> Endpoint {
         Endpoint {
             protocol: Protocol::OpenAi,
@@ -178,8 +180,8 @@ impl EmbeddingsApi {
         }
     }
 
-    /// Says what is wrong with `vectors`, of which each should have `length`
-    /// numbers.
+    /// Fails with the reason if `vectors` are invalid. Each should have
+    /// `length` numbers.
     fn check(&self, vectors: &[Vec<f32>], length: usize) -> Result<(), String> {
         if length == 0 {
             return Err("the answer has a vector without numbers".into());
@@ -226,8 +228,8 @@ fn in_order(rows: Vec<Row>, texts: usize) -> Result<Vec<Vec<f32>>, String> {
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Says why there is no data in an answer: some servers report an error with a
-/// status of success.
+/// Returns the reason why an answer has no data: some servers report an error
+/// with a status of success.
 fn without_data(received: &Received) -> String {
     let small = received.body.len() as u64 <= FRAME_BYTES;
     let body = Some(&received.body).filter(|_| small);

@@ -8,19 +8,19 @@ use std::fmt;
 /// A call that brought no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallError {
-    /// What went wrong, in the last attempt.
+    /// The kind of error of the last attempt.
     pub kind: CallErrorKind,
-    /// How many times the request was sent; zero when it never was.
+    /// The number of times that the request was sent. Zero if it never was.
     pub attempts: u32,
     pub(super) message: String,
 }
 
-/// What a caller can act on.
+/// The kinds of errors that a caller can act on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallErrorKind {
     /// The deadline passed.
     Timeout,
-    /// There was no connection, it broke, or the URL cannot be used.
+    /// The connection failed or broke, or the URL cannot be used.
     Unreachable,
     /// The server has no room for us now (429, 529), or no credit is left.
     RateLimited,
@@ -34,8 +34,8 @@ pub enum CallErrorKind {
         /// The status.
         status: u16,
     },
-    /// The answer is not what the protocol promises, is too large, or lacks
-    /// the text or the vectors that were asked for.
+    /// The answer violates the protocol, is too large, or lacks the requested
+    /// text or vectors.
     BadAnswer,
 }
 
@@ -61,7 +61,7 @@ impl std::error::Error for CallError {}
 /// Most characters of a server's words that are repeated in an error.
 const QUOTE_CHARS: usize = 200;
 
-/// What stands in place of the key.
+/// The text that replaces the key.
 pub(super) const MASK: &str = "***";
 
 /// Length of the beginning by which a shortened key is recognised.
@@ -80,8 +80,9 @@ pub(super) fn quote(text: &str, key: Option<&str>) -> String {
         }
         line.extend(visible);
     }
-    // The key is masked after the invisible characters are gone and before the
-    // line is cut: they could have hidden it, and half a key is a secret too.
+    // The key is masked after the invisible characters are removed and before
+    // the line is cut: they could have hidden it, and half a key is a secret
+    // too.
     let line = match key {
         Some(key) => mask(&line, key),
         None => line,
@@ -92,7 +93,7 @@ pub(super) fn quote(text: &str, key: Option<&str>) -> String {
     }
 }
 
-/// Returns true for what a terminal obeys or does not show.
+/// Returns true for characters that control a terminal or are invisible.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -84,9 +84,9 @@ fn watched<T>(
     read: &mut Reader<'_, T>,
 ) -> Result<(T, u32), CallError> {
     let call = Call::new(endpoint, path, body, clock).map_err(|failure| failure.after(0))?;
-    // The client's own timeouts are set anew for each write to the socket, so
-    // that a server which takes the request in sips can outlast them. The watch
-    // ends the connection at the deadline, whatever it is doing.
+    // The client's own timeouts restart with each write to the socket, so a
+    // server that reads the request slowly can outlast them. The watch ends the
+    // connection at the deadline in any case.
     let (done, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let agent = call.agent.clone();
@@ -133,7 +133,7 @@ struct Failure {
     message: String,
     /// Whether a retry can succeed.
     can_pass: bool,
-    /// The pause that the server asks for.
+    /// The pause that the server requests.
     wait: Option<Duration>,
 }
 
@@ -348,7 +348,7 @@ impl<'a> Call<'a> {
     fn broken(&self, error: ureq::Error) -> Failure {
         use CallErrorKind::{BadAnswer, Timeout, Unreachable};
 
-        // Whatever the error says, it is the watch that caused it.
+        // Whatever the error says, the watch caused it.
         if self.clock.is_over() {
             return self.timeout();
         }
@@ -408,7 +408,7 @@ fn is_passing(kind: io::ErrorKind) -> bool {
     )
 }
 
-/// Returns the pause that a server asks for.
+/// Returns the pause that a server requests.
 fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
     let number =
         |name: &str| -> Option<u64> { headers.get(name)?.to_str().ok()?.trim().parse().ok() };
@@ -488,7 +488,7 @@ fn agent(uri: &Uri) -> Agent {
         .max_idle_connections(0)
         .user_agent(concat!("contexture/", env!("CARGO_PKG_VERSION")))
         .accept("application/json");
-    // Of a server on this machine a proxy elsewhere knows nothing.
+    // A remote proxy cannot reach a server on this machine.
     let config = if is_loopback(uri) {
         config.proxy(None)
     } else {

@@ -16,12 +16,12 @@ struct Event {
 
 impl Endpoint {
     /// Sends a request in the provider's own form and calls `text` with each
-    /// part of the answer. `text` returns false to end the call; the answer is
-    /// then what was read until there.
+    /// part of the answer. `text` returns false to end the call; the answer
+    /// then ends there.
     ///
-    /// The model and `stream` are set in `body`. `path` is that of the API, such
-    /// as `chat/completions`, `completions` or `messages`. An answer without
-    /// text is an error. The usage is not read.
+    /// The model and `stream` are set in `body`. `path` is that of the API,
+    /// such as `chat/completions`, `completions` or `messages`. An answer
+    /// without text is an error. The usage is not read.
     pub fn continue_with(
         &self,
         path: &str,

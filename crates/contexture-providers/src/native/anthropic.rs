@@ -271,7 +271,7 @@ fn media(node: &Node<'_>, kind: &str) -> Result<Option<Block>, NativeError> {
     }))
 }
 
-/// Reads the result of a tool, and the media in it behind it.
+/// Reads the result of a tool, followed by the media in it.
 fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let raw = unmarked(node)?;
     let id = node.required("tool_use_id")?;
@@ -295,14 +295,14 @@ fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
                         Some(block) => media_blocks.push(block),
                         None => plain = false,
                     },
-                    // What has no form here is in the result's own.
+                    // A part that has no form here is in the result's own form.
                     _ => {
                         texts.push(super::shown(&item.raw_json()).0);
                         plain = false;
                     }
                 }
             }
-            // One text is the same, whether it stands in a list or not.
+            // A single text means the same with or without a list.
             plain &= items.len() <= 1 && media_blocks.is_empty();
         }
         Some(content) => texts.push(content.expect_text()?),

@@ -1,4 +1,4 @@
-//! One spelling of JSON, to tell whether two texts say the same.
+//! A canonical form of JSON, to compare whether two texts mean the same.
 
 use contexture_core::json;
 

@@ -157,7 +157,7 @@ fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     Ok(blocks)
 }
 
-/// Reads a part of what the user said.
+/// Reads a part of the user's message.
 fn part(node: &Node<'_>) -> Result<Block, NativeError> {
     let raw = node.raw_json();
     let kind = node.kind_field();
@@ -272,7 +272,8 @@ fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
         }
         None => {}
     }
-    // What belongs to the message: reasoning of some servers, a refusal, audio.
+    // Fields of the message itself: reasoning of some servers, a refusal,
+    // audio.
     let known = ["role", "content", "tool_calls"];
     let fields = node.fields()?;
     let more: Vec<_> = fields

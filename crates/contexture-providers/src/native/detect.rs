@@ -3,8 +3,8 @@
 use super::node::Node;
 use super::{Api, NativeError};
 
-/// Returns true for what is a recorded stream: server-sent events, several JSON
-/// values one after the other, or a list of chunks.
+/// Returns true for a recorded stream: server-sent events, several JSON values
+/// one after the other, or a list of chunks.
 pub(super) fn is_stream(text: &str) -> bool {
     let text = text.trim_start();
     let is_event = |line: &str| {
@@ -83,7 +83,7 @@ fn expected(api: Api) -> &'static str {
     }
 }
 
-/// Refuses the error of a provider: it is no answer.
+/// Fails if the body is an error of a provider: it is not an answer.
 pub(super) fn refuse_error(node: &Node<'_>) -> Result<(), NativeError> {
     let Some(error) = node.find("error").filter(|error| !error.is_null()) else {
         return Ok(());

@@ -127,8 +127,8 @@ impl Reader {
     }
 
     fn parts(&mut self, node: &Node<'_>, role: MessageRole) -> Result<Vec<Block>, NativeError> {
-        // Calls of one name are told apart by their number in the message, so
-        // that the same message gives the same ids wherever it is read.
+        // Calls of one name are numbered within the message, so that the same
+        // message gives the same ids wherever it is read.
         let mut unnamed: BTreeMap<String, u32> = BTreeMap::new();
         let parts = node.list("parts")?;
         parts

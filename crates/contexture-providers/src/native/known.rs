@@ -13,37 +13,40 @@ use super::{Api, utf8};
 /// The bytes that are compared at once.
 const CHUNK: usize = 4096;
 
-/// A request that was read, with the places of its messages.
+/// A request that was read, with the positions of its messages.
 #[derive(Debug, Clone)]
 pub struct KnownRequest {
     api: Api,
     body: Vec<u8>,
-    // The places of the messages, which are objects.
+    // The byte ranges of the messages, which are objects.
     messages: Vec<Range<usize>>,
-    // How many of them are instructions at the beginning.
+    // The number of instructions at the beginning of the messages.
     instructions: usize,
 }
 
-/// The end of a request: its instructions and settings, and its latest messages.
+/// The end of a request: its instructions and settings, and its latest
+/// messages.
 ///
-/// Its first message may be a part of one that begins before it.
+/// The first of these messages may be a part of a longer one.
 #[derive(Debug, Clone)]
 pub struct RequestEnd {
     /// A request of its own, without the older messages. It can be read exactly
     /// if the whole one can.
     pub body: Vec<u8>,
-    // How many bytes the whole request has in common with the known one.
+    // The number of bytes that the whole request has in common with the known
+    // one.
     common: usize,
-    // The first message of the whole request behind its instructions that is here.
+    // The first message here, as an index in the whole request after its
+    // instructions.
     first: usize,
-    // How many bytes are left out.
+    // The number of bytes that are left out.
     left_out: usize,
 }
 
 impl KnownRequest {
     /// Remembers a body that [`read_request`](super::read_request) could read.
     ///
-    /// Returns nothing for one whose messages are no list of objects.
+    /// Returns `None` if its messages are not a list of objects.
     pub fn new(body: &[u8], api: Api) -> Option<Self> {
         let (messages, instructions) = places(utf8(body).ok()?, api)?;
         // A mark at the beginning would move the places.
@@ -92,8 +95,8 @@ impl KnownRequest {
     /// Remembers `body` in place of this request. `end` is its end, which
     /// [`read_request`](super::read_request) could read.
     ///
-    /// Returns false if the messages are no list of objects; this request is then
-    /// unchanged.
+    /// Returns false if the messages are not a list of objects; this request is
+    /// then unchanged.
     pub fn replace(&mut self, body: &[u8], end: &RequestEnd) -> bool {
         let found = utf8(&end.body).ok().and_then(|text| places(text, self.api));
         let Some((places, instructions)) = found else {
@@ -159,7 +162,7 @@ mod tests {
     use super::*;
     use crate::native::read_request;
 
-    /// A conversation of Chat: what is said, called and answered.
+    /// A conversation of the Chat API: messages, calls and results.
     fn conversation() -> impl Strategy<Value = Vec<Value>> {
         let message = prop_oneof![
             "[a-c\"\\\\{}\\[\\], ü]{0,6}".prop_map(|text| json!({"role": "user", "content": text})),
@@ -186,7 +189,7 @@ mod tests {
         #[test]
         fn the_end_has_the_latest_messages_of_the_whole(
             known in conversation(),
-            // How many of them are the same in the next request.
+            // The number of messages that are the same in the next request.
             same in 0_usize..24,
             more in conversation(),
             keep in 1_usize..6,
@@ -252,7 +255,7 @@ mod tests {
         let end = known.end_of(&said(&["a", "b", "c", "d", "e"]), 2).unwrap();
         let read = read_request(&end.body, &[Api::OpenAiChat]).unwrap();
         assert_eq!(read.messages.len(), 3);
-        // Instructions stay, whatever is left out.
+        // Instructions are always included.
         let text = r#"{"model":"m","messages":[{"role":"system","content":"s"}, {"role":"user","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}]}"#;
         let known = KnownRequest::new(text.as_bytes(), Api::OpenAiChat).unwrap();
         let end = known.end_of(text.as_bytes(), 1).unwrap();

@@ -15,8 +15,8 @@ use crate::split;
 pub(super) struct Node<'a> {
     pub(super) raw: &'a str,
     pub(super) path: String,
-    // What it consists of, once that was read. Clones share it, so that no byte
-    // of a long body is read for every question about it.
+    // The parsed parts of the value, once they were needed. Clones share them,
+    // so that a long body is not read for every lookup.
     parts: Rc<OnceCell<Parts<'a>>>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Node<'a> {
 enum Parts<'a> {
     Object(Vec<(String, Node<'a>)>),
     List(Vec<Node<'a>>),
-    // It is another value, or not JSON.
+    // Another value, or not JSON.
     None,
 }
 
@@ -93,7 +93,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the field of that name. There is none in what is no object.
+    /// Returns the field of that name. Returns `None` if the value is not an
+    /// object.
     pub(super) fn find(&self, name: &str) -> Option<Node<'a>> {
         let Parts::Object(fields) = self.parts() else {
             return None;
@@ -184,7 +185,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Returns an object of fields, each written as it is.
+/// Returns an object of fields, each written unchanged.
 pub(super) fn object<'f>(fields: impl IntoIterator<Item = (&'f str, &'f str)>) -> RawJson {
     let mut out = String::from("{");
     for (name, raw) in fields {

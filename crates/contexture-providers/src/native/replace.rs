@@ -20,12 +20,12 @@ impl Api {
     }
 }
 
-/// Returns the request `body`, which [`read_request`](super::read_request) could
-/// read, with the conversation of `rendered`, a request to the same API without
-/// blanks. All other fields keep their bytes and their order.
+/// Returns the request `body`, which [`read_request`](super::read_request)
+/// could read, with the conversation of `rendered`, a request to the same API
+/// without white space. All other fields keep their bytes and their order.
 ///
-/// Cache marks of the body stay. Of those in `rendered`, only the last stay that
-/// the API accepts beside them.
+/// Cache marks of the body stay. Of those in `rendered`, only the last ones
+/// stay, as many as the API still accepts.
 pub fn with_messages(body: &[u8], rendered: &str, api: Api) -> Result<String, NativeError> {
     let text = utf8(body)?;
     let field = api.messages_field();

@@ -47,8 +47,8 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
     })
 }
 
-/// Items of the model that follow each other are one message, and so are
-/// results; what the user says is a message each time.
+/// Adds an item to the messages. Adjacent items of the model are one message,
+/// and so are results; each item of the user is a message of its own.
 fn add(messages: &mut Vec<Message>, role: MessageRole, blocks: Vec<Block>) {
     let joins = matches!(role, MessageRole::Assistant | MessageRole::Tool);
     match messages.last_mut() {
@@ -70,7 +70,7 @@ pub(super) fn response(node: &Node<'_>) -> Result<(Vec<Message>, Option<String>)
         let (role, read) = read(&item)?;
         match role {
             MessageRole::Assistant => blocks.extend(read),
-            // What the model's side returned stays where it is.
+            // A result of the model's own tools stays in place.
             _ => blocks.push(opaque(API, item.raw_json())),
         }
     }
@@ -145,7 +145,7 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     }
 }
 
-/// Reads a part of what the user said, or of what a tool returned.
+/// Reads a part of the user's message, or of a tool's result.
 fn part(node: &Node<'_>) -> Result<Block, NativeError> {
     let raw = node.raw_json();
     let kind = node.kind_field();
@@ -234,7 +234,7 @@ fn call(node: &Node<'_>, kind: &str) -> Result<Block, NativeError> {
     Ok(with_native(API, block, &node.raw_json(), &expected))
 }
 
-/// Reads the result of a tool, and the media in it behind it.
+/// Reads the result of a tool, followed by the media in it.
 fn result(node: &Node<'_>, kind: &str) -> Result<Vec<Block>, NativeError> {
     let id = node.required("call_id")?;
     let mut texts = Vec::new();

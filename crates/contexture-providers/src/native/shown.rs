@@ -1,21 +1,23 @@
-//! How an opaque block is shown and counted.
+//! The text and the tokens of an opaque block.
 
 use contexture_core::{RawJson, Tokens, grouped};
 use serde_json::Value;
 
-/// From this length on, a string without blanks is taken to be encrypted or
-/// encoded.
+/// From this length on, a string without white space is assumed to be encrypted
+/// or encoded.
 const LONG: usize = 96;
 
-/// How many characters of such a string count as a token. A provider decrypts it
-/// to about four bytes of text for each, and base64 has a third more.
+/// The number of characters of such a string that count as one token. A
+/// provider decrypts it to about four bytes of text per token, and base64 has a
+/// third more.
 const CHARACTERS_PER_TOKEN: usize = 4;
 
-/// Returns the JSON of an opaque block for a reader, and what it costs beyond
-/// that text.
+/// Returns the JSON of an opaque block for a reader, and its tokens beyond that
+/// text.
 ///
-/// A long string without blanks, such as a signature or encrypted reasoning, is
-/// replaced by its length, and counted as one token for four characters.
+/// A long string without white space, such as a signature or encrypted
+/// reasoning, is replaced by its length, and counted as one token for four
+/// characters.
 pub fn shown(raw: &RawJson) -> (String, Tokens) {
     let mut hidden = 0;
     match serde_json::from_str(raw.as_str()) {

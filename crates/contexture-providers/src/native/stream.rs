@@ -178,14 +178,14 @@ fn quoted(text: &str) -> String {
 
 // --- Anthropic ---------------------------------------------------------------
 
-/// A block whose deltas are put together.
+/// A block that is assembled from its deltas.
 #[derive(Default)]
 struct Open {
-    // Its fields at the start, as they are written.
+    // The fields at the start, as written.
     fields: Vec<(String, String)>,
-    // What was added to fields that are text.
+    // The text that was appended to text fields.
     texts: Map<String, Value>,
-    // The arguments of a call, as they are written.
+    // The arguments of a call, as written.
     input: String,
     citations: Vec<String>,
     stopped: bool,
@@ -311,7 +311,7 @@ fn anthropic(events: &[Node<'_>]) -> Result<String, NativeError> {
     let Some(start) = start else {
         return Err(cut_off("`message_start`", &count(events)));
     };
-    // A block that has no end names what is missing best.
+    // A block that has no end describes the missing part best.
     if let Some((index, _)) = blocks.iter().find(|(_, open)| !open.stopped) {
         return Err(cut_off(
             &format!("`content_block_stop` for block {index}"),
@@ -522,7 +522,7 @@ fn gemini(events: &[Node<'_>]) -> Result<String, NativeError> {
 enum Part {
     /// A text, and whether the model only thought it.
     Text { text: String, thought: bool },
-    /// Anything else, as it is written.
+    /// Any other part, as written.
     Other(String),
 }
 
@@ -562,8 +562,8 @@ impl Part {
     }
 }
 
-/// Adds a part. A text goes on where the one before it ended, if that is of the
-/// same kind.
+/// Adds a part. A text is appended to the previous part if that is of the same
+/// kind.
 fn add_part(parts: &mut Vec<Part>, part: Part) {
     match (parts.last_mut(), part) {
         (

@@ -138,7 +138,7 @@ fn check_entity(entity: &EntityRecord) -> Result<(), StoreError> {
 }
 
 fn check_relation(relation: &RelationRecord) -> Result<(), StoreError> {
-    // Its default is made of three names.
+    // The default id is made of three names.
     long_name("id", &relation.id, 4 * MAX_ID_BYTES)?;
     name("type", &relation.relation_type)?;
     name("source_id", &relation.source_id)?;

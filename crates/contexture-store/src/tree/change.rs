@@ -1,5 +1,5 @@
-//! Changes to a tree that add no nodes. A change names only what it changes,
-//! so that writers of different fields do not overwrite each other.
+//! Changes to a tree that add no nodes. A change lists only the fields that it
+//! changes, so that writers of different fields do not overwrite each other.
 
 use contexture_core::Tokens;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ pub enum TreeChange {
     Flags {
         /// The node's id.
         node: String,
-        /// Which of its flags change.
+        /// The flags to change.
         change: FlagChange,
     },
     /// Changes the memory of an agent.
@@ -66,8 +66,8 @@ impl From<Flags> for FlagChange {
     }
 }
 
-/// A change to the settings of a tree. A field that is `None` leaves the setting
-/// as it is; `Some(None)` clears it.
+/// A change to the settings of a tree. `None` leaves a setting unchanged;
+/// `Some(None)` clears it.
 ///
 /// The id, the mode and the creation time of a tree never change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,15 +98,15 @@ impl SettingsChange {
     }
 }
 
-/// A change to the [preferences](Preferences) of a tree. A field that is `None`
-/// leaves the preference as it is; `Some(None)` clears it.
+/// A change to the [preferences](Preferences) of a tree. `None` leaves a
+/// preference unchanged; `Some(None)` clears it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PreferencesChange {
-    /// What is dropped when a path does not fit.
+    /// The nodes that are dropped if a path does not fit.
     pub truncation_strategy: Option<Option<TruncationStrategy>>,
-    /// How many of the latest nodes come before everything else.
+    /// The number of latest nodes that are kept before all others.
     pub minimum_recent_nodes: Option<Option<usize>>,
-    /// How many tokens are set aside for the response.
+    /// The number of tokens reserved for the response.
     pub token_buffer: Option<Option<Tokens>>,
 }
 

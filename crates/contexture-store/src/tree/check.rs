@@ -14,7 +14,7 @@ use crate::time::kept;
 use crate::turn::{check_depth, check_number, check_usage};
 use contexture_core::message::{Block, MessageContent};
 
-/// How many nodes of a cycle are named.
+/// The maximum number of nodes that an error lists for a cycle.
 const MOST_NAMED: usize = 8;
 
 impl TreeDocument {
@@ -47,9 +47,9 @@ impl TreeDocument {
         self
     }
 
-    /// Returns the document as it stands in a file.
+    /// Returns the document as JSON, as written to a file.
     pub fn to_json(&self) -> String {
-        // It fails only for maps with keys that are no text, which none has.
+        // This fails only for maps whose keys are not text; there are none.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
@@ -188,9 +188,9 @@ impl TreeDocument {
         edits.collect()
     }
 
-    /// Returns the nodes that nothing comes before and that are no material:
-    /// that is what is a context or instruction source only, and what it was
-    /// edited from.
+    /// Returns the nodes without a predecessor that are not context sources. A
+    /// context source here is a node that edges use only in the role `context`
+    /// or `instruction`, or the original of such a node.
     fn roots(&self, before: &BTreeMap<&str, Vec<&str>>) -> Vec<&str> {
         let reached: BTreeSet<&str> = (self.edges.iter())
             .map(|edge| &*edge.target_node_id)
@@ -236,9 +236,9 @@ pub(super) fn several_roots(roots: &[&str]) -> StoreError {
     )
 }
 
-/// Checks that nodes do not stand in each other's places in a circle, nor
-/// follow from each other in one. `edited` is what each was edited from;
-/// `before` is what each follows from, and is completed with `edited`.
+/// Checks that neither edits nor edges form a cycle. `edited` has the nodes
+/// that each node was edited from; `before` has the predecessors of each node,
+/// and is completed with `edited`.
 pub(super) fn check_circles<'a>(
     edited: BTreeMap<&'a str, Vec<&'a str>>,
     before: &mut BTreeMap<&'a str, Vec<&'a str>>,
@@ -250,7 +250,7 @@ pub(super) fn check_circles<'a>(
         ));
     }
     for (node, from) in edited {
-        // An edit without edges stands where the other one stands.
+        // An edit without edges of its own has the position of its original.
         before.entry(node).or_insert(from);
     }
     match cycle(before) {
@@ -263,7 +263,7 @@ pub(super) fn check_circles<'a>(
 }
 
 impl Tree {
-    /// Checks what can be seen of a tree alone; `at` is where it stands.
+    /// Checks a tree by itself. `at` is its path in the document, for errors.
     pub fn check(&self, at: &str) -> Result<(), StoreError> {
         check_label(&join(at, "id"), &self.id)?;
         if let Some(tokens) = self.preferences.token_buffer {
@@ -289,8 +289,8 @@ impl Tree {
 }
 
 impl Agent {
-    /// Checks an agent, and that it is at a node that is there; `at` is where
-    /// it stands.
+    /// Checks an agent, and that its current node exists. `at` is its path in
+    /// the document, for errors.
     pub fn check(&self, at: &str, is_node: impl Fn(&str) -> bool) -> Result<(), StoreError> {
         check_label(&join(at, "id"), &self.id)?;
         for (name, value) in &self.parameters {
@@ -307,7 +307,7 @@ impl Agent {
 }
 
 impl Node {
-    /// Checks what can be seen of a node alone; `at` is where it stands.
+    /// Checks a node by itself. `at` is its path in the document, for errors.
     pub fn check(&self, at: &str) -> Result<(), StoreError> {
         check_label(&format!("{at}.id"), &self.id)?;
         if let MessageContent::Blocks(blocks) = &self.content {
@@ -356,7 +356,7 @@ impl Node {
 }
 
 impl Edge {
-    /// Checks what can be seen of an edge alone; `at` is where it stands.
+    /// Checks an edge by itself. `at` is its path in the document, for errors.
     pub fn check(&self, at: &str) -> Result<(), StoreError> {
         check_label(&format!("{at}.id"), &self.id)?;
         if self.sources_as(SourceRole::Primary).next().is_none() {
@@ -380,7 +380,7 @@ impl Edge {
         Ok(())
     }
 
-    /// Returns true when the target goes on where the source ends.
+    /// Returns true if the target continues the text of the source.
     pub fn continues(&self) -> bool {
         self.kind == EdgeKind::Continuation
     }
@@ -393,7 +393,8 @@ impl SavedPath {
         self.choices.dedup();
     }
 
-    /// Checks that a path names what is there; `at` is where it stands.
+    /// Checks that the nodes of a path exist. `at` is its path in the document,
+    /// for errors.
     pub fn check(
         &self,
         at: &str,
@@ -420,7 +421,8 @@ impl SavedPath {
 }
 
 impl Pin {
-    /// Checks that a pin is one thing, and there; `at` is where it stands.
+    /// Checks that a pin is either a text or an existing node. `at` is its path
+    /// in the document, for errors.
     pub fn check(&self, at: &str, is_node: impl Fn(&str) -> bool) -> Result<(), StoreError> {
         match (&self.node_id, &self.text) {
             (Some(id), None) if is_node(id) => Ok(()),
@@ -435,12 +437,12 @@ impl Pin {
 }
 
 impl MemoryChange {
-    /// Checks that a change says something, and names nodes that are there.
+    /// Checks that a change is not empty, and that its nodes exist.
     pub fn check(&self, is_node: impl Fn(&str) -> bool) -> Result<(), StoreError> {
         match self {
             MemoryChange::Pin(pin) => pin.check("pin", is_node),
-            // What is not there is not pinned either, which is for the store
-            // to say.
+            // A node that does not exist is not pinned either; the store
+            // reports that.
             MemoryChange::Unpin(pin) => pin.check("pin", |_| true),
             MemoryChange::Stash { name, .. } => check_label("name", name),
             MemoryChange::Recall { .. } | MemoryChange::Discard { .. } => Ok(()),
@@ -456,9 +458,9 @@ impl AgentMemory {
     }
 }
 
-/// Returns the short name of the node `id`: its first characters, as few as are
-/// not taken, [`LOCAL_ID_CHARS`] at least. When even the whole id is, a number
-/// stands behind it.
+/// Returns the short name of the node `id`: as few of its first characters as
+/// are unused, but at least [`LOCAL_ID_CHARS`]. If even the whole id is in use,
+/// a number is appended.
 pub fn local_id(id: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let ends = id.char_indices().map(|(at, c)| at + c.len_utf8());
     let mut beginnings = ends.skip(LOCAL_ID_CHARS - 1).map(|end| &id[..end]);
@@ -475,7 +477,7 @@ pub fn local_id(id: &str, is_taken: impl Fn(&str) -> bool) -> String {
     numbered.unwrap_or_default()
 }
 
-/// Returns the short name that a node has unless it is taken.
+/// Returns the short name that a node has unless it is already in use.
 fn short(id: &str) -> &str {
     let end = id.char_indices().nth(LOCAL_ID_CHARS);
     end.map_or(id, |(end, _)| &id[..end])
@@ -562,8 +564,8 @@ fn named(ids: &[&str], between: &str) -> String {
     text
 }
 
-/// Returns a cycle in what comes before what, if there is one, in the order
-/// that one follows from the other; its first node stands at the end again.
+/// Returns a cycle in `before`, if there is one, in the order from predecessor
+/// to successor. Its first node is repeated at the end.
 fn cycle<'a>(before: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<Vec<&'a str>> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {
@@ -609,7 +611,7 @@ fn cycle<'a>(before: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<Vec<&'a str>> {
 mod tests {
     use super::*;
 
-    /// Reads a document whose tree is `t`, and returns what is wrong with it.
+    /// Reads a document whose tree is `t`, and returns its error.
     fn complaint(records: &str) -> String {
         let json = format!(r#"{{"tree":{{"id":"t","mode":"dialogue"}},{records}}}"#);
         let document: TreeDocument = serde_json::from_str(&json).unwrap();
@@ -619,7 +621,7 @@ mod tests {
         }
     }
 
-    /// Checks a document that is written in short: nodes with what they were
+    /// Checks a document in short notation: nodes with the nodes that they were
     /// edited from, and edges.
     ///
     /// ```text
@@ -667,12 +669,12 @@ mod tests {
         check("a \n b \n c \n a -> b \n b -> c \n a -> c", "fine");
         check("a \n b of a \n c of b", "fine");
         check("a \n b \n rule \n a instruction:rule -> b", "fine");
-        // The same text as material, edited, and the edit used.
+        // The same text as a context source, edited, with the edit in use.
         check(
             "a \n b \n rule \n new of rule \n a context:new -> b",
             "fine",
         );
-        // The root itself as material beside its edit.
+        // The root itself as a context source, next to its edit.
         check("a \n a2 of a \n b \n a2 context:a -> b", "fine");
         // Versions of one place.
         check("a \n b \n c \n d \n a -> b \n a -> c \n b c -> d", "fine");
@@ -688,7 +690,7 @@ mod tests {
             "a \n b \n a -> b \n b -> a",
             "edges: the edges form a cycle: `a` -> `b` -> `a`",
         );
-        // Through the place in which an edit stands.
+        // A cycle through the position of an edit.
         check(
             "a \n b \n b2 of b \n b2 -> b",
             "edges: the edges form a cycle: `b` -> `b2` -> `b`",
@@ -744,8 +746,8 @@ mod tests {
             "nodes: there are 2 roots (`a`, `b`): a tree has one node that no edge leads to; \
              others follow from something, are edits, or are context or instruction sources",
         );
-        // Material that something follows from is a beginning, too, and so is
-        // what its edit stands for.
+        // A context source with a successor is a root, too, and so is the
+        // original of its edit.
         check(
             "a \n m \n b \n c \n a context:m -> b \n m -> c",
             "nodes: there are 2 roots (`a`, `m`): a tree has one node that no edge leads to; \

@@ -6,39 +6,41 @@ use super::check::{check_circles, check_local_id, several_roots, unique};
 use super::{Growth, SourceRole};
 use crate::error::StoreError;
 
-/// What is there of what a growth names. A store gathers it; how much that is
-/// follows from the growth and not from the tree, unless an edge leads to a
-/// node that was there before.
+/// The existing records that a growth refers to. A store collects them. Their
+/// number depends on the growth and not on the tree, unless an edge leads to a
+/// node that existed before.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Surroundings {
     /// The tree's root; `None` when the tree is empty.
     pub root: Option<String>,
-    /// Those of the agents that are in the tree.
+    /// The referenced agents that exist in the tree.
     pub agents: BTreeSet<String>,
-    /// Those of the edges that are.
+    /// The referenced edges that exist in the tree.
     pub edges: BTreeSet<String>,
-    /// Those of the nodes that are, and with every edit that is not reached
-    /// what it was edited from.
+    /// The referenced nodes that exist in the tree. For every edit that no edge
+    /// leads to, the node that it was edited from is included.
     ///
-    /// When an edge leads to a node that was there before, also everything
-    /// that comes before that edge's sources.
+    /// If an edge leads to a node that existed before, all predecessors of that
+    /// edge's sources are included, too.
     pub nodes: BTreeMap<String, KnownNode>,
-    /// Those of the nodes that are in another tree, and in which.
+    /// The referenced nodes that exist in another tree, each with that tree's
+    /// id.
     pub elsewhere: BTreeMap<String, String>,
-    /// Those of the short names that nodes of the tree have, and which.
+    /// The referenced short names that are in use in the tree, each with its
+    /// node.
     pub local_ids: BTreeMap<String, String>,
 }
 
-/// What is known of a node that is there.
+/// The properties of a node that exists in the tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownNode {
-    /// Whether an edge leads to it. When no edge of the growth leads to a node
-    /// that was there before, one to where it stands is enough.
+    /// Whether an edge leads to the node. If no edge of the growth leads to a
+    /// node that existed before, an edge to the node's original is enough.
     pub reached: bool,
-    /// The primary sources of the edges that lead to it, where it is asked
-    /// what comes before it.
+    /// The primary sources of the edges that lead to the node, if its
+    /// predecessors are needed.
     pub sources: Vec<String>,
-    /// What it was edited from, when it is not reached.
+    /// The node that it was edited from, if no edge leads to it.
     pub edited_from: Option<String>,
 }
 
@@ -154,7 +156,8 @@ impl Growth {
                 edited.insert(&node.id, from);
             }
         }
-        // The node in whose place one stands, if nothing leads there.
+        // Follows the edits of a node back to its original. Returns `None` if
+        // an edge leads to one of them.
         let loose = |mut id: &'a str| -> Option<&'a str> {
             loop {
                 let known = around.nodes.get(id);

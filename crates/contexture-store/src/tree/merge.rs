@@ -8,12 +8,13 @@ use super::{Agent, AgentMemory, Edge, Node, SavedPath, Tree, TreeDocument, local
 use crate::error::StoreError;
 use crate::time::kept;
 
-/// A document together with what is there already.
+/// A document merged with the tree's existing records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Merged {
-    /// What the tree holds then: first the records of the document in its own
-    /// order, so that a complaint about one names its place, and then what only
-    /// the tree has. Every node has its short name and its time.
+    /// The contents of the tree after the merge: first the records of the
+    /// document in its own order, so that errors refer to their positions, then
+    /// the records that only the tree has. Every node has its short name and
+    /// its time.
     ///
     /// It has still to be [checked](TreeDocument::check).
     pub document: TreeDocument,
@@ -25,18 +26,17 @@ pub struct Merged {
     pub reflagged: Vec<usize>,
     /// The nodes that were there without their raw response, and get it.
     pub answered: Vec<usize>,
-    /// Whether a path that somebody walked may no longer be what it was.
+    /// Whether the merge may change an existing path.
     pub disturbs: bool,
     /// Whether settings, agents, paths or memories become others.
     pub changed: bool,
 }
 
 impl TreeDocument {
-    /// Returns the document together with what its tree holds, if there is one.
+    /// Returns the document merged with the existing tree, if there is one.
     /// Nodes of `there` must have their short names.
     ///
-    /// Fails when both have a node or an edge and differ about it, or about
-    /// the mode.
+    /// Fails if a node, an edge or the mode is in both and differs.
     pub fn merged(
         mut self,
         there: Option<TreeDocument>,
@@ -217,7 +217,7 @@ impl Merged {
 }
 
 impl Tree {
-    /// Takes over what is not said here.
+    /// Sets unset fields from `before`.
     fn keep(&mut self, before: &Tree) {
         let keep = |now: &mut Option<String>, before: &Option<String>| {
             *now = now.take().or_else(|| before.clone());
@@ -232,7 +232,7 @@ impl Tree {
 }
 
 impl Agent {
-    /// Takes over what is not said here.
+    /// Sets unset fields from `before`.
     fn keep(&mut self, before: &Agent) {
         let keep = |now: &mut Option<String>, before: &Option<String>| {
             *now = now.take().or_else(|| before.clone());

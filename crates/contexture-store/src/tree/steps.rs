@@ -24,7 +24,8 @@ impl TreeDocument {
                 arrivals[target].push(edge);
             }
         }
-        // What each stands in the place of.
+        // The original of each edit that no edge leads to, by index. `None` for
+        // all other nodes.
         let stands_for: Vec<Option<usize>> = self
             .nodes
             .iter()

@@ -35,7 +35,7 @@ const MAKERS: &[&str] = &[
 /// Providers that run models of others, with limits that differ on purpose.
 const CLOUDS: &[&str] = &["vertex_ai", "bedrock", "azure"];
 
-/// Why a file is not a list of models.
+/// The reason why a file is not a list of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportError(String);
 
@@ -85,7 +85,7 @@ pub struct ListedModel {
 }
 
 impl ListedModel {
-    /// Returns what a list says of `model`.
+    /// Returns the entry of `model` in a list.
     pub fn of(model: &Model) -> Self {
         Self {
             name: model.name.clone(),
@@ -120,7 +120,7 @@ impl ModelTable {
             }
             _ => Self::new(date, source, from_litellm(&value)?),
         };
-        // What is written must be readable.
+        // The written table must be readable.
         Self::parse(table.text().to_owned()).map_err(|error| {
             let line = table.text().lines().nth(error.line() - 1);
             let row = line.filter(|line| !line.starts_with('#'));
@@ -150,7 +150,7 @@ fn listed(model: ListedModel) -> ModelRow {
     }
 }
 
-/// How much an entry is to be trusted; less is better.
+/// Returns the rank of an entry's provider; lower is more reliable.
 fn rank(provider: &str) -> u8 {
     if MAKERS.contains(&provider) {
         0
@@ -248,7 +248,7 @@ fn read_entry(raw: &str, entry: &Value) -> Result<Option<Entry>, ImportError> {
         dollars("input_cost_per_token")?,
         dollars("output_cost_per_token")?,
     );
-    // A free model is one whose price nobody entered.
+    // A price of zero means that no price was entered.
     let priced = input.zip(output).is_some_and(|(i, o)| i > 0.0 || o > 0.0);
     let provider = entry.get("litellm_provider").and_then(Value::as_str);
     let base = names::base(raw);

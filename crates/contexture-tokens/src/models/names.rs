@@ -1,4 +1,4 @@
-//! How a model's name is spelled on different platforms, and its family.
+//! The spellings of a model's name on different platforms, and its family.
 //!
 //! The same model is `claude-sonnet-4-5-20250929`, `anthropic/claude-sonnet-4.5`
 //! (OpenRouter), `us.anthropic.claude-sonnet-4-5-20250929-v1:0` (Bedrock) and
@@ -68,7 +68,7 @@ const LINES: &[&str] = &[
     "sonar",
 ];
 
-/// Words of a name that do not tell two families apart.
+/// Words of a name that do not distinguish families.
 const NOISE: &[&str] = &[
     "v",
     "instruct",
@@ -83,8 +83,8 @@ const NOISE: &[&str] = &[
     "cloud",
 ];
 
-/// Returns the spellings to look `name` up by: as it is first, and then with
-/// less and less of what platforms and dates add.
+/// Returns the spellings to look `name` up by: first unchanged, and then with
+/// fewer and fewer of the parts that platforms and dates add.
 pub(crate) fn spellings(name: &str) -> Vec<String> {
     let mut list = vec![name.trim().to_ascii_lowercase()];
     let mut push = |spelling: String| {
@@ -99,7 +99,7 @@ pub(crate) fn spellings(name: &str) -> Vec<String> {
         Some(tuned) => tuned.split(':').next().unwrap_or_default(),
         None => bare,
     };
-    // The size of a local model stands after a colon: `gpt-oss:120b`.
+    // The size of a local model comes after a colon: `gpt-oss:120b`.
     push(bare.replace(':', "-"));
     let mut name = without_platform(bare);
     push(name.clone());
@@ -209,7 +209,7 @@ pub(crate) fn key(name: &str) -> impl Iterator<Item = u8> {
     })
 }
 
-/// What a name says of a model: its family and its version.
+/// The family and the version in a model's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kind {
     /// The product line and the variant, such as `claude` and `sonnet`.
@@ -232,7 +232,7 @@ impl Kind {
             let tail = &rest[number.len()..];
             let numbers = number.split('.').filter(|n| !n.is_empty());
             version.extend(numbers.filter_map(version_number));
-            // The `o` of `gpt-4o` says nothing of a family.
+            // The `o` of `gpt-4o` is not part of a family.
             let tail = Some(tail).filter(|tail| *tail != "o");
             let found = [Some(letters.as_str()), tail].into_iter().flatten();
             words.extend(

@@ -1,9 +1,9 @@
 //! [`ModelTable`]: limits and prices of models, as text that is searched in
 //! place.
 //!
-//! A row is a line with tab-separated fields, and rows are sorted by name.
-//! Looking a model up is a binary search over the text, so that a process that
-//! asks for one model does not read the others.
+//! A row is a line with tab-separated fields, and rows are sorted by name. A
+//! lookup is a binary search over the text, so a process that needs one model
+//! does not read the others.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -34,7 +34,7 @@ const FIELDS: [&str; 9] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelTable {
     text: Cow<'static, str>,
-    // Where the rows begin.
+    // The position at which the rows begin.
     rows: usize,
 }
 
@@ -62,8 +62,8 @@ pub struct ModelRow {
 }
 
 impl ModelRow {
-    /// Returns the prices, if input and output have one. Cached input without a
-    /// price of its own costs as much as other input.
+    /// Returns the prices, or `None` if input or output has none. Cached input
+    /// without a price of its own costs as much as other input.
     pub fn prices(&self) -> Option<Prices> {
         let (input, output) = (self.input?, self.output?);
         Some(Prices {
@@ -162,7 +162,7 @@ impl TableError {
         self.line
     }
 
-    /// Returns the error without its line, for a table that is no file.
+    /// Returns the error without its line, for a table that is not a file.
     pub(super) fn without_line(&self) -> String {
         format!("{}: {}", self.field, self.what)
     }

@@ -18,10 +18,11 @@ const SHORT: usize = 48;
 /// a larger one is slower.
 const WINDOW: usize = 2 * 1024;
 
-/// How far from the end of a window its tokens are trusted.
+/// The distance from the end of a window, in bytes, within which its tokens may
+/// be wrong.
 const MARGIN: usize = 256;
 
-/// What a thread reuses from piece to piece.
+/// The buffers that a thread reuses from piece to piece.
 pub(crate) struct Merger {
     cache: Cache,
     heap: Heap,
@@ -156,7 +157,7 @@ struct Heap {
 #[derive(Clone, Copy)]
 struct Token {
     before: u32,
-    /// Where the next one begins.
+    /// The start of the next token.
     end: u32,
     /// The rank of this one joined with the next.
     rank: u32,
@@ -305,8 +306,8 @@ mod tests {
         }
     }
 
-    /// Texts that are one piece, or would be but for the pattern: what is
-    /// repeated has the least to tell one window from the next.
+    /// Texts that are one piece, or would be without the pattern. In repetitive
+    /// texts, windows are hardest to join.
     fn piece() -> impl Strategy<Value = Vec<u8>> {
         let bytes = prop_oneof![
             "[a-c]{1,4}",
@@ -367,7 +368,7 @@ mod tests {
         }
     }
 
-    /// Joining windows needs this: whoever merges the bytes of a token gets the
+    /// Joining windows depends on this: merging the bytes of a token gives the
     /// token.
     #[test]
     fn every_token_is_merged_from_its_bytes() {

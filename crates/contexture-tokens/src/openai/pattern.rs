@@ -10,7 +10,7 @@ use super::class::{BLOCK, LETTER, LINE_END, LOWER, NUMBER, OTHER, SPACE, UPPER};
 
 include!(concat!(env!("OUT_DIR"), "/classes.rs"));
 
-/// Which of the two patterns splits a text.
+/// The pattern that splits a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// The pattern of `o200k_base`, where upper case after lower case begins a
@@ -104,8 +104,8 @@ fn run(text: &str, mut at: usize, classes: u8) -> usize {
     }
 }
 
-/// Returns true when a character of `class` can stand before the letters of a
-/// word as a part of it: `[^\r\n\p{L}\p{N}]`.
+/// Returns true if a character of `class` before the letters of a word is part
+/// of that word: `[^\r\n\p{L}\p{N}]`.
 #[inline]
 fn precedes_word(class: u8) -> bool {
     class & (LETTER | NUMBER | LINE_END) == 0
@@ -124,7 +124,7 @@ fn word(text: &str, at: usize, class: u8, next: usize) -> Option<usize> {
 fn cased_word(text: &str, at: usize, class: u8, next: usize) -> Option<usize> {
     let end = if precedes_word(class) {
         let letters = Letters::scan(text, next);
-        // A mark may stand before a word, and is a part of words as well.
+        // A mark may come before a word, and is a part of words as well.
         let from_mark = || (class & LOWER != 0).then(|| Letters::scan(text, at));
         letters
             .with_lower
@@ -139,7 +139,7 @@ fn cased_word(text: &str, at: usize, class: u8, next: usize) -> Option<usize> {
     Some(contraction(text, end).unwrap_or(end))
 }
 
-/// What the letters from some place on match.
+/// The matches of the letters from a position on.
 struct Letters {
     /// The end of `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`
     with_lower: Option<usize>,

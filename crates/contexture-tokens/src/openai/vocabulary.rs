@@ -2,7 +2,7 @@
 
 use super::hash::{EMPTY, INDEX_BITS, first_slot, hash, tag};
 
-/// The rank of what is no token. It is higher than that of any token.
+/// The rank of bytes that are not a token. It is higher than that of any token.
 pub(crate) const NO_RANK: u32 = 0xFF_FF_FF;
 
 /// The tokens of an encoding, found by their bytes.
@@ -40,7 +40,7 @@ impl Vocabulary {
         }
     }
 
-    /// Returns the rank of `bytes`, or [`NO_RANK`] when they are no token.
+    /// Returns the rank of `bytes`, or [`NO_RANK`] if they are not a token.
     #[inline]
     pub(crate) fn rank(&self, bytes: &[u8]) -> u32 {
         match *bytes {

@@ -12,8 +12,8 @@ use contexture_store::{Message, Session};
 
 use super::read;
 
-/// How many messages of the request before are read again. The APIs write a
-/// message of ours as several of theirs.
+/// The number of messages of the previous request that are read again. An API
+/// may write one of our messages as several of its own.
 const READ_AGAIN: usize = 32;
 
 /// The conversations of sessions that were made to fit, by the session's name.
@@ -21,12 +21,12 @@ const READ_AGAIN: usize = 32;
 pub(crate) struct KnownConversations(Cache<String, Arc<Mutex<KnownConversation>>>);
 
 impl KnownConversations {
-    /// Returns what is known of a session.
+    /// Returns the cached state of a session.
     pub(super) fn of(&self, label: &str) -> Arc<Mutex<KnownConversation>> {
         self.0.get(&label.to_owned()).unwrap_or_default()
     }
 
-    /// Keeps what is known of a session while there is room.
+    /// Caches the state of a session.
     pub(super) fn keep(&self, label: &str, known: &Arc<Mutex<KnownConversation>>) {
         let bytes = locked(known)
             .request
@@ -36,13 +36,13 @@ impl KnownConversations {
     }
 }
 
-/// Locks what is known of a session. It stays right when a thread that held it
-/// panicked: it is a copy of what was read.
+/// Locks the cached state of a session. It stays valid if a thread that held
+/// the lock panicked, because it is a copy of what was read.
 pub(super) fn locked(known: &Mutex<KnownConversation>) -> MutexGuard<'_, KnownConversation> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is known of a session: its latest messages, and the latest request.
+/// The cached state of a session: its latest messages, and the latest request.
 #[derive(Debug, Default)]
 pub(super) struct KnownConversation {
     pub(super) latest: LatestMessages,

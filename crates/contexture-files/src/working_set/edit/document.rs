@@ -9,15 +9,16 @@ use super::scalar::write_scalar;
 use super::tree::{Body, Builder, Node, parse_error, with_value};
 use super::{EditError, MAX_BYTES, MAX_DEPTH, NUMBER_FIELDS};
 
-/// Bytes of the source, and the text that takes their place.
+/// A range of bytes of the source, and the text that replaces it.
 pub(super) type Splice = (Range<usize>, String);
 
-/// What one edit does: to the text, and to the data the text must then hold.
+/// The effect of one edit: on the text, and on the data that the text must then
+/// hold.
 pub(super) struct Change {
     /// In source order, without overlap.
     splices: Vec<Splice>,
     expected: Node,
-    /// Where to point when the check of the result fails.
+    /// The position to report if the check of the result fails.
     at: usize,
 }
 
@@ -25,7 +26,8 @@ pub(super) struct Document {
     pub(super) text: String,
     /// Absent when the document is empty.
     pub(super) root: Option<Node>,
-    /// Where new top-level keys go: before the end marker, or at the end of the text.
+    /// The position for new top-level keys: before the end marker, or at the
+    /// end of the text.
     pub(super) end: usize,
 }
 
@@ -67,7 +69,8 @@ impl Document {
             .root
             .filter(|root| !(root.is_null() && root.span.is_empty()));
         document.end = explicit_end.unwrap_or(document.text.len());
-        // Lines are told apart by `\n` below; YAML would also end one at a lone `\r`.
+        // Lines are separated by `\n` below; YAML would also end one at a lone
+        // `\r`.
         let bytes = document.text.as_bytes();
         let lone = |i: &usize| bytes[*i] == b'\r' && bytes.get(i + 1) != Some(&b'\n');
         match (0..bytes.len()).find(lone) {
@@ -225,7 +228,8 @@ impl Document {
                 let last = index + 1 == items.len();
                 let mut start = self.comments_above(self.line_start(dash), col, floor);
                 let mut end = self.after_deeper_comments(self.line_end(item.span.end), col);
-                // One separator goes with the entry, or two would be left where it was.
+                // One separator is removed with the entry, or two would remain
+                // in its place.
                 if self.is_blank_line(end) || end == self.text.len() || (last && index > 0) {
                     let above = self.blanks_above(start, floor);
                     while above == start && index == 0 && !last && self.is_blank_line(end) {
@@ -233,7 +237,8 @@ impl Document {
                     }
                     start = above;
                 }
-                // At the end of a text without a final line break, the break before goes instead.
+                // At the end of a text without a final line break, the break
+                // before is removed instead.
                 if end == self.text.len() && !self.text.ends_with('\n') {
                     start = without_break(self.slice(..start)).len();
                 }
@@ -376,7 +381,8 @@ impl Document {
                 return Err(self.unsupported(item.span.start, &reason));
             }
         }
-        // The path may hide behind an alias or a merge key, so "not found" would be a guess.
+        // The path may be in an alias or a merge key, so "not found" would be a
+        // guess.
         let hidden = |item: &&Node| {
             matches!(item.body, Body::Alias { .. })
                 || (item.get("path").is_none() && item.get("<<").is_some())
@@ -459,7 +465,7 @@ impl Document {
         }
     }
 
-    /// Returns what stands before `at` on its line, if it is blank.
+    /// Returns the text before `at` on its line, if it is blank.
     pub(super) fn indent(&self, at: usize) -> Option<&str> {
         let prefix = self.slice(self.line_start(at)..at);
         prefix.bytes().all(|b| b == b' ').then_some(prefix)
@@ -701,7 +707,8 @@ impl Document {
         match comma {
             Some(_) if alone => vec![insert(next, format!("{indent}{new},{eol}"))],
             Some(comma) => vec![insert(comma, format!("{eol}{indent}{new},"))],
-            // The comment behind the last element stays there: the comma goes before it.
+            // The comment after the last element stays there: the comma is
+            // inserted before it.
             None if alone && !self.slice(tail..next).trim().is_empty() => {
                 vec![
                     insert(tail, ",".to_owned()),
@@ -847,7 +854,8 @@ pub(super) fn without_break(text: &str) -> &str {
     text.strip_suffix('\r').unwrap_or(text)
 }
 
-/// Returns where `token` stands if it is next after `at`, past white space and comments.
+/// Returns the position of `token` if it is next after `at`, past white space
+/// and comments.
 pub(super) fn next_token(text: &str, mut at: usize, token: u8) -> Option<usize> {
     loop {
         match *text.as_bytes().get(at)? {

@@ -12,8 +12,9 @@ use super::{EditError, MAX_NODES};
 /// A value with the bytes it occupies.
 #[derive(Clone)]
 pub(super) struct Node {
-    /// From the first byte to past the last one. A block collection ends with its last value; an
-    /// absent value sits behind the colon or dash that announces it.
+    /// From the first byte to past the last one. A block collection ends with
+    /// its last value; an absent value is right after the colon or dash that
+    /// announces it.
     pub(super) span: Range<usize>,
     /// The number the parser gave the anchor; 0 when there is none.
     pub(super) anchor: usize,

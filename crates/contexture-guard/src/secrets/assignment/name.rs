@@ -1,16 +1,16 @@
-//! What the name of a key promises: `dbPassword` a password, `password_hash`
-//! nothing.
+//! Judges the name of a key: the value of `dbPassword` is a password, that of
+//! `password_hash` is not.
 
-/// What a key name promises.
+/// The kind of value that a key name indicates.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Promise {
     Password,
     Key,
-    /// A key with a word after it that we do not know: only a random value will do.
+    /// A key with an unknown word after it: the value must be random.
     Unsure,
 }
 
-/// What stands before `key` when it is the key to something secret.
+/// Words before `key` that make it the key to something secret.
 #[rustfmt::skip] // A list of words reads better in rows.
 const OWNERS: &[&str] = &[
     "api", "access", "secret", "private", "signing", "sign", "signature", "encryption",
@@ -21,7 +21,8 @@ const OWNERS: &[&str] = &[
     "crypto", "ssh", "wallet",
 ];
 
-/// Words after a telling one that say the value is about the secret, not the secret.
+/// Words after the name of a secret that show that the value is about the
+/// secret, not the secret itself.
 #[rustfmt::skip] // A list of words reads better in rows.
 const ABOUT: &[&str] = &[
     "name", "names", "type", "types", "count", "counts", "id", "ids", "url", "uri", "path",
@@ -44,7 +45,7 @@ const ABOUT: &[&str] = &[
     "score", "reset", "confirmation", "etag", "revision", "code",
 ];
 
-/// Words before a telling one that say the same.
+/// Words before the name of a secret that say the same.
 #[rustfmt::skip] // A list of words reads better in rows.
 const HARMLESS: &[&str] = &[
     "next", "page", "continuation", "pagination", "cancel", "cancellation", "eos", "bos", "pad",
@@ -53,14 +54,14 @@ const HARMLESS: &[&str] = &[
     "cache", "mask", "sep", "cls", "sync", "resume", "lexer", "syntax", "pub", "site",
 ];
 
-/// How a word ends that promises a password.
+/// Endings of words that indicate a password.
 #[rustfmt::skip]
 const PASSWORDS: &[&str] = &[
     "password", "passwd", "passwort", "passphrase", "pwd", "dbpass", "userpass", "rootpass",
     "adminpass", "authpass", "smtppass",
 ];
 
-/// How a word ends that promises a key.
+/// Endings of words that indicate a key.
 #[rustfmt::skip]
 const KEYS: &[&str] = &[
     "secret", "token", "credential", "credentials", "apikey", "secretkey", "accesskey",
@@ -134,7 +135,8 @@ pub(super) fn promise(key: &str) -> Option<(Promise, Vec<String>)> {
     Some((promise, words))
 }
 
-/// Services whose keys are told by a word in the name of the key, and the rule they give.
+/// Services whose keys are recognised by a word in the name of the key, with
+/// their rule.
 pub(super) const SERVICES: &[(&[&str], &str)] = &[
     (&["heroku"], "heroku-api-key"),
     (&["snyk"], "snyk-token"),
@@ -175,7 +177,7 @@ pub(super) const SERVICES: &[(&[&str], &str)] = &[
     (&["alibaba", "aliyun", "alicloud"], "alibaba-secret-key"),
 ];
 
-/// Other services whose name before `key` says that the key is secret.
+/// Other services whose name before `key` marks the key as secret.
 #[rustfmt::skip] // A list of words reads better in rows.
 const VENDORS: &[&str] = &[
     "openai", "anthropic", "claude", "gemini", "google", "stripe", "github", "gitlab", "sendgrid",

@@ -1,4 +1,4 @@
-//! Where the value of a key is written, and in which form.
+//! Finds the position and the form of a key's value.
 
 use super::super::value;
 use super::{KEY_MAX, indentation, is_key_byte};
@@ -7,7 +7,7 @@ use super::{KEY_MAX, indentation, is_key_byte};
 const BARE_MAX: usize = 256;
 const QUOTED_MAX: usize = 1024;
 
-/// How a value is written.
+/// The form in which a value is written.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Form {
     Quoted,
@@ -17,7 +17,7 @@ pub(super) enum Form {
     Line,
     /// A flag of a command, an element of XML, a field of a netrc line.
     Argument,
-    /// Anywhere else, where it may be an identifier of the language.
+    /// In any other place, where it may be an identifier of the language.
     Bare,
 }
 
@@ -184,7 +184,8 @@ pub(super) fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize
             while key > 0 && at - key < KEY_MAX && is_key_byte(bytes[key - 1]) {
                 key -= 1;
             }
-            // Nothing on the next line: what is there is read as before.
+            // The next line has no value: the rest of this line is read as
+            // usual.
             on_next_line(bytes, key, pos, yaml).or(Some((pos, None)))
         }
         _ => Some((pos, None)),

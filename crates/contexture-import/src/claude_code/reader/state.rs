@@ -1,4 +1,4 @@
-//! What is stored between two imports of a file that grows.
+//! The state that is stored between two imports of a growing file.
 
 use contexture_store::TurnId;
 use jiff::Timestamp;

@@ -148,8 +148,8 @@ impl Reader {
         }
     }
 
-    /// Records what was said in a lane before `end` and is not on the way to an answer:
-    /// a message that was taken back, say. The head does not move.
+    /// Records the messages of a lane before `end` that are not on the path to
+    /// an answer, such as a retracted message. The head does not move.
     pub(super) fn record_abandoned(
         &mut self,
         lane: Option<u16>,
