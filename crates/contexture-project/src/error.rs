@@ -156,6 +156,12 @@ impl Error {
         self
     }
 
+    /// Says it in other words.
+    pub(crate) fn saying(mut self, message: String) -> Self {
+        self.message = message;
+        self
+    }
+
     /// Adds what came of it, behind what went wrong.
     pub fn behind(mut self, outcome: &str) -> Self {
         self.message = format!("{}; {outcome}", self.message);

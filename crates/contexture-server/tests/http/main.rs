@@ -22,6 +22,7 @@ mod origins;
 mod patches;
 mod paths;
 mod pins;
+mod reload;
 mod schedule;
 mod slow;
 mod stopping;
