@@ -3,12 +3,13 @@
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-use contexture::config::ServerConfig;
-use contexture::trust::{Settings, TrustFile};
-use contexture::{Error, Root};
-use contexture_server::{Metrics, Server, Service, ToolList};
+use contexture::config::{Config, FILE, ServerConfig};
+use contexture::trust::{self, Settings, Trust, TrustFile};
+use contexture::{Advice, Error, Operation, Root};
+use contexture_server::{Metrics, Reloader, Server, Service, ToolList};
 
 use crate::args::{ListedTools, McpArgs, ServeArgs, StoreOptions};
 use crate::{output, store};
@@ -21,14 +22,28 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let mut service = service(&StoreOptions::from(&args.options), true)?;
     if let Some(addr) = &args.addr {
         service.config.server.addr = addr.clone();
+        let (read, addr) = (service.read_settings, addr.clone());
+        service.read_settings = Arc::new(move || {
+            let mut config = read()?;
+            config.server.addr.clone_from(&addr);
+            Ok(config)
+        });
     }
     contexture_server::log(&service.config.server.log);
     allow_connections(service.config.server.max_connections);
     let runtime = runtime_for(&service.config.server)?;
     let served = runtime.block_on(async {
         let stop = stop_signal(args.stop_with_stdin)?;
+        let mut hang_up = HangUp::new()?;
         let server = Server::bind(service).await?;
         tell(server.address(), server.needs_key());
+        let reloader = server.reloader();
+        let stop = async {
+            tokio::select! {
+                () = stop => {}
+                () = hang_up.reload_until_terminal_is_closed(&reloader) => {}
+            }
+        };
         server.run(stop).await;
         Ok(())
     });
@@ -52,14 +67,8 @@ pub(crate) fn mcp(args: &McpArgs) -> anyhow::Result<()> {
 /// Returns the parts of a server. With `make`, the store is made when there is
 /// none.
 pub(crate) fn service(options: &StoreOptions, make: bool) -> anyhow::Result<Service> {
-    let root = Root::open(&options.root)?;
-    // Opening the store warns about what is inactive.
-    let mut config = Settings::read(&root, &TrustFile::of_user())?.config;
-    let variables = std::env::vars_os().filter_map(|(name, value)| {
-        // What is no text is none of ours.
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    });
-    config.server = config.server.with_environment(variables)?;
+    let config = settings(&options.root)?.config;
+    let root = options.root.clone();
     let (stores, back_up) = store::for_server(options, make)?;
     Ok(Service {
         root: options.root.clone(),
@@ -70,7 +79,34 @@ pub(crate) fn service(options: &StoreOptions, make: bool) -> anyhow::Result<Serv
         mark_key: store::mark_key(),
         private: store::private_files(options)?,
         back_up,
+        read_settings: Arc::new(move || settings_again(&root)),
     })
+}
+
+/// Reads the settings of a root, and those of the environment.
+fn settings(root: &Path) -> Result<Settings, Error> {
+    // Opening the store warns about what is inactive.
+    let mut settings = Settings::read(&Root::open(root)?, &TrustFile::of_user())?;
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        // What is no text is none of ours.
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    });
+    settings.config.server = settings.config.server.with_environment(variables)?;
+    Ok(settings)
+}
+
+/// Reads the settings while a server runs. Fails if settings would become inactive
+/// because the file has changed since it was trusted.
+fn settings_again(root: &Path) -> Result<Config, Error> {
+    let settings = settings(root)?;
+    match settings.trust {
+        Trust::Changed => Err(Error::input(format!(
+            "{FILE} changed since you trusted it: {} would become inactive",
+            trust::names(&settings.inactive)
+        ))
+        .advise(Advice::call(Operation::TrustSettings))),
+        _ => Ok(settings.config),
+    }
 }
 
 /// Returns a runtime with as many threads as a server of these settings needs.
@@ -194,6 +230,58 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+/// SIGHUP, which has a server read its settings again. A terminal that is closed
+/// sends it, too: then the server stops.
+#[cfg(unix)]
+struct HangUp {
+    signal: tokio::signal::unix::Signal,
+    had_terminal: bool,
+}
+
+#[cfg(unix)]
+impl HangUp {
+    fn new() -> Result<Self, Error> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let failed = |error| Error::input(format!("cannot handle signals: {error}"));
+        Ok(Self {
+            signal: signal(SignalKind::hangup()).map_err(failed)?,
+            had_terminal: has_terminal(),
+        })
+    }
+
+    async fn reload_until_terminal_is_closed(&mut self, reloader: &Reloader) {
+        while self.signal.recv().await.is_some() {
+            if self.had_terminal && !has_terminal() {
+                return;
+            }
+            let reloader = reloader.clone();
+            // The log reports the result.
+            let _ = tokio::task::spawn_blocking(move || reloader.reload()).await;
+        }
+        std::future::pending().await
+    }
+}
+
+/// Returns true if the process has a controlling terminal.
+#[cfg(unix)]
+fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
+}
+
+#[cfg(not(unix))]
+struct HangUp;
+
+#[cfg(not(unix))]
+impl HangUp {
+    fn new() -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    async fn reload_until_terminal_is_closed(&mut self, _: &Reloader) {
+        std::future::pending().await
     }
 }
 

@@ -12,9 +12,11 @@ use contexture_tokens::{Model, ModelTable, Models, Prices, Provider, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 mod active;
+mod change;
 mod history;
 mod loom_model;
 mod memory;
+mod place;
 mod server;
 
 use crate::advice::{Advice, Operation, Warning};
@@ -523,7 +525,13 @@ impl Config {
             };
             Error::input(format!("{FILE}{place}: {told}")).advise(advice)
         })?;
-        config.check()?;
+        config.check().map_err(|error| {
+            let message = place::with_line(text, &error.to_string());
+            match message {
+                Some(message) => error.saying(message),
+                None => error,
+            }
+        })?;
         Ok(config)
     }
 

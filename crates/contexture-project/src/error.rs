@@ -156,6 +156,12 @@ impl Error {
         self
     }
 
+    /// Replaces the message.
+    pub(crate) fn saying(mut self, message: String) -> Self {
+        self.message = message;
+        self
+    }
+
     /// Appends the outcome to the message.
     pub fn behind(mut self, outcome: &str) -> Self {
         self.message = format!("{}; {outcome}", self.message);

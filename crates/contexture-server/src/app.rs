@@ -7,14 +7,15 @@
 //! their own ([`App::run_apart`]), so that they never wait for calls.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::extract::MatchedPath;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
-use contexture::config::ServerConfig;
+use contexture::Error;
+use contexture::config::{Config, ServerConfig};
 use contexture::store::Call;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -27,6 +28,7 @@ use crate::operation::Api;
 use crate::places::{Place, Places};
 use crate::problem::Problem;
 use crate::quota::{self, RequestsOfDay, StoredQuotas};
+use crate::reload::ReadSettings;
 use crate::schema::Schemas;
 use crate::stream_core::StreamCore;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
@@ -68,7 +70,11 @@ const FILL_IN_LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct App(Arc<Shared>);
 
 pub(crate) struct Shared {
-    pub(crate) config: ServerConfig,
+    // Replaced when the settings are read again.
+    config: RwLock<Arc<ServerConfig>>,
+    read_settings: ReadSettings,
+    // Held while they are.
+    reloading: Mutex<()>,
     pub(crate) tenants: Tenants,
     pub(crate) keys: Keys,
     pub(crate) metrics: Arc<Metrics>,
@@ -106,6 +112,7 @@ impl App {
         metrics: Arc<Metrics>,
         api: &Api,
         read_only: bool,
+        read_settings: ReadSettings,
     ) -> Self {
         let work = Places::new(config.max_concurrent);
         let model_calls = Places::new(config.max_model_calls);
@@ -116,7 +123,9 @@ impl App {
         let traces = Traces::start(&config.otlp_endpoint, dropped_spans);
         Self(Arc::new(Shared {
             traces,
-            config,
+            config: RwLock::new(Arc::new(config)),
+            read_settings,
+            reloading: Mutex::default(),
             tenants,
             keys,
             metrics,
@@ -179,8 +188,25 @@ impl App {
             .spawn(work);
     }
 
-    pub(crate) fn config(&self) -> &ServerConfig {
-        &self.0.config
+    /// Returns the settings as they are now.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        let config = self.0.config.read();
+        Arc::clone(&config.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_config(&self, config: ServerConfig) {
+        let mut current = (self.0.config.write()).unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(config);
+    }
+
+    /// Reads the settings again, without any effect.
+    pub(crate) fn read_settings(&self) -> Result<Config, Error> {
+        (self.0.read_settings)()
+    }
+
+    /// Returns what is locked while the settings are read again.
+    pub(crate) fn reloading(&self) -> &Mutex<()> {
+        &self.0.reloading
     }
 
     pub(crate) fn tenants(&self) -> &Tenants {

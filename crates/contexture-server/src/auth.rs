@@ -56,7 +56,7 @@ pub(crate) struct Keys {
     checked_at: Mutex<Instant>,
     cache: Mutex<HashMap<String, CachedKey>>,
     // The requests of a key per second, and at once. None without a limit.
-    rate: Option<(u32, u32)>,
+    rate: Mutex<Option<(u32, u32)>>,
     // The only key that is accepted, in place of those of the store.
     only: Option<String>,
     wrong: Mutex<WrongKeys>,
@@ -96,17 +96,12 @@ impl Keys {
         config: &ServerConfig,
     ) -> Result<Self, contexture::Error> {
         let required = !stores.keys()?.is_empty();
-        let rate = match (config.rate_per_second, config.rate_burst) {
-            (0, _) => None,
-            (rate, 0) => Some((rate, rate)),
-            (rate, burst) => Some((rate, burst)),
-        };
         Ok(Self {
             stores,
             required: AtomicBool::new(required),
             checked_at: Mutex::new(Instant::now()),
             cache: Mutex::default(),
-            rate,
+            rate: Mutex::new(rate_of(config)),
             only: None,
             wrong: Mutex::new(WrongKeys {
                 most: config.wrong_keys_per_minute,
@@ -114,6 +109,29 @@ impl Keys {
                 counts: HashMap::new(),
             }),
         })
+    }
+
+    /// Applies changed limits. Requests of before still count.
+    pub(crate) fn set_limits(&self, config: &ServerConfig) {
+        let rate = rate_of(config);
+        *self.rate.lock().unwrap_or_else(PoisonError::into_inner) = rate;
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        for cached in cache.values_mut() {
+            match (rate, &cached.limiter) {
+                (Some((rate, burst)), Some(bucket)) => bucket.change(rate, burst, Instant::now()),
+                (Some(_), None) => cached.limiter = self.new_bucket(),
+                (None, _) => cached.limiter = None,
+            }
+        }
+        drop(cache);
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        wrong.most = config.wrong_keys_per_minute;
+    }
+
+    /// Returns the rate limit of a key without requests so far, if there is one.
+    fn new_bucket(&self) -> Option<Arc<Bucket>> {
+        let rate = *self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        rate.map(|(rate, burst)| Arc::new(Bucket::new(rate, burst, Instant::now())))
     }
 
     /// Accepts one key for the default tenant, and none of the store.
@@ -277,9 +295,7 @@ impl Keys {
         }
         let limiter = match cache.remove(&record.id) {
             Some(cached) => cached.limiter,
-            None => self
-                .rate
-                .map(|(rate, burst)| Arc::new(Bucket::new(rate, burst, Instant::now()))),
+            None => self.new_bucket(),
         };
         let entry = CachedKey {
             record: record.clone(),
@@ -401,6 +417,15 @@ impl Keys {
             tenant: record.tenant.clone(),
             key: Some(record.id.clone()),
         })
+    }
+}
+
+/// Returns the requests of a key per second, and at once. `None` without a limit.
+fn rate_of(config: &ServerConfig) -> Option<(u32, u32)> {
+    match (config.rate_per_second, config.rate_burst) {
+        (0, _) => None,
+        (rate, 0) => Some((rate, rate)),
+        (rate, burst) => Some((rate, burst)),
     }
 }
 

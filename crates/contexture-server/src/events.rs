@@ -89,7 +89,7 @@ pub(crate) struct Hub {
     // Whether a task reads events.
     reading: AtomicBool,
     listeners: Arc<AtomicUsize>,
-    most: usize,
+    most: AtomicUsize,
 }
 
 /// A subscription to the events of a tenant.
@@ -111,8 +111,13 @@ impl Hub {
             woken: Notify::new(),
             reading: AtomicBool::new(false),
             listeners: Arc::default(),
-            most,
+            most: AtomicUsize::new(most),
         }
+    }
+
+    /// Changes the limit of listeners. Those that listen stay.
+    pub(crate) fn set_limit(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
     }
 
     /// Has new events read from the store, if somebody listens.
@@ -128,7 +133,7 @@ impl Hub {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = sender.as_ref()?;
         let before = self.listeners.fetch_add(1, Ordering::Relaxed);
-        if before >= self.most {
+        if before >= self.most.load(Ordering::Relaxed) {
             self.listeners.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -183,12 +188,26 @@ pub(crate) async fn page(
 /// Starts the task that reads events after `after`, unless it runs.
 pub(crate) fn start_reading(app: &App, tenant: &Arc<Tenant>, after: u64) {
     if !tenant.events.reading.swap(true, Ordering::AcqRel) {
-        tokio::spawn(read(app.clone(), Arc::downgrade(tenant), after));
+        let hub = Arc::downgrade(&tenant.events);
+        tokio::spawn(read(app.clone(), Arc::downgrade(tenant), hub, after));
     }
 }
 
-async fn read(app: App, of: Weak<Tenant>, mut after: u64) {
-    while let Some(tenant) = of.upgrade() {
+/// Reads until nobody listens, or the server stops. When the settings are read
+/// again, another tenant takes over the hub.
+async fn read(app: App, mut of: Weak<Tenant>, hub: Weak<Hub>, mut after: u64) {
+    let Some(name) = of.upgrade().map(|tenant| Arc::clone(&tenant.name)) else {
+        return;
+    };
+    loop {
+        let tenant = of.upgrade().or_else(|| {
+            let (hub, tenant) = (hub.upgrade()?, app.tenants().ready(&name)?);
+            Arc::ptr_eq(&tenant.events, &hub).then_some(tenant)
+        });
+        let Some(tenant) = tenant else {
+            return;
+        };
+        of = Arc::downgrade(&tenant);
         // An event of this server, a hint of another one, or the time.
         let _ = tokio::time::timeout(INTERVAL, tenant.events.woken.notified()).await;
         if tenant.events.listeners.load(Ordering::Relaxed) == 0 {

@@ -158,7 +158,8 @@ pub(crate) async fn check_host_and_origin(
         Ok(host) => host,
         Err(problem) => return problem.into_response(),
     };
-    if !is_our_host(app.config(), host.host()) {
+    let config = app.config();
+    if !is_our_host(&config, host.host()) {
         let message = "the host name in `Host` is not allowed";
         return Problem::new(StatusCode::FORBIDDEN, "foreign_host", message)
             .hint(
@@ -170,7 +171,7 @@ pub(crate) async fn check_host_and_origin(
     let headers = request.headers();
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let allowed = origins.all(|origin| {
-        let allowed = &app.config().allowed_origins;
+        let allowed = &config.allowed_origins;
         allowed.iter().any(|allowed| origin == allowed.as_str()) || is_same(origin, &host)
     });
     if !allowed {

@@ -13,6 +13,14 @@
 //! and checked against its schema by `schema`. It is answered by an operation in
 //! `api` or by a tool in `mcp`. Errors are `problem::Problem`s.
 
+use std::sync::OnceLock;
+
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload as log_reload;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
 mod api;
 mod app;
 mod auth;
@@ -36,6 +44,7 @@ mod operation;
 mod places;
 mod problem;
 mod quota;
+mod reload;
 mod router;
 mod schedule;
 mod schema;
@@ -49,27 +58,43 @@ mod ui;
 
 pub use mcp::{ToolList, mcp_stdio};
 pub use metrics::Metrics;
+pub use reload::{ReadSettings, Reloaded, Reloader, UnchangedTenant};
 pub use schedule::BackUp;
 pub use serve::{Server, Service};
+
+/// The filter of the log, which can change while the server runs.
+static LOG: OnceLock<log_reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// Starts the log on standard error, with one line of JSON per request. Messages
 /// of libraries are omitted, because they can contain content.
 pub fn log(level: &str) {
-    use tracing_subscriber::filter::{LevelFilter, Targets};
-    use tracing_subscriber::layer::SubscriberExt as _;
-    use tracing_subscriber::util::SubscriberInitExt as _;
-    let level: LevelFilter = level.parse().unwrap_or(LevelFilter::INFO);
     let lines = tracing_subscriber::fmt::layer()
         .json()
         .flatten_event(true)
         .with_target(false)
         .with_writer(std::io::stderr);
-    let ours = Targets::new().with_target("contexture_server", level);
+    let (ours, handle) = log_reload::Layer::new(of_level(level));
     // Fails if the program has a logger of its own, which is then kept.
-    let _ = tracing_subscriber::registry()
+    let started = tracing_subscriber::registry()
         .with(ours)
         .with(lines)
         .try_init();
+    if started.is_ok() {
+        let _ = LOG.set(handle);
+    }
+}
+
+/// Changes the level of the log, if [`log`] started it.
+pub(crate) fn set_log_level(level: &str) {
+    if let Some(handle) = LOG.get() {
+        // Fails after the log has ended, with the program.
+        let _ = handle.reload(of_level(level));
+    }
+}
+
+fn of_level(level: &str) -> Targets {
+    let level: LevelFilter = level.parse().unwrap_or(LevelFilter::INFO);
+    Targets::new().with_target("contexture_server", level)
 }
 
 /// Returns the OpenAPI document.
@@ -88,7 +113,6 @@ pub fn examples() -> Vec<(String, String, String, Option<serde_json::Value>)> {
 /// Reads a body as the operation of that id does, up to its schema. For fuzzing.
 #[doc(hidden)]
 pub fn read_body(operation: &str, body: &[u8]) -> Result<serde_json::Value, String> {
-    use std::sync::OnceLock;
     static SCHEMAS: OnceLock<schema::Schemas> = OnceLock::new();
     let schemas = SCHEMAS.get_or_init(|| router::api().schemas());
     json::read(schemas, operation, body, json::MOST_VALUES).map_err(|problem| problem.message)

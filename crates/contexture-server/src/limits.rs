@@ -18,12 +18,13 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The rate limit of one key: a bucket of tokens that fills up at a rate. Requests
 /// on other servers take tokens, too, so that there can be fewer than none.
 pub(crate) struct Bucket {
-    rate: f64,
-    burst: f64,
     level: Mutex<Level>,
 }
 
 struct Level {
+    // Tokens per second.
+    rate: f64,
+    burst: f64,
     tokens: f64,
     at: Instant,
     // The requests that the store does not know yet.
@@ -40,9 +41,9 @@ impl Bucket {
     pub(crate) fn new(per_second: u32, burst: u32, now: Instant) -> Self {
         let burst = f64::from(burst.max(1));
         Self {
-            rate: f64::from(per_second.max(1)),
-            burst,
             level: Mutex::new(Level {
+                rate: f64::from(per_second.max(1)),
+                burst,
                 tokens: burst,
                 at: now,
                 unsent: 0,
@@ -52,20 +53,21 @@ impl Bucket {
         }
     }
 
-    fn fill(&self, level: &mut Level, now: Instant) {
-        let passed = now.saturating_duration_since(level.at).as_secs_f64();
-        let tokens = level.tokens + passed * self.rate;
-        level.tokens = tokens.min(self.burst);
-        level.spilled += tokens - level.tokens;
-        level.at = now;
+    /// Changes the limit. What was used stays used.
+    pub(crate) fn change(&self, per_second: u32, burst: u32, now: Instant) {
+        let mut level = lock(&self.level);
+        level.fill(now);
+        let burst = f64::from(burst.max(1));
+        level.tokens += burst - level.burst;
+        (level.rate, level.burst) = (f64::from(per_second.max(1)), burst);
     }
 
     /// Takes a token for a request. Fails with the time until there is one.
     pub(crate) fn take(&self, now: Instant) -> Result<(), Duration> {
         let mut level = lock(&self.level);
-        self.fill(&mut level, now);
+        level.fill(now);
         if level.tokens < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - level.tokens) / self.rate));
+            return Err(Duration::from_secs_f64((1.0 - level.tokens) / level.rate));
         }
         level.tokens -= 1.0;
         level.unsent += 1;
@@ -86,7 +88,7 @@ impl Bucket {
     /// for `period` after it got `sent` of this one.
     pub(crate) fn learn(&self, sent: u64, period: i64, sum: u64, now: Instant) {
         let mut level = lock(&self.level);
-        self.fill(&mut level, now);
+        level.fill(now);
         let others = match level.sum.replace((period, sum)) {
             Some((of, before)) if of == period => sum.saturating_sub(before).saturating_sub(sent),
             // What was counted before this server knew is not held against it.
@@ -94,7 +96,17 @@ impl Bucket {
         };
         let spilled = std::mem::take(&mut level.spilled);
         let beyond = (others as f64 - spilled).max(0.0);
-        level.tokens = (level.tokens - beyond).max(-self.burst);
+        level.tokens = (level.tokens - beyond).max(-level.burst);
+    }
+}
+
+impl Level {
+    fn fill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        let tokens = self.tokens + passed * self.rate;
+        self.tokens = tokens.min(self.burst);
+        self.spilled += tokens - self.tokens;
+        self.at = now;
     }
 }
 
@@ -193,6 +205,22 @@ mod tests {
             bucket.take(later).unwrap();
         }
         assert!(bucket.take(later).is_err());
+    }
+
+    #[test]
+    fn a_changed_limit_counts_what_was_used() {
+        let start = Instant::now();
+        let bucket = Bucket::new(1, 10, start);
+        for _ in 0..4 {
+            bucket.take(start).unwrap();
+        }
+        bucket.change(2, 5, start);
+        bucket.take(start).unwrap();
+        assert_eq!(bucket.take(start), Err(Duration::from_millis(500)));
+        bucket.change(2, 7, start);
+        bucket.take(start).unwrap();
+        bucket.take(start).unwrap();
+        assert!(bucket.take(start).is_err());
     }
 
     /// A key that was not used on this server for an hour, and at its rate on

@@ -101,7 +101,8 @@ pub(crate) fn router(app: &App) -> Router<App> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        .with_max_request_body_bytes(app.config().max_body_bytes)
+        // The body was read before, with the limit of the settings.
+        .with_max_request_body_bytes(usize::MAX)
         // The gate has already checked both.
         .disable_allowed_hosts()
         .disable_allowed_origins();

@@ -74,8 +74,8 @@ pub(crate) fn router(app: &App) -> Router {
 
 /// Returns the CORS headers for the allowed origins. `None` without any.
 fn cors(app: &App) -> Option<CorsLayer> {
-    let origins = &app.config().allowed_origins;
-    let origins: Vec<HeaderValue> = origins
+    let config = app.config();
+    let origins: Vec<HeaderValue> = (config.allowed_origins)
         .iter()
         .filter_map(|origin| origin.parse().ok())
         .collect();

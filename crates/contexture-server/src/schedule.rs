@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contexture::Timestamp;
-use contexture::config::RetentionConfig;
 use contexture::key::tenant_name;
 use contexture::store::StoreError;
 use tracing::{info, warn};
@@ -25,7 +24,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The scheduled work of a server.
 pub(crate) struct Schedule {
     pub(crate) app: App,
-    pub(crate) retention: RetentionConfig,
     pub(crate) back_up: Option<BackUp>,
     pub(crate) backup_directory: PathBuf,
 }
@@ -73,7 +71,8 @@ impl Schedule {
                 return;
             }
         };
-        let retention = self.retention.at(self.app.tenants().now());
+        let retention = self.app.tenants().config().retention;
+        let retention = retention.at(self.app.tenants().now());
         for name in names {
             match stores.tenant(&name).collect(&retention, false) {
                 Ok(collected) => {

@@ -32,6 +32,7 @@ use crate::auth::Keys;
 use crate::gate::{self, Peer};
 use crate::linger::Linger;
 use crate::metrics::Metrics;
+use crate::reload::{ReadSettings, Reloader};
 use crate::router;
 use crate::schedule::{BackUp, Schedule};
 use crate::tenant::Tenants;
@@ -55,6 +56,8 @@ pub struct Service {
     pub private: Vec<PathBuf>,
     /// How scheduled backups are made. `None` if the store has none.
     pub back_up: Option<BackUp>,
+    /// Reads the settings again, while the server runs.
+    pub read_settings: ReadSettings,
 }
 
 impl Service {
@@ -98,6 +101,7 @@ impl Service {
             self.metrics,
             &router::api(),
             read_only,
+            self.read_settings,
         );
         if !read_only {
             app.fill_in_vectors();
@@ -135,12 +139,11 @@ impl Server {
     async fn bind_for(service: Service, key: Option<String>) -> Result<Self, Error> {
         let wanted = service.config.server.addr.clone();
         let is_read_only = key.is_some();
-        let (retention, back_up) = (service.config.retention, service.back_up.clone());
+        let back_up = service.back_up.clone();
         let backup_directory = service.backup_directory();
         let app = service.app_for(key)?;
         let schedule = (!is_read_only).then(|| Schedule {
             app: app.clone(),
-            retention,
             back_up,
             backup_directory,
         });
@@ -184,11 +187,16 @@ impl Server {
         self.app.keys().required()
     }
 
+    /// Returns what has the server read its settings again.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(self.app.clone())
+    }
+
     /// Answers requests until `stop` completes, then finishes the accepted ones.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let schedule = self.schedule.take();
         let schedule = schedule.map(|schedule| tokio::spawn(schedule.run()));
-        let config = self.app.config().clone();
+        let config = self.app.config();
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(config.header_timeout_ms))
@@ -223,7 +231,10 @@ impl Server {
             };
             // Without Nagle's algorithm, small answers are sent at once.
             let _ = stream.set_nodelay(true);
-            let stream = Linger::new(stream, Duration::from_millis(config.body_timeout_ms));
+            let stream = Linger::new(
+                stream,
+                Duration::from_millis(self.app.config().body_timeout_ms),
+            );
             let router = self.router.clone();
             let service = service_fn(move |mut request: Request<Incoming>| {
                 request.extensions_mut().insert(Peer(peer));
@@ -248,7 +259,7 @@ impl Server {
         }
         drop(self.listener);
         self.app.stop();
-        let patience = Duration::from_millis(config.shutdown_timeout_ms);
+        let patience = Duration::from_millis(self.app.config().shutdown_timeout_ms);
         let finished = async {
             graceful.shutdown().await;
             self.app.finished().await;

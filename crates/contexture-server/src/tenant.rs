@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use contexture::config::{self, ActiveSetting, Config};
@@ -52,7 +52,7 @@ const HERE: &str = ".";
 pub(crate) struct Tenant {
     pub(crate) root: Root,
     pub(crate) engine: Engine,
-    pub(crate) events: Hub,
+    pub(crate) events: Arc<Hub>,
     pub(crate) metrics: Arc<Metrics>,
     /// The name; "" is the default tenant.
     pub(crate) name: Arc<str>,
@@ -117,9 +117,8 @@ fn real(path: &Path) -> PathBuf {
 pub(crate) struct Tenants {
     stores: Arc<dyn Stores>,
     root: PathBuf,
-    config: Config,
-    // The operator's settings that act outside the project.
-    active: Vec<ActiveSetting>,
+    // Replaced when the settings are read again.
+    settings: RwLock<Arc<OperatorSettings>>,
     metrics: Arc<Metrics>,
     now: Option<Timestamp>,
     mark_key: Option<MarkKey>,
@@ -129,6 +128,27 @@ pub(crate) struct Tenants {
     uses: AtomicU64,
     // The incarnation of the store's file that the loaded tenants were made for.
     incarnation: AtomicU64,
+}
+
+/// The settings of the server's root.
+struct OperatorSettings {
+    config: Arc<Config>,
+    // Those that act outside the project.
+    active: Vec<ActiveSetting>,
+}
+
+impl OperatorSettings {
+    fn new(config: Config, root: &Path) -> Self {
+        Self {
+            active: config.active_settings(root),
+            config: Arc::new(config),
+        }
+    }
+
+    /// Returns the root that a tenant has in the settings.
+    fn root_of(&self, name: &str) -> Option<&str> {
+        self.config.server.tenants.get(name)?.root.as_deref()
+    }
 }
 
 struct Ready {
@@ -150,8 +170,7 @@ impl Tenants {
             incarnation: AtomicU64::new(stores.incarnation()),
             stores,
             root: root.to_owned(),
-            active: config.active_settings(root),
-            config,
+            settings: RwLock::new(Arc::new(OperatorSettings::new(config, root))),
             metrics,
             now,
             mark_key,
@@ -188,16 +207,105 @@ impl Tenants {
         if let Some(tenant) = self.ready(name) {
             return Ok(tenant);
         }
-        let root = self.root_of(name)?;
+        let (tenant, mut ready) = loop {
+            let settings = self.settings();
+            let tenant = Arc::new(self.load(name, &settings, None)?);
+            let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+            // The settings can have been read again meanwhile.
+            if Arc::ptr_eq(&settings, &self.settings()) {
+                break (tenant, ready);
+            }
+        };
+        if ready.len() >= MOST_READY {
+            // Tenants in use are kept: they can have listeners.
+            let idle = ready
+                .iter()
+                .filter(|(_, ready)| Arc::strong_count(&ready.tenant) == 1)
+                .min_by_key(|(_, ready)| ready.last_used)
+                .map(|(name, _)| name.clone());
+            if let Some(idle) = idle {
+                ready.remove(&idle);
+            }
+        }
+        let last_used = self.uses.fetch_add(1, Ordering::Relaxed);
+        // If two calls loaded the tenant at the same time, both use the first.
+        let entry = ready.entry(name.to_owned());
+        let entry = entry.or_insert(Ready { tenant, last_used });
+        Ok(Arc::clone(&entry.tenant))
+    }
+
+    fn settings(&self) -> Arc<OperatorSettings> {
+        let settings = self.settings.read();
+        Arc::clone(&settings.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the settings of the server's root as they are now.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.settings().config)
+    }
+
+    /// Applies other settings to all tenants. Fails without any change if the settings
+    /// cannot be used for the default tenant. Returns the tenants whose own settings
+    /// have an error, and stay as they are.
+    pub(crate) fn reload(&self, config: Config) -> Result<Vec<(String, Error)>, Error> {
+        let settings = OperatorSettings::new(config, &self.root);
+        self.check_roots_of(&settings)?;
+        let loaded: Vec<(String, Arc<Tenant>)> = {
+            let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+            let tenants = ready.iter();
+            tenants
+                .map(|(name, ready)| (name.clone(), Arc::clone(&ready.tenant)))
+                .collect()
+        };
+        let mut failed = Vec::new();
+        let mut replaced = Vec::new();
+        for (name, before) in loaded {
+            match self.load(&name, &settings, Some(&before)) {
+                Ok(tenant) => replaced.push((name, before, Arc::new(tenant))),
+                Err(error) if name.is_empty() => return Err(error),
+                Err(error) => failed.push((name, error)),
+            }
+        }
+        let most = settings.config.server.max_listeners;
+        // A tenant that is loaded meanwhile looks at the settings with this lock.
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = (self.settings.write()).unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(settings);
+        drop(current);
+        // A tenant that was loaded while the others were is loaded again.
+        ready.retain(|name, ready| {
+            let replaced = replaced
+                .iter()
+                .any(|(of, before, _)| of == name && Arc::ptr_eq(&ready.tenant, before));
+            replaced || failed.iter().any(|(of, _)| of == name)
+        });
+        for (name, _, tenant) in replaced {
+            tenant.events.set_limit(most);
+            if let Some(ready) = ready.get_mut(&name) {
+                ready.tenant = tenant;
+            }
+        }
+        Ok(failed)
+    }
+
+    /// Loads a tenant. It takes over the listeners and the open streams of the tenant
+    /// `before`.
+    fn load(
+        &self,
+        name: &str,
+        settings: &OperatorSettings,
+        before: Option<&Tenant>,
+    ) -> Result<Tenant, Error> {
+        let root = self.root_of(name, settings)?;
         root.remove_left_over();
-        let stored = self.stored_files(name, &root)?;
+        let stored = self.stored_files(name, &root, settings)?;
         let mut builder = Engine::builder();
         // A tenant can have settings of its own. Commands, endpoints, keys and
         // paths elsewhere are the operator's to set: a tenant's file can come
         // with content that others wrote.
         builder = match name.is_empty() || root.is_absent(config::FILE) {
-            true => builder.config(self.config.clone()).folder(&self.root),
-            false => builder.settings(Settings::of_tenant(&root, &self.active)?),
+            true => (builder.config(Config::clone(&settings.config))).folder(&self.root),
+            false => builder.settings(Settings::of_tenant(&root, &settings.active)?),
         };
         // Models ask for files by their path. The settings and the store's files
         // are for the operator only.
@@ -221,45 +329,41 @@ impl Tenants {
                 tracing::warn!(tenant, %error, "a snapshot was not saved");
             })
             .build()?;
-        let tenant = Arc::new(Tenant {
+        let limits = &settings.config.server;
+        let body_memory = limits.body_memory_bytes / 2 / 1024;
+        Ok(Tenant {
             root,
             engine,
-            events: Hub::new(self.config.server.max_listeners),
+            events: before.map_or_else(
+                || Arc::new(Hub::new(limits.max_listeners)),
+                |before| Arc::clone(&before.events),
+            ),
             metrics: Arc::clone(&self.metrics),
             name: name.into(),
             measured: Measured::default(),
             keys_in_progress: KeysInProgress::default(),
             stored,
-            streams: Arc::new(Semaphore::new(MOST_STREAMS)),
-            body_memory: Arc::new(Semaphore::new(
-                self.config.server.body_memory_bytes / 2 / 1024,
-            )),
+            streams: before.map_or_else(
+                || Arc::new(Semaphore::new(MOST_STREAMS)),
+                |before| Arc::clone(&before.streams),
+            ),
+            body_memory: before.map_or_else(
+                || Arc::new(Semaphore::new(body_memory)),
+                |before| Arc::clone(&before.body_memory),
+            ),
             now: self.now,
-        });
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if ready.len() >= MOST_READY {
-            // Tenants in use are kept: they can have listeners.
-            let idle = ready
-                .iter()
-                .filter(|(_, ready)| Arc::strong_count(&ready.tenant) == 1)
-                .min_by_key(|(_, ready)| ready.last_used)
-                .map(|(name, _)| name.clone());
-            if let Some(idle) = idle {
-                ready.remove(&idle);
-            }
-        }
-        let last_used = self.uses.fetch_add(1, Ordering::Relaxed);
-        // If two calls loaded the tenant at the same time, both use the first.
-        let entry = ready.entry(name.to_owned());
-        let entry = entry.or_insert(Ready { tenant, last_used });
-        Ok(Arc::clone(&entry.tenant))
+        })
     }
 
     /// Returns the files that the tenant has in the store, and copies them to its
     /// directory. Only tenants without a configured root have such files.
-    fn stored_files(&self, name: &str, root: &Root) -> Result<Option<StoredFiles>, Error> {
-        let configured = self.config.server.tenants.get(name);
-        if name.is_empty() || configured.is_some_and(|tenant| tenant.root.is_some()) {
+    fn stored_files(
+        &self,
+        name: &str,
+        root: &Root,
+        settings: &OperatorSettings,
+    ) -> Result<Option<StoredFiles>, Error> {
+        if name.is_empty() || settings.root_of(name).is_some() {
             return Ok(None);
         }
         let store = self.stores.tenant(name);
@@ -270,13 +374,13 @@ impl Tenants {
         Ok(Some(stored))
     }
 
-    fn root_of(&self, name: &str) -> Result<Root, Error> {
+    fn root_of(&self, name: &str, settings: &OperatorSettings) -> Result<Root, Error> {
         if name.is_empty() {
             // The roots of other tenants are below this one and must stay hidden.
             let mut root = Root::open(&self.root)?
                 .hiding(".contexture/tenants")
                 .hiding(".contexture/files");
-            for path in self.config.server.tenants.values() {
+            for path in settings.config.server.tenants.values() {
                 if let Some(path) = &path.root {
                     root = root.hiding(path);
                 }
@@ -284,8 +388,7 @@ impl Tenants {
             return Ok(root);
         }
         check_tenant(name)?;
-        let configured = self.config.server.tenants.get(name);
-        match configured.and_then(|tenant| tenant.root.as_deref()) {
+        match settings.root_of(name) {
             Some(path) => Ok(Root::open(self.root.join(path))?.called(HERE)),
             None => {
                 let path = self.root.join(".contexture").join("tenants").join(name);
@@ -371,9 +474,13 @@ impl Tenants {
     /// Fails if the root of a tenant is, contains or is inside the root of
     /// another: one could read the other's files.
     pub(crate) fn check_roots(&self) -> Result<(), Error> {
+        self.check_roots_of(&self.settings())
+    }
+
+    fn check_roots_of(&self, settings: &OperatorSettings) -> Result<(), Error> {
         let own = real(&self.root);
         let kept = own.join(".contexture");
-        let configured = self.config.server.tenants.iter();
+        let configured = settings.config.server.tenants.iter();
         let roots: Vec<(&str, PathBuf)> = configured
             .filter_map(|(name, tenant)| {
                 let root = tenant.root.as_deref()?;

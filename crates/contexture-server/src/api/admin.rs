@@ -1,4 +1,4 @@
-//! The admin API: tenants and their quotas, API keys, and the audit log.
+//! The admin API: tenants and their quotas, API keys, settings, and the audit log.
 //!
 //! These operations need a key with the scope `admin`, which gives access to no
 //! tenant's data. A server without keys rejects them. Changes are in the audit
@@ -16,6 +16,7 @@ use crate::api::page::{Limit, Page};
 use crate::app::App;
 use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
+use crate::reload::Reloaded;
 
 /// A tenant in the path of a call.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -163,6 +164,22 @@ pub(crate) fn add(api: &mut Api) {
     add_tenants(api);
     add_quotas(api);
     add_keys(api);
+    api.add_admin(
+        Operation::post("/v1/admin/reload", "admin_reload_settings")
+            .says(
+                "Reload the settings",
+                "Reads `contexture.toml` again and applies it. `changed` lists the settings that \
+                 apply now, and `needs_restart` those that apply after a restart. Environment \
+                 variables override the file as before. If the file has an error, nothing \
+                 changes. Open streams stay open. The signal SIGHUP does the same. Needs an \
+                 admin key.",
+            )
+            .refuses(&[422])
+            .example("/v1/admin/reload", None),
+        |app: &App, _: Nothing, _: Nothing, _: Nothing| -> Result<Reloaded, Problem> {
+            Ok(app.reload()?)
+        },
+    );
     api.add_admin(
         Operation::get("/v1/admin/audit", "admin_list_audit")
             .says(

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Lab, talk, turn};
 
 /// Every operation of the admin API: its method, target and body.
-const CALLS: [(&str, &str, Option<&str>); 14] = [
+const CALLS: [(&str, &str, Option<&str>); 15] = [
     ("GET", "/v1/admin/tenants", None),
     ("GET", "/v1/admin/tenants/harbour", None),
     ("DELETE", "/v1/admin/tenants/harbour", None),
@@ -16,6 +16,7 @@ const CALLS: [(&str, &str, Option<&str>); 14] = [
     ("POST", "/v1/admin/keys", Some("{}")),
     ("DELETE", "/v1/admin/keys/7hK2mQx9PzR4", None),
     ("GET", "/v1/admin/audit", None),
+    ("POST", "/v1/admin/reload", None),
     ("GET", "/v1/admin/archive", None),
     ("POST", "/v1/admin/archive", Some("{}")),
     ("GET", "/v1/admin/tenants/harbour/archive", None),

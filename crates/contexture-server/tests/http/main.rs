@@ -23,6 +23,7 @@ mod origins;
 mod patches;
 mod paths;
 mod pins;
+mod reload;
 mod schedule;
 mod slow;
 mod stopping;

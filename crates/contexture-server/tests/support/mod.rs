@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use contexture::config::{Config, ServerConfig};
+use contexture::config::{Config, FILE, ServerConfig};
 use contexture::store::{KeyScope, Tenants};
-use contexture::{Timestamp, key};
+use contexture::{Root, Timestamp, key};
 use contexture_server::{Metrics, Server, Service};
 use contexture_sqlite::SqliteStore;
 use serde_json::Value;
@@ -120,6 +120,18 @@ impl Lab {
             back_up: Some({
                 let stores = self.stores.clone();
                 Arc::new(move |target, now| stores.backend().back_up(target, None, now).map(drop))
+            }),
+            read_settings: Arc::new({
+                let (usual, root) = (self.config.clone(), self.dir.path().to_owned());
+                move || {
+                    let root = Root::open(&root)?;
+                    if root.is_absent(FILE) {
+                        return Ok(usual.clone());
+                    }
+                    let mut config = Config::read(&root)?;
+                    config.server.addr.clone_from(&usual.server.addr);
+                    Ok(config)
+                }
             }),
         }
     }

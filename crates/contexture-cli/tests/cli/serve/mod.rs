@@ -411,3 +411,69 @@ fn an_inspector_needs_a_store_and_a_session_that_exists() {
         file.err
     );
 }
+
+/// SIGHUP has the server read its settings again: the log reports what changed, what
+/// needs a restart, and where an error is.
+#[cfg(unix)]
+#[test]
+fn settings_are_read_again_on_sighup() {
+    let project = Project::new();
+    let served = serve(&project, &[]);
+    let hang_up = || {
+        let sent = Command::new("kill")
+            .args(["-HUP", &served.child.id().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+    };
+    let model = || {
+        let answer = served.ask("GET", "/v1/models", "", "");
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        let models: Value = serde_json::from_str(body).unwrap();
+        models["default"].as_str().unwrap().to_owned()
+    };
+    let wait_for = |wanted: &str| {
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        while model() != wanted {
+            assert!(
+                std::time::Instant::now() < until,
+                "the model is {}",
+                model()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    project.write(
+        "contexture.toml",
+        "model = \"gpt-4o\"\n[server]\naddr = \"127.0.0.1:1\"\n[store]\npool_size = 9\n",
+    );
+    hang_up();
+    wait_for("gpt-4o");
+    project.write("contexture.toml", "model = \"gpt-4.1\"\nmodle = 3\n");
+    hang_up();
+    // The signal after it shows that the server has seen the one before.
+    std::thread::sleep(Duration::from_millis(500));
+    project.write("contexture.toml", "model = \"gpt-4\"\n");
+    hang_up();
+    wait_for("gpt-4");
+    let (code, log) = served.stop();
+    assert_eq!(code, Some(0), "{log}");
+    let lines: Vec<Value> = log
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let with = |field: &str, message: &str| -> Vec<String> {
+        let lines = lines.iter().filter(|line| line["message"] == message);
+        lines
+            .map(|line| line[field].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // The address of the command line stays, whatever the file says.
+    let changed = with("changed", "the settings were read again");
+    assert_eq!(changed, ["model", "model"], "{log}");
+    let restart = with("settings", "changed settings need a restart of the server");
+    assert_eq!(restart, ["store.pool_size"], "{log}");
+    let errors = with("error", "the previous settings still apply");
+    assert_eq!(errors.len(), 1, "{log}");
+    assert!(errors[0].starts_with("contexture.toml:2:1: "), "{log}");
+}

@@ -280,7 +280,7 @@ fn a_key_is_not_sent_in_clear_text() {
             "session new x",
             2,
             &format!(
-                "error: contexture.toml: {table}.base_url: must be an https:// address, or \
+                "error: contexture.toml:4: {table}.base_url: must be an https:// address, or \
                  http:// on this machine, because {table}.api_key_env is set\nhint: use \
                  https://, or remove api_key_env if the server needs no key\n"
             ),
