@@ -158,7 +158,7 @@ fn cached(compared: &Comparison) -> String {
     out
 }
 
-/// The most lines that are shown of what differs in a block.
+/// The maximum number of lines of a difference in a block that are shown.
 const MOST_LINES: usize = 12;
 
 fn describe(change: &Change) -> String {
@@ -181,7 +181,7 @@ fn describe(change: &Change) -> String {
             .collect()
     };
     let (before, now) = (lines(&change.before), lines(&change.now));
-    // What both have at their ends is left out.
+    // Common lines at both ends are left out.
     let head = before.iter().zip(&now).take_while(|(a, b)| a == b).count();
     let rest = before.len().min(now.len()) - head;
     let tail = before.iter().rev().zip(now.iter().rev());

@@ -159,7 +159,7 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what was deleted, in words.
+/// Returns the number of deleted objects, in words.
 pub(crate) fn counted(deleted: &Deleted) -> String {
     let parts: Vec<String> = (deleted.deleted.iter())
         .map(|(what, count)| match what.as_str() {

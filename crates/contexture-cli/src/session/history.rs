@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::short;
 use crate::output;
 
-/// How many lines are shown of a summary.
+/// The number of lines of a summary that are shown.
 const SUMMARY_LINES: usize = 12;
 
 /// The longest line that is shown of a message.
