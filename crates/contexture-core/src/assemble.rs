@@ -315,7 +315,7 @@ fn fit_layer(fitter: &mut Fitter<'_>, layer: &mut Layer, fitted: &mut Fitted, al
     fitter.framed = around;
 }
 
-/// One thing in its place in the request.
+/// A kept item, or the block of a framed layer, at its position in the request.
 #[derive(Clone, Copy)]
 enum LayoutEntry<'a> {
     /// An item, or the marker of its layer.
@@ -662,8 +662,8 @@ fn exclude_layer(
     }
 }
 
-/// Notes the blocks whose content holds a mark of `key` that would have been
-/// used for the tags of this request.
+/// Adds to the report the blocks whose content holds a mark of `key` that would
+/// otherwise have been used for the tags of this request.
 fn note_used_marks(report: &mut Report, layout: &Layout, key: &MarkKey) {
     let used = key.marks().take_while(|mark| *mark != layout.mark);
     for (mark, block) in used.filter_map(|mark| Some((mark, layout.holder_of(mark)?))) {

@@ -513,7 +513,7 @@ impl Fitter<'_> {
     }
 }
 
-/// Returns why an item that needs `tokens` did not fit.
+/// Returns the code for an item of `tokens` tokens that did not fit.
 fn over_budget(tokens: Tokens, available: Tokens, cut: Cut) -> Code {
     if tokens > available && cut == Cut::Never {
         Code::TOO_LARGE

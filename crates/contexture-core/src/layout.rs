@@ -157,7 +157,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Takes the first mark of `key` that no block holds.
+    /// Chooses the first mark of `key` that no block contains.
     pub fn choose_mark(&mut self, key: &MarkKey) {
         let is_free = |mark: &Mark| self.holder_of(*mark).is_none();
         // The marks of a key do not end, and content is finite.
@@ -197,12 +197,12 @@ impl Layout {
         self.blocks().any(|block| block.role == Role::Document)
     }
 
-    /// Returns what the blocks cost beyond their text and tags.
+    /// Returns the tokens of all blocks beyond their text and tags.
     pub(crate) fn surcharges(&self) -> Tokens {
         self.blocks().map(|block| block.surcharge).sum()
     }
 
-    /// Returns what the blocks cost together.
+    /// Returns the tokens of all blocks.
     pub fn tokens(&self) -> Tokens {
         self.blocks().map(|block| block.tokens).sum()
     }

@@ -108,7 +108,7 @@ impl MessageContent {
         }
     }
 
-    /// Returns how many bytes it holds.
+    /// Returns the size of the content in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             MessageContent::Text(text) => text.len(),
@@ -439,7 +439,7 @@ impl Block {
         })
     }
 
-    /// Returns how many bytes the block holds.
+    /// Returns the size of the block in bytes.
     pub fn bytes(&self) -> usize {
         self.native().map_or(0, |native| native.raw.as_str().len()) + self.content_bytes()
     }
@@ -508,7 +508,7 @@ impl Message {
         }
     }
 
-    /// Returns how many bytes the message holds.
+    /// Returns the size of the message in bytes.
     pub fn bytes(&self) -> usize {
         self.content.bytes()
     }
