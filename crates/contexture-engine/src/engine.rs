@@ -50,7 +50,7 @@ pub(crate) struct StoreParts {
     tasks: Option<Arc<dyn Tasks>>,
 }
 
-/// Puts an engine together: see [`Engine::builder`].
+/// Builds an engine: see [`Engine::builder`].
 pub struct EngineBuilder {
     config: Config,
     folder: PathBuf,
@@ -89,7 +89,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Gives the engine all parts of a store.
+    /// Sets all parts of a store.
     pub fn store(self, store: Arc<dyn Store>) -> Self {
         self.ledger(Arc::clone(&store) as _)
             .snapshots(Arc::clone(&store) as _)
@@ -99,37 +99,37 @@ impl EngineBuilder {
             .tasks(store)
     }
 
-    /// Gives the engine a ledger of conversations.
+    /// Sets the ledger of conversations.
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
         self.parts.ledger = Some(ledger);
         self
     }
 
-    /// Gives the engine a place to keep requests.
+    /// Sets the store of snapshots.
     pub fn snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
         self.parts.snapshots = Some(snapshots);
         self
     }
 
-    /// Gives the engine a place to keep what calibration learns from.
+    /// Sets the store of calibration samples.
     pub fn samples(mut self, samples: Arc<dyn Samples>) -> Self {
         self.parts.samples = Some(samples);
         self
     }
 
-    /// Gives the engine loom trees.
+    /// Sets the store of loom trees.
     pub fn trees(mut self, trees: Arc<dyn Trees>) -> Self {
         self.parts.trees = Some(trees);
         self
     }
 
-    /// Gives the engine memories.
+    /// Sets the store of memory records.
     pub fn memories(mut self, memories: Arc<dyn Memories>) -> Self {
         self.parts.memories = Some(memories);
         self
     }
 
-    /// Gives the engine stacks of tasks.
+    /// Sets the store of tasks.
     pub fn tasks(mut self, tasks: Arc<dyn Tasks>) -> Self {
         self.parts.tasks = Some(tasks);
         self
@@ -175,8 +175,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Makes the engine accept requests from elsewhere: a recipe file must then
-    /// lie below the root.
+    /// Makes the engine safe for requests from untrusted callers: a recipe file
+    /// must then be below the root.
     pub fn confined(mut self) -> Self {
         self.confined = true;
         self
@@ -322,7 +322,7 @@ impl Engine {
         }
     }
 
-    /// Gives the engine all parts of a store.
+    /// Sets all parts of a store.
     pub fn set_store(&mut self, store: Arc<dyn Store>) {
         self.parts = Engine::builder().store(store).parts;
         self.store_key = OnceLock::new();
@@ -348,8 +348,8 @@ impl Engine {
         &self.models
     }
 
-    /// Returns why the model table of the root is not used, if it has one that
-    /// is not valid.
+    /// Returns a warning if the root has a model table that is invalid and not
+    /// used.
     pub fn table_warning(&self) -> Option<&Warning> {
         self.table_warning.as_ref()
     }
@@ -359,11 +359,11 @@ impl Engine {
         ledger, Ledger, "conversations"
     );
     part!(
-        /// Returns where requests are kept.
+        /// Returns the store of snapshots.
         snapshots, Snapshots, "requests"
     );
     part!(
-        /// Returns where samples for calibration are kept.
+        /// Returns the store of calibration samples.
         samples, Samples, "samples"
     );
     part!(
@@ -379,7 +379,8 @@ impl Engine {
         tasks, Tasks, "tasks"
     );
 
-    /// Returns what writes summaries, when a language model does.
+    /// Returns the language model that writes summaries. `None` if no model
+    /// does.
     pub fn summariser(&self) -> Option<&Arc<dyn Summariser>> {
         self.summariser.as_ref()
     }
@@ -425,13 +426,13 @@ impl Engine {
         name
     }
 
-    /// Returns how often the tools of a conversation were called up to the turn
-    /// `head`.
+    /// Returns the number of calls of each tool in a conversation up to the
+    /// turn `head`.
     pub fn tool_usage(&self, head: TurnId) -> Result<Arc<ToolUsage>, Error> {
         tool_usage::usage_at(self.ledger()?, head, &self.tool_usage)
     }
 
-    /// Returns how content is guarded.
+    /// Returns the guard's policy for content.
     pub fn policy(&self) -> Policy {
         Policy::masking(self.config.secrets.mask)
     }
@@ -687,9 +688,9 @@ impl Engine {
         CurrentMessage::load(self.snapshots()?, snapshot).map(Arc::new)
     }
 
-    /// Has the store read what an operation on a session is about to ask for: the
-    /// session, its latest `requests` or the one whose hash is `request`, and what
-    /// was learned about the model. The operation is to be a part of a
+    /// Makes the store read in advance the data of an operation on a session:
+    /// the session, its latest `requests` or the one with the hash `request`,
+    /// and the calibration of the model. The operation must be a part of a
     /// [`Call`](contexture_store::Call).
     pub fn read_ahead(
         &self,
@@ -711,8 +712,8 @@ impl Engine {
         }
     }
 
-    /// Keeps a request that was assembled without a store. Returns a warning
-    /// when it could not be kept.
+    /// Saves a request that was assembled without a store. Returns a warning if
+    /// it could not be saved.
     pub fn keep(
         &self,
         assembled: &mut Assembled,
@@ -868,7 +869,7 @@ impl Engine {
     }
 }
 
-/// Returns whose API a form is for, when it is one provider's.
+/// Returns the provider of a format, or `None` if several providers use it.
 pub fn provider_of(format: Format) -> Option<Provider> {
     match format {
         Format::Anthropic => Some(Provider::Anthropic),
@@ -900,8 +901,8 @@ fn usual_model(provider: Provider) -> Option<&'static str> {
     }
 }
 
-/// Returns why a request was not saved, without the path of the store, which
-/// readers of the report need not know.
+/// Returns the reason why a request was not saved, without the path of the
+/// store, which readers of the report need not see.
 fn why(error: &StoreError) -> &'static str {
     match error {
         StoreError::Busy { .. } => "the store was locked by another process",

@@ -283,8 +283,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns how content is guarded. A raw prompt is read by the model's chat
-    /// template, so that the template's control tokens are escaped in it.
+    /// Returns the guard's policy for content. The model's chat template reads
+    /// a raw prompt, so the template's control tokens are escaped in it.
     fn policy(&self, mask_secrets: bool) -> Policy {
         let is_raw = self.request.format == Some(Format::OpenAiCompletions);
         Policy {
@@ -355,7 +355,7 @@ impl<'a> Call<'a> {
         unreachable!("the last round ends it")
     }
 
-    /// Returns how many media the request may hold.
+    /// Returns the limits on media in the request. `None` for no limits.
     fn media_limits(&self) -> Option<MediaLimits> {
         let format = self.request.format.filter(|format| *format != Format::Json);
         let format = format.or_else(|| usual_format(self.model.provider))?;

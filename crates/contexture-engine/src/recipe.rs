@@ -65,7 +65,7 @@ pub struct Recipe {
     pub description: String,
     /// The layers, in order.
     pub layers: Vec<RecipeLayer>,
-    /// The file it was read from, for complaints.
+    /// The file that the recipe was read from, for error messages.
     pub file: Option<Arc<str>>,
 }
 

@@ -72,10 +72,10 @@ impl Report {
 
     /// Returns the comparison with the session's previous request if this
     /// request changes its tools, instructions or history, or is for another
-    /// model: the provider reads again what it had in its cache.
+    /// model: the provider must then read cached tokens again.
     ///
-    /// Time plays no part, so that a test with the same input has the same
-    /// outcome.
+    /// The time is not considered, so that a test with the same input has the
+    /// same result.
     pub fn cache_break(&self) -> Option<&CacheReport> {
         self.cache.as_ref().filter(|cache| cache.broken)
     }
