@@ -39,11 +39,12 @@ pub struct ReadAhead<'a> {
 ///
 /// Times are stored in milliseconds. Every parameter `label` accepts an alias.
 pub trait Ledger: Send + Sync {
-    /// Says what the current [`Call`](crate::Call) is about to ask for. A store in
-    /// another process reads all of it in one round trip, and answers the first
-    /// question of each kind from that. Other stores do nothing.
+    /// Announces the data that the current [`Call`](crate::Call) will read. A
+    /// store in another process reads all of it in one round trip, and answers
+    /// the first query of each kind from that. Other stores do nothing.
     ///
-    /// The answers are those of now. Writes of the call discard them.
+    /// The answers show the state at the time of this call. Writes of the call
+    /// discard them.
     fn read_ahead(&self, _wanted: &ReadAhead<'_>) {}
 
     /// Creates a session.
@@ -246,7 +247,7 @@ pub struct TurnHead {
 }
 
 impl TurnHead {
-    /// Returns what the turn counts, or a guess.
+    /// Returns the tokens of the turn, or an estimate if they are unknown.
     pub fn weight(&self) -> Tokens {
         self.tokens.unwrap_or(self.bytes.div_ceil(4))
     }

@@ -96,8 +96,8 @@ impl ParentTurn {
         *self == ParentTurn::Head
     }
 
-    /// Returns the head that the session must have, if that is said: a turn, or
-    /// none.
+    /// Returns the head that the session must have, a turn or none. `None` if
+    /// the caller does not require one.
     pub fn expected(self) -> Option<Option<TurnId>> {
         match self {
             ParentTurn::Head => None,
@@ -484,7 +484,8 @@ impl NewTurn {
         })
     }
 
-    /// Returns how far the turn got.
+    /// Returns the status of the turn: the given one, else `Failed` if it has
+    /// an error, else `Completed`.
     pub fn effective_status(&self) -> TurnStatus {
         match (self.status, &self.error) {
             (Some(status), _) => status,
