@@ -111,8 +111,8 @@ impl Sessions<'_> {
         })
     }
 
-    /// Returns what the provider reported for a request, if the turn that
-    /// answers it was recorded with that.
+    /// Returns the usage that the provider reported for a request, if the turn
+    /// that answers it was recorded with its usage.
     fn usage_of(&self, snapshot: &Snapshot) -> Result<Option<Usage>, Error> {
         match self.engine.ledger()?.session(&snapshot.session) {
             Ok(_) => {}

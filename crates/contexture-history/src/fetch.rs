@@ -1,5 +1,5 @@
-//! Returns what a cut of a tool result left out, by the result's handle, and
-//! images and documents that are not sent.
+//! Returns the content that a cut removed from a tool result, by the result's
+//! handle, and images and documents that are not sent.
 
 use contexture_core::guard::{self, Policy};
 use contexture_engine::{Error, turn::guarded_json};
@@ -57,7 +57,8 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// Returns what the reader should know about the part, if it is not all.
+    /// Returns a note about the rest of the result, or `None` if the part is
+    /// all of it.
     pub fn note(&self) -> Option<String> {
         let mut notes = Vec::new();
         if self.line_cut {
