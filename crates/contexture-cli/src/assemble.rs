@@ -1,8 +1,8 @@
 //! `contexture assemble`: assembles one request and prints it.
 //!
-//! Only the request goes to standard output; the report, warnings and defaults
-//! that were used go to standard error or to a file. A project without a store
-//! gets one only when there is something to save.
+//! The request is printed to standard output; the report, warnings and defaults
+//! that were used are printed to standard error or to a file. In a project
+//! without a store, one is created only if there is something to save.
 
 use std::io::IsTerminal as _;
 use std::path::Path;

@@ -20,7 +20,7 @@ use crate::memory;
 use crate::output::{self, Usage};
 use crate::store;
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Check {
     what: &'static str,
     state: State,

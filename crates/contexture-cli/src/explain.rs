@@ -347,7 +347,7 @@ fn wrapped(text: &str, width: usize) -> String {
     out
 }
 
-/// Says what the guard changed in an item.
+/// Returns a line about a change of the guard in an item.
 pub(crate) fn guard_line(item: &str, finding: &Finding) -> String {
     let what = match finding.kind {
         FindingKind::Secret => "secret masked",
@@ -372,8 +372,8 @@ fn short(priority: f64) -> String {
     ((priority * 100.0).round() / 100.0).to_string()
 }
 
-/// Returns a letter for each layer, no two of them the same as long as there
-/// are letters: those that the parts of its name begin with come first.
+/// Returns a letter for each layer, unique as long as there are letters. The
+/// initials of the parts of its name are preferred.
 fn letters<'n>(names: impl Iterator<Item = &'n str>) -> Vec<char> {
     let mut taken: Vec<char> = Vec::new();
     for name in names {

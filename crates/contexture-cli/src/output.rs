@@ -83,8 +83,8 @@ pub(crate) fn number(number: u64, one: &str, several: &str) -> String {
     format!("{} {thing}", contexture::core::grouped(number))
 }
 
-/// Returns how wide a line may be, if it is shown to a person: `COLUMNS`, else
-/// the width of the terminal.
+/// Returns the maximum width of a line: `COLUMNS`, else the width of the
+/// terminal. `None` if neither is known.
 pub(crate) fn width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok();
     let columns = columns.and_then(|columns| columns.parse().ok());
@@ -114,8 +114,8 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     start.into_iter().chain(['…']).chain(end).collect()
 }
 
-/// Says how tokens were counted: the tokenizer, the model, and how accurate it
-/// is.
+/// Returns a description of the token counter: the tokenizer, the model, and
+/// the accuracy.
 pub(crate) fn counted_with(tokenizer: &str, model: Option<&str>, exact: bool) -> String {
     let model = model.map_or_else(String::new, |model| format!(" for {model}"));
     if exact {
@@ -132,7 +132,7 @@ pub(crate) fn counted_with(tokenizer: &str, model: Option<&str>, exact: bool) ->
     }
 }
 
-/// Says something on standard error.
+/// Prints a line to standard error.
 pub(crate) fn say(text: &str) {
     let mut err = anstream::stderr().lock();
     // If this fails, there is nowhere to report it.
@@ -190,7 +190,7 @@ pub(crate) fn file(path: &Path, text: &str) -> anyhow::Result<()> {
     contexture::replace_file(path, text.as_bytes()).with_context(cannot)
 }
 
-/// Returns what a file that the user named is called.
+/// Returns the display name of a file that the user named.
 pub(crate) fn name(path: &Path) -> String {
     match path == Path::new("-") {
         true => "standard input".to_owned(),

@@ -126,7 +126,7 @@ fn diff(
     }
 }
 
-/// Says what the provider's cache makes of the later of two requests.
+/// Returns a description of the later request's use of the provider's cache.
 fn cached(compared: &Comparison) -> String {
     let cache = &compared.cache;
     let dollars = |dollars: Option<f64>| match dollars {
@@ -226,7 +226,8 @@ fn check(engine: &Engine, prefix: Option<&str>, json: bool) -> anyhow::Result<()
     ))
 }
 
-/// Says what a request shares with the one before it.
+/// Returns a description of the part that a request shares with the previous
+/// one.
 pub(crate) fn shared(report: &Report) -> Option<String> {
     let cache = report.cache.as_ref()?;
     let at = cache

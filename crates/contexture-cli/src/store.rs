@@ -240,7 +240,7 @@ pub(crate) fn for_server(
     }
 }
 
-/// Returns where the store is that the options name.
+/// Returns the address of the store of the options.
 pub(crate) fn address(options: &StoreOptions) -> anyhow::Result<String> {
     Ok(location(options)?.address())
 }
@@ -294,7 +294,7 @@ pub(crate) fn check_backup(backup: &Path) -> anyhow::Result<Backup> {
     Ok(contexture_sqlite::check_backup(backup).map_err(Error::from)?)
 }
 
-/// Puts a backup in the place of the store.
+/// Replaces the store by a backup.
 pub(crate) fn restore(
     options: &StoreOptions,
     backup: &Path,
@@ -317,7 +317,8 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
-/// Has lost transactions of the store forgotten.
+/// Accepts lost transactions: the current content of the store counts as
+/// complete.
 pub(crate) fn accept_loss(options: &StoreOptions) -> anyhow::Result<()> {
     Ok(contexture_sqlite::accept_loss(&path(options)?).map_err(Error::from)?)
 }

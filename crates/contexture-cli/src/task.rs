@@ -124,7 +124,7 @@ fn current(engine: &Engine, stack: &str) -> anyhow::Result<Option<TaskRecord>> {
 /// The maximum number of subtasks that an error lists as not done.
 const NAMED: usize = 5;
 
-/// Says what to do about a task that cannot be popped or resumed.
+/// Returns the error for a task that cannot be popped or resumed, with a hint.
 fn refused(engine: &Engine, stack: &str, id: Option<&str>, error: StoreError) -> anyhow::Error {
     let is_refused = matches!(&error, StoreError::Invalid { field, .. }
         if field == "task" || field == "stack");

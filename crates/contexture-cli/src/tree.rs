@@ -127,7 +127,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Says which file a complaint about a place in one is about.
+/// Adds the name of the file to an error about a position in it.
 fn in_file(name: &str, error: Error) -> Error {
     match error.is_input() && error.advice().is_empty() {
         true => Error::input(format!("{name}: {error}")),

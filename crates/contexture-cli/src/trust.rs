@@ -52,7 +52,7 @@ pub(crate) fn run(args: &TrustArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what the settings do outside the project, one line each.
+/// Returns the effects of the settings outside the project, one per line.
 pub(crate) fn effects(path: &str, settings: &[ActiveSetting]) -> String {
     let mut text = String::new();
     let path = output::visible(path);

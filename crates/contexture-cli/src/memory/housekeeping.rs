@@ -246,7 +246,7 @@ pub(super) fn reembed(options: &StoreOptions) -> anyhow::Result<()> {
     show(options, &done, &output::visible(&told))
 }
 
-/// Returns how many texts have no vector of the configured embedder.
+/// Returns the number of texts that have no vector of the configured embedder.
 fn to_embed(engine: &Engine, memory: Memory<'_>) -> Result<u64, Error> {
     let stats = memory.stats()?;
     let configured = memory.embedder()?;

@@ -112,8 +112,8 @@ fn open(file: &Path, args: &RecordArgs) -> anyhow::Result<Input> {
     })
 }
 
-/// Returns what a text is called: its path, relative to the current directory
-/// where it is below it, so that however it was typed it is one source.
+/// Returns the source name of a text: its path, relative to the current
+/// directory if it is below it, so that all spellings of a path are one source.
 pub(super) fn source_of(file: &Path) -> String {
     let mut path = file.to_owned();
     // The target of `..` depends on links.
@@ -143,8 +143,8 @@ fn directory(name: &str) -> Usage {
     Usage(format!("cannot read {name}: {hint}"))
 }
 
-/// Refuses a file that does not exist: often a text that was typed as an
-/// argument.
+/// Returns the error for a file that does not exist: often the user typed a
+/// text as the argument.
 fn missing(name: &str) -> Advice {
     Advice {
         message: format!("cannot read {name}: there is no such file"),

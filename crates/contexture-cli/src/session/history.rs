@@ -98,7 +98,7 @@ pub(super) fn text(turns: &[Turn], total: u64) -> String {
     out
 }
 
-/// Says what a compaction did to the turns before it.
+/// Returns a description of a compaction and the turns that it replaced.
 fn describe(id: &str, compaction: &Compaction, turns: &[Turn]) -> String {
     if compaction.summary.is_empty() {
         return format!("{id} compaction undone: requests contain all turns again");

@@ -94,8 +94,8 @@ pub(super) fn attached(path: &Path) -> anyhow::Result<MessageContent> {
     Ok(MessageContent::Text(text))
 }
 
-/// Returns what kind of picture begins so, if it is one. Names of files are
-/// wrong more often than that.
+/// Returns the media type of a picture by its first bytes, or `None` if it is
+/// not a picture. File name extensions are wrong more often.
 fn picture(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),

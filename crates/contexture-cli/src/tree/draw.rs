@@ -269,8 +269,8 @@ impl<'s, 'a> Drawing<'s, 'a> {
         beside
     }
 
-    /// Returns which nodes of a chain are shown: of many in a row with nothing
-    /// to see, the first and the last.
+    /// Returns which nodes of a chain are shown: of a long run of unmarked
+    /// nodes, only the first and the last.
     fn shown(&self, nodes: &[usize], beside: &[Siblings]) -> Vec<bool> {
         let mut shown = vec![true; nodes.len()];
         if self.wanted.all {

@@ -117,7 +117,7 @@ impl<'a> Shape<'a> {
         shape
     }
 
-    /// Returns where a node is among the nodes.
+    /// Returns the index of a node.
     pub(super) fn find(&self, id: &str) -> Option<usize> {
         self.index.get(id).copied()
     }

@@ -114,7 +114,7 @@ fn path(engine: &Engine, info: &TreeInfo, args: &ShowArgs) -> anyhow::Result<Vec
     }
 }
 
-/// Returns how wide a line may be.
+/// Returns the maximum width of a line.
 fn width() -> usize {
     output::width().unwrap_or(WIDTH).max(NARROWEST)
 }
@@ -224,7 +224,7 @@ fn rows(shape: &Shape<'_>, lines: &[Line], tokens: &[u64], width: usize, out: &m
     }
 }
 
-/// Returns what leads to a line.
+/// Returns the lines that connect a node to its parent.
 fn lead(prefix: &str) -> String {
     match prefix.is_empty() {
         true => String::new(),
