@@ -109,7 +109,7 @@ impl Outcome {
         )
     }
 
-    /// Returns true when more tokens would have shown more.
+    /// Returns true if more tokens would show more content.
     pub(crate) fn wants_more(&self) -> bool {
         match self {
             Outcome::Cut { code, .. } => ![Code::LINE_LIMIT, Code::TOKEN_LIMIT].contains(code),

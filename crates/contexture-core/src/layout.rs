@@ -20,15 +20,15 @@ use crate::text::{ContentHash, Text};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
-    /// The same from turn to turn.
+    /// Instructions and tools, which stay the same from turn to turn.
     System,
-    /// Grows at its end.
+    /// The conversation, which grows at its end.
     History,
-    /// New each time.
+    /// The current message, which is new in each request.
     Current,
 }
 
-/// A kept item in its place.
+/// A kept item at its position in the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// The item's id.
@@ -57,7 +57,7 @@ pub struct Block {
     /// Whether the block is a part of the current message that enters history
     /// with the same bytes when the answer is recorded.
     pub recorded: bool,
-    /// Items of one group were kept as one.
+    /// The group of the item. Items of one group were kept together.
     pub group: Option<Arc<str>>,
     pub(crate) shown: Shown,
 }

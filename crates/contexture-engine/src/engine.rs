@@ -135,8 +135,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Registers a source, to be used in any recipe. One of the same name is
-    /// replaced.
+    /// Registers a source, to be used in any recipe. A source of the same name
+    /// is replaced.
     pub fn source(mut self, source: impl Source + 'static) -> Self {
         let name = source.name().to_owned();
         self.sources.insert(name, Arc::new(source));
@@ -156,13 +156,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Registers what counts the tokens of a model.
+    /// Registers the token counter of a model.
     pub fn counter(mut self, model: impl Into<String>, counter: Arc<dyn TokenCounter>) -> Self {
         self.counters.insert(model.into(), counter);
         self
     }
 
-    /// Sets what writes summaries. Default: by the settings.
+    /// Sets the model that writes summaries. Default: the configured one.
     pub fn summariser(mut self, summariser: Arc<dyn Summariser>) -> Self {
         self.summariser = Some(summariser);
         self
@@ -202,9 +202,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Returns the engine.
+    /// Builds the engine.
     ///
-    /// Fails when the settings name a model that cannot be.
+    /// Fails if the settings define an invalid model.
     pub fn build(self) -> Result<Engine, Error> {
         let summariser = match self.summariser {
             Some(summariser) => Some(summariser),
@@ -259,7 +259,8 @@ pub struct Engine {
     mark_key: Option<MarkKey>,
     // Warnings for every report.
     warnings: Vec<Warning>,
-    // The store's own key, once it was read, and one for a store without.
+    // The store's own key, once it was read, and a random key for a store
+    // without one.
     store_key: OnceLock<MarkKey>,
     own_key: OnceLock<[u8; 32]>,
     // The number of calls of each tool, by turn.
@@ -268,7 +269,7 @@ pub struct Engine {
     pub(crate) permissions: ByFile<Permissions>,
     // The latest snapshots of each session.
     recent: Mutex<RecentRequests>,
-    // The current messages of requests that were made here, by the request.
+    // The current messages of requests that this engine assembled, by request.
     current_messages: Cache<ContentHash, Arc<CurrentMessage>>,
     // The latest error of a snapshot that could not be saved.
     last_snapshot_error: Arc<Mutex<Option<String>>>,
@@ -282,8 +283,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn random_key() -> [u8; 32] {
     let mut bytes = [0; 32];
-    // Without randomness marks can be guessed; those that content holds are
-    // skipped all the same.
+    // Without randomness, marks can be guessed; marks that occur in content are
+    // still skipped.
     let _ = getrandom::fill(&mut bytes);
     bytes
 }
@@ -292,7 +293,7 @@ macro_rules! part {
     ($(#[$doc:meta])* $name:ident, $trait:ident, $what:literal) => {
         $(#[$doc])*
         ///
-        /// Fails when the engine has none.
+        /// Fails if the engine has none.
         pub fn $name(&self) -> Result<&dyn $trait, Error> {
             self.parts.$name.as_deref().ok_or_else(|| no_store($what))
         }
@@ -611,8 +612,9 @@ impl Engine {
         calibration::sample(&model, parent, snapshot.tokens, usage.input_tokens)
     }
 
-    /// Returns the model of that name, else the configured one, unless that is
-    /// another provider's than `format` is for.
+    /// Returns the model `named`, else the configured one. If the configured
+    /// model is of another provider than `format`, the provider's usual model
+    /// is returned.
     pub fn model(
         &self,
         named: Option<&str>,
@@ -634,7 +636,8 @@ impl Engine {
         {
             return Ok(self.models.resolve(usual));
         }
-        // Compatible servers take the same form for models of others.
+        // Compatible servers accept the OpenAI format for models of other
+        // providers.
         if model.known || provider != Provider::OpenAi {
             warnings.push(Warning::new(
                 "other_provider",
@@ -651,7 +654,7 @@ impl Engine {
         Ok(model)
     }
 
-    /// Returns the latest request of a session that was kept.
+    /// Returns the latest saved request of a session.
     pub(crate) fn previous(&self, session: Option<&str>) -> Result<Option<Arc<Saved>>, Error> {
         let label = session.unwrap_or("default");
         let (Some(store), true) = (&self.parts.snapshots, self.config.snapshots.keep) else {
@@ -680,7 +683,7 @@ impl Engine {
         Ok(Some(saved))
     }
 
-    /// Returns the current message of a request that was kept.
+    /// Returns the current message of a saved request.
     pub fn current_message(&self, snapshot: &Snapshot) -> Result<Arc<CurrentMessage>, Error> {
         if let Some(known) = self.current_messages.get(&snapshot.root) {
             return Ok(known);
@@ -721,14 +724,14 @@ impl Engine {
     ) -> Result<Option<Warning>, Error> {
         let previous = self.previous(assembled.session_label.as_deref())?;
         let now = now.unwrap_or_else(Timestamp::now);
-        // The store keeps the key that the request was made with.
+        // Saves the key that the request was made with in the store.
         self.mark_key();
         let warning = self.keep_after(assembled, previous.as_deref(), false, now)?;
         self.keep_report(assembled, None);
         Ok(warning)
     }
 
-    /// Stores the report of a request that was kept.
+    /// Stores the report of a saved request.
     pub(crate) fn keep_report(&self, assembled: &Assembled, request: Option<&Request>) {
         let hash = assembled.snapshot.as_deref();
         if let (Some(store), Some(hash)) =
@@ -837,7 +840,7 @@ impl Engine {
                 store.put_snapshot_later(PendingSnapshot {
                     snapshot,
                     blobs,
-                    // Content of the request before it may have been collected
+                    // Content of the previous request may have been deleted
                     // since it was read.
                     builds_on: previous.map(|previous| previous.hash),
                     done: Box::new(move |done| drop(sender.send(done))),
@@ -857,7 +860,8 @@ impl Engine {
         Ok(warning.map(|message| Warning::new("not_kept", message)))
     }
 
-    /// Returns true when a request of a session was made and could not be kept.
+    /// Returns true if a request of a session was assembled and could not be
+    /// saved.
     pub fn is_lost(&self, label: &str, hash: &str) -> bool {
         ContentHash::from_hex(hash)
             .and_then(|hash| lock(&self.recent).find(label, hash))
@@ -891,7 +895,7 @@ pub fn usual_format(provider: Provider) -> Option<Format> {
     }
 }
 
-/// Returns the model that is used for a provider when none is named.
+/// Returns the default model of a provider.
 fn usual_model(provider: Provider) -> Option<&'static str> {
     match provider {
         Provider::Anthropic => Some("claude-sonnet-5-5"),

@@ -40,7 +40,8 @@ pub struct Report {
     /// can read from its cache, and what is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheReport>,
-    /// Tool results that later results replace, and whether clearing them pays.
+    /// Tool results that later results replace, and whether clearing them saves
+    /// tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_results: Option<StaleResults>,
     /// The hash under which the request was saved.
@@ -51,7 +52,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the report around the core's account.
+    /// Returns a report with the core's rows, without the engine's details.
     pub(crate) fn around(account: contexture_core::Report) -> Self {
         let contexture_core::Report {
             tokenizer,

@@ -395,15 +395,15 @@ impl Saved {
 pub struct Contents<'a> {
     /// The hash that identifies the request.
     pub hash: ContentHash,
-    /// The model it was made for.
+    /// The model that the request was made for.
     pub model: &'a str,
-    /// Most tokens of the answer, when that was limited.
+    /// The maximum number of tokens of the answer. Null if there was no limit.
     pub max_output: Option<u64>,
     /// The size of the request, in tokens.
     pub tokens: Tokens,
     /// The agent that the request was assembled for.
     pub agent: Option<&'a Agent>,
-    /// Its blocks in order, each with its layer, its cost and the hash of its
+    /// The blocks in order, each with its layer, its tokens and the hash of its
     /// text.
     blocks: &'a [Entry],
 }
@@ -441,7 +441,7 @@ fn damaged(hash: ContentHash) -> Error {
 /// is recorded.
 #[derive(Debug, Clone, Default)]
 pub struct CurrentMessage {
-    /// Its blocks, in order.
+    /// The blocks of the message, in order.
     pub blocks: Vec<Block>,
     /// The mark of the boundary tags in the request.
     pub mark: Mark,

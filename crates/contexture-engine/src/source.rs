@@ -593,7 +593,7 @@ pub struct Offer {
     pub items: Vec<Item>,
     /// Nested layers that share the tokens of the layer.
     pub layers: Vec<Layer>,
-    /// How the kept items are chosen. `None` follows the recipe.
+    /// The method that chooses the kept items. `None` follows the recipe.
     pub fit: Option<Fit>,
     /// The block that all items are lines of, when they have no tags.
     pub frame: Option<Frame>,

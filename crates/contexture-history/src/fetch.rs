@@ -11,8 +11,8 @@ use serde_json::Value;
 /// The default maximum of returned bytes: about 8,000 tokens.
 const USUAL_BYTES: usize = 32 * 1024;
 
-/// What to return of a tool result. Without `lines`, `grep` and `jq`, all of it,
-/// as far as `max_bytes` allows.
+/// The part of a tool result to return. Without `lines`, `grep` and `jq`, it is
+/// the whole result, up to `max_bytes`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]

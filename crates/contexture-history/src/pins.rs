@@ -87,7 +87,7 @@ fn check_size(ask: &Ask<'_>, label: &str, items: &[Item]) -> Result<(), Error> {
     .advise(Advice::raise("max_tokens")))
 }
 
-/// What to pin: a text, or what was said in a turn.
+/// The text to pin, given directly or by its turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(

@@ -97,7 +97,7 @@ impl Record {
         }
     }
 
-    /// Returns its id; empty when it has none yet.
+    /// Returns the id of the record. Empty if it has none yet.
     pub fn id(&self) -> &str {
         match self {
             Record::Event(event) => &event.id,

@@ -213,7 +213,7 @@ impl From<ActionForm> for Action {
     }
 }
 
-/// What changing the working set did.
+/// The result of a change to the working set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "WorkingSetChanged"))]
