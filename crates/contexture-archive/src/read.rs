@@ -350,7 +350,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Returns what the archive holds, after it was read.
+    /// Returns the contents of the archive, after it was read.
     pub(crate) fn summary(self) -> Result<Summary, StoreError> {
         let Some(manifest) = self.manifest else {
             return Err(not_an_archive("is truncated"));

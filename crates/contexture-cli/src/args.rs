@@ -509,9 +509,9 @@ pub(crate) struct AssembleArgs {
     pub(crate) db: Option<String>,
 }
 
-/// Adds to the flags of a request what only the command line knows: which of
-/// them need a tree, how numbers and roles are typed, what a flag holds, and
-/// the group of each flag in the help.
+/// Adds properties of the command line to the flags of a request: which flags
+/// need a tree, the format of numbers and roles, the value names, and the group
+/// of each flag in the help.
 fn of_command_line(arg: Arg) -> Arg {
     let heading = match arg.get_id().as_str() {
         "session" | "role" | "task" | "toolset" | "event" | "event_file" => "Conversation",
@@ -802,7 +802,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns every command below `command` by what is typed, and itself.
+    /// Returns `command` and every command below it, with the words that a user
+    /// types.
     fn commands(command: &clap::Command, typed: &str) -> Vec<(String, clap::Command)> {
         let typed = format!("{typed}{}", command.get_name());
         let below = command.get_subcommands();

@@ -1,8 +1,8 @@
 //! `contexture assemble`: assembles one request and prints it.
 //!
-//! Only the request goes to standard output; the report, warnings and defaults
-//! that were used go to standard error or to a file. A project without a store
-//! gets one only when there is something to save.
+//! The request is printed to standard output; the report, warnings and defaults
+//! that were used are printed to standard error or to a file. In a project
+//! without a store, one is created only if there is something to save.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -86,8 +86,8 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     assembled.report.warnings.extend(chats);
     assembled.report.warnings.extend(not_taken);
 
-    // The request is rendered before the report is written, so that one the
-    // provider would refuse leaves none behind.
+    // The request is rendered before the report is written, so that a request
+    // that the provider would reject leaves no report.
     let rendered = assembled.render(args.format)?;
     let report = match &args.report {
         Some(_) => Some(report(&assembled, args.report_format)?),
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     }
 
     if !rendered.ends_with('\n') && std::io::stdout().is_terminal() {
-        // A document ends where it ends; what is said of it begins a line.
+        // A document may end without a line end; messages start on a new line.
         output::say("");
     }
     for used in used_for_tree(&request, &engine, &assembled)? {
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     if args.explain {
         output::say(&explain::table(&assembled, output::width()));
     } else {
-        // Guidelines are for who looks closer: --explain and the report.
+        // Guidelines are shown only by --explain and in the report.
         let warnings = assembled.report.warnings.iter();
         for warning in warnings.filter(|warning| warning.code != "guideline") {
             output::warn(warning);
@@ -150,8 +150,8 @@ fn not_kept(error: &Error) -> Warning {
     )
 }
 
-/// Returns a warning about what an agent sets and this form has no place for.
-/// The engine has warned of what the usual form for the model does not take.
+/// Returns a warning about an agent's settings that this format does not
+/// support. The engine has already warned about the usual format of the model.
 fn not_taken(args: &AssembleArgs, assembled: &Assembled) -> Option<Warning> {
     let agent = args.request.agent.as_ref()?;
     let (sampling, model) = (&assembled.sampling, assembled.prompt().model);

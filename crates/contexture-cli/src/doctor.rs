@@ -20,7 +20,7 @@ use crate::memory;
 use crate::output::{self, Usage};
 use crate::store;
 
-/// One thing that was looked at.
+/// The result of one check.
 struct Check {
     what: &'static str,
     state: State,
@@ -91,7 +91,8 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         if args.all {
             lines.push_str(&settings_table(&root, &config));
         }
-        // What needs attention is last, where a reader of a terminal looks.
+        // Checks that need attention come last, where a reader of a terminal
+        // looks.
         checks.sort_by_key(|check| check.state);
         for check in &checks {
             let colour = match check.state {
@@ -344,7 +345,7 @@ fn check_store(root: &Root, config: &Config, db: Option<&str>, checks: &mut Vec<
         Err(error) => add(State::Bad, told(&error)),
         Ok((sessions, trees, keys, latest)) => {
             let keys = match keys {
-                // Only who has a server needs any.
+                // Only a server needs keys.
                 0 => String::new(),
                 keys => format!(", {}", output::many(keys as u64, "key")),
             };
@@ -364,7 +365,7 @@ fn check_memory(root: &Root, config: &Config, db: Option<&str>, checks: &mut Vec
         let what = "memory";
         checks.push(Check { what, state, found });
     };
-    // What is wrong with the store was said of the store.
+    // Problems of the store were reported by its own check.
     let store = store::find(root, config, db).ok();
     let store = store.filter(store::StoreLocation::exists);
     let store = store.and_then(|place| place.open().ok());
@@ -437,7 +438,7 @@ fn check_summariser(config: &Config, checks: &mut Vec<Check>) {
     });
 }
 
-/// What a setting has when nobody set it.
+/// The source of a setting that is not set.
 const DEFAULT: &str = "default";
 
 /// Returns every setting with its value and where the value comes from.
@@ -453,7 +454,8 @@ fn settings_table(root: &Root, config: &Config) -> String {
     lines
 }
 
-/// Where settings are set: in the file, by the line, and in the environment.
+/// The places where settings are set: in the file, by line, and in the
+/// environment.
 struct Sources {
     // The settings of the file by their full names.
     lines: BTreeMap<String, usize>,

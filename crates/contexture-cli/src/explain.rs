@@ -32,7 +32,7 @@ const TABLE: usize = 72;
 /// The narrowest that lines are made for.
 const NARROWEST: usize = 30;
 
-/// Returns a table of what became of every candidate, and a bar of the budget,
+/// Returns a table of the outcome of every candidate, and a bar of the budget,
 /// in lines of at most `width` columns, if that is known.
 pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
     let width = width.map(|width| width.max(NARROWEST));
@@ -46,7 +46,7 @@ pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
                 false => rows(assembled, Some(width), MOST_ROWS),
             }
         }
-        // Nobody scrolls in a file.
+        // A file has no limit on rows.
         None => rows(assembled, None, usize::MAX),
     };
     let out = account(out, assembled, width);
@@ -60,7 +60,7 @@ pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
 /// short ones so that a row takes one line of `width` columns.
 fn rows(assembled: &Assembled, width: Option<usize>, most: usize) -> String {
     let report = &assembled.report;
-    // What is remembered has a score instead of a priority.
+    // Memory records have a score instead of a priority.
     let scored = report.included.iter().any(|row| row.score.is_some())
         || report.excluded.iter().any(|row| row.score.is_some());
     let is_brief = width.is_some();
@@ -172,14 +172,14 @@ fn brief(reason: &Reason) -> String {
     }
 }
 
-/// Returns how many rows of what was left out are shown.
+/// Returns the number of rows of excluded candidates that are shown.
 fn room_for_excluded(assembled: &Assembled, most: usize) -> usize {
     let included = assembled.report.included.len();
     most.saturating_sub(included).max(10)
 }
 
-/// Returns the rows of what was left out that are shown: files without content
-/// last, because there is nothing to do about them.
+/// Returns the excluded candidates that are shown: files without content last,
+/// because nothing can be done about them.
 fn excluded(assembled: &Assembled, most: usize) -> impl Iterator<Item = &Excluded> {
     let is_empty = |row: &&Excluded| row.code == Code::EMPTY;
     let rows = || assembled.report.excluded.iter();
@@ -189,8 +189,8 @@ fn excluded(assembled: &Assembled, most: usize) -> impl Iterator<Item = &Exclude
     others.chain(empty).take(room)
 }
 
-/// Returns a row for each candidate of what matters most, and the reason below
-/// the row where it is not plain.
+/// Returns a row with the most important columns for each candidate, and the
+/// reason below the row where it is not obvious.
 fn narrow_rows(assembled: &Assembled, width: usize) -> String {
     let report = &assembled.report;
     let mut out = String::new();
@@ -219,7 +219,7 @@ fn narrow_rows(assembled: &Assembled, width: usize) -> String {
     out
 }
 
-/// Adds what is said below the rows.
+/// Adds the summary below the rows.
 fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> String {
     let report = &assembled.report;
     let most = width.map_or(usize::MAX, |_| MOST_ROWS);
@@ -306,8 +306,8 @@ fn crowding(report: &Report) -> Option<&Included> {
     (largest.tokens > report.budget.used / 2).then_some(largest)
 }
 
-/// Breaks lines at blanks so that none is wider than `width`; what goes on is
-/// indented. Colours take no room.
+/// Breaks lines at spaces so that none is wider than `width`; continuation
+/// lines are indented. Colour codes do not count.
 fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
@@ -347,7 +347,7 @@ fn wrapped(text: &str, width: usize) -> String {
     out
 }
 
-/// Says what the guard changed in an item.
+/// Returns a line about a change of the guard in an item.
 pub(crate) fn guard_line(item: &str, finding: &Finding) -> String {
     let what = match finding.kind {
         FindingKind::Secret => "secret masked",
@@ -372,8 +372,8 @@ fn short(priority: f64) -> String {
     ((priority * 100.0).round() / 100.0).to_string()
 }
 
-/// Returns a letter for each layer, no two of them the same as long as there
-/// are letters: those that the parts of its name begin with come first.
+/// Returns a letter for each layer, unique as long as there are letters. The
+/// initials of the parts of its name are preferred.
 fn letters<'n>(names: impl Iterator<Item = &'n str>) -> Vec<char> {
     let mut taken: Vec<char> = Vec::new();
     for name in names {
@@ -388,8 +388,8 @@ fn letters<'n>(names: impl Iterator<Item = &'n str>) -> Vec<char> {
     taken
 }
 
-/// Draws the budget: a letter of each layer's name for its part, dots for what
-/// is free, and dashes for what is reserved.
+/// Draws the budget: a letter of each layer's name for its share, dots for free
+/// tokens, and dashes for reserved ones.
 fn bar(out: &mut String, assembled: &Assembled, width: Option<usize>) {
     let budget = &assembled.report.budget;
     // The brackets take two columns.

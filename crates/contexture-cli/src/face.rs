@@ -1,4 +1,4 @@
-//! How the command line names fields and operations in advice.
+//! The names of fields and operations on the command line, for advice.
 //!
 //! The library gives advice as data; [`CommandLine`] turns a field into a flag
 //! and an operation into a command. A test parses every command it produces.
@@ -51,10 +51,10 @@ impl Face for CommandLine {
             }
             (Operation::TrustSettings, Some(root)) => Some(format!(" {}", quoted(root))),
             (Operation::ListSnapshots, Some(session)) => Some(format!(" --session {session}")),
-            // A list is of everything, whatever the advice is about.
+            // A list shows everything, so it has no argument.
             (_, on) => placeholder.map(|usual| format!(" {}", on.unwrap_or(usual))),
         };
-        // What a command needs behind its object.
+        // Arguments that a command needs after its object.
         let rest = match operation {
             Operation::AddNode => " --author WHO TEXT",
             Operation::FlagNode => " NODE --exclude",

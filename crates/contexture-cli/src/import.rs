@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::{ARCHIVE, ImportArgs};
 use crate::{archive, output, progress, store};
 
-/// How often files are looked at with `--watch`.
+/// The interval between two checks of files with `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
@@ -34,7 +34,8 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         dry_run: args.dry_run,
         since: (args.since).map(|since| since.time(now.unwrap_or_else(Timestamp::now))),
         max_message_bytes: engine.config().limits.max_message_bytes,
-        // While a file is followed, what is not answered yet soon will be.
+        // While a file is watched, messages without an answer will soon have
+        // one.
         with_tail: !args.watch,
         now,
         ..Options::default()

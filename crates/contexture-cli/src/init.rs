@@ -26,7 +26,7 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
         contexture::propose(dir, counter, model.window)
     })?;
 
-    // A manifest that stays as it is needs no proposal.
+    // A manifest that is not replaced needs no proposal.
     let existing = existing_manifest(dir).filter(|_| !args.force);
     if existing.is_none() {
         let tokenizer = counter.name();
@@ -82,7 +82,7 @@ fn describe(proposal: &Proposal, tokenizer: &str, width: Option<usize>) -> Strin
         grouped(proposal.tokens)
     );
     let _ = writeln!(lines, "  priority    tokens  files  entry");
-    // What stands before the name of an entry.
+    // The width of the columns before the name of an entry.
     const BEFORE: usize = 29;
     for entry in proposal.by_priority() {
         let name = output::visible(&entry.path);

@@ -14,7 +14,7 @@ use contexture_server::Server;
 use crate::args::{InspectArgs, StoreOptions};
 use crate::{output, serve, store};
 
-/// How the head of a SQLite file begins.
+/// The first bytes of a SQLite file.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
 pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use crate::output;
 use crate::session::{plain, short, show, table};
 use crate::store;
 
-/// The longest line that is shown of what a key is for.
+/// The maximum number of characters of a key's name that are shown.
 const LINE: usize = 60;
 
 pub(crate) fn run(args: &KeyArgs) -> anyhow::Result<()> {
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &KeyArgs) -> anyhow::Result<()> {
                 (_, true) => KeyScope::Admin,
                 _ => KeyScope::Tenant,
             };
-            // What was typed is a name; an empty one is no way to write `default`.
+            // The argument is a name; an empty one does not mean `default`.
             if let Some(tenant) = tenant {
                 key::check_tenant(tenant)?;
             }

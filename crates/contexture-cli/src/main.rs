@@ -1,7 +1,7 @@
 //! The `contexture` command.
 //!
-//! Standard output is the result; everything said about it goes to standard
-//! error. Exit codes: 0 done, 1 failed, 2 the input or the call is wrong, 3 the
+//! Results go to standard output; progress and diagnostics go to standard
+//! error. Exit codes: 0 success, 1 failure, 2 invalid input or usage, 3 the
 //! request breaks the provider's cache (`--fail-on-cache-break`).
 
 mod archive;
@@ -49,7 +49,8 @@ fn main() -> ExitCode {
     let mut cli = match args::parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // A reader that goes away while help is shown is no failure.
+            // A reader that closes the pipe while help is shown is not an
+            // error.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
@@ -91,7 +92,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what went wrong and what to do, and returns the exit code.
+/// Prints the error and its remedy, and returns the exit code.
 fn report(error: &anyhow::Error) -> ExitCode {
     if output::is_closed_pipe(error) {
         // `contexture assemble | head` is done when head is.

@@ -37,13 +37,14 @@ fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
     store::engine_made_by(options, make, "contexture memory record FILE")
 }
 
-/// How long a command computes vectors of the encoder after its answer.
+/// The time that a command spends on missing vectors of the encoder after its
+/// answer.
 const FILLED_IN_FOR: Duration = Duration::from_millis(500);
 
-/// Computes missing vectors of the encoder for a moment, after the answer was
-/// printed, and says how far that is if it is not all.
+/// Computes missing vectors of the encoder for a short time, after the answer
+/// was printed, and reports the progress if some are still missing.
 ///
-/// A store that cannot be written to is left as it is.
+/// A store that cannot be written to is not changed.
 fn fill_in(engine: &Engine) -> anyhow::Result<()> {
     let memory = engine.memory()?;
     let limits = FillIn {

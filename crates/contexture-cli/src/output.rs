@@ -14,7 +14,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::face::CommandLine;
 
-/// A call that does not make sense, found after parsing.
+/// A usage error that is found after parsing.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -26,7 +26,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The same, with what to do.
+/// A usage error with a hint.
 #[derive(Debug)]
 pub(crate) struct Advice {
     pub(crate) message: String,
@@ -77,14 +77,14 @@ pub(crate) fn many(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", contexture::core::grouped(number))
 }
 
-/// The same for a thing whose plural is another word.
+/// Returns a number of things in words, with an irregular plural.
 pub(crate) fn number(number: u64, one: &str, several: &str) -> String {
     let thing = if number == 1 { one } else { several };
     format!("{} {thing}", contexture::core::grouped(number))
 }
 
-/// Returns how wide a line may be, if it is shown to a person: `COLUMNS`, else
-/// the width of the terminal.
+/// Returns the maximum width of a line: `COLUMNS`, else the width of the
+/// terminal. `None` if neither is known.
 pub(crate) fn width() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok();
     let columns = columns.and_then(|columns| columns.parse().ok());
@@ -114,8 +114,8 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     start.into_iter().chain(['…']).chain(end).collect()
 }
 
-/// Says how tokens were counted: the tokenizer, the model, and how accurate it
-/// is.
+/// Returns a description of the token counter: the tokenizer, the model, and
+/// the accuracy.
 pub(crate) fn counted_with(tokenizer: &str, model: Option<&str>, exact: bool) -> String {
     let model = model.map_or_else(String::new, |model| format!(" for {model}"));
     if exact {
@@ -132,15 +132,15 @@ pub(crate) fn counted_with(tokenizer: &str, model: Option<&str>, exact: bool) ->
     }
 }
 
-/// Says something on standard error.
+/// Prints a line to standard error.
 pub(crate) fn say(text: &str) {
     let mut err = anstream::stderr().lock();
-    // Nobody is left to tell when this fails.
+    // If this fails, there is nowhere to report it.
     let _ = writeln!(err, "{text}");
 }
 
-/// Asks a question on standard error that is answered with yes or no. An empty
-/// line is the usual answer; the end of the input is no.
+/// Asks a yes-or-no question on standard error. An empty line selects the
+/// default answer; the end of the input means no.
 pub(crate) fn ask(
     input: &mut impl io::BufRead,
     question: &str,
@@ -164,7 +164,7 @@ pub(crate) fn ask(
     }
 }
 
-/// Says a warning on standard error, with what to type about it.
+/// Prints a warning to standard error, with the command that resolves it.
 pub(crate) fn warn(warning: &Warning) {
     say(&format!(
         "warning: {}",
@@ -190,7 +190,7 @@ pub(crate) fn file(path: &Path, text: &str) -> anyhow::Result<()> {
     contexture::replace_file(path, text.as_bytes()).with_context(cannot)
 }
 
-/// Returns what a file that the user named is called.
+/// Returns the display name of a file that the user named.
 pub(crate) fn name(path: &Path) -> String {
     match path == Path::new("-") {
         true => "standard input".to_owned(),
@@ -206,7 +206,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     })
 }
 
-/// The same, without the mark that some editors put before UTF-8.
+/// Reads a text file like [`read`], without the byte order mark that some
+/// editors write.
 pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
     read(path).map(without_mark)
 }
@@ -242,7 +243,7 @@ pub(crate) fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The most that is read from a file or a stream that the user names.
 const MAX_INPUT: u64 = 512 * 1024 * 1024;
 
-/// Returns true when the reader of our output went away.
+/// Returns true if the reader of our output has closed the pipe.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .root_cause()
@@ -264,7 +265,7 @@ mod tests {
             ("n\n", true, false),
             ("what?\nno\n", true, false),
             ("what?\ny\n", false, true),
-            // Nobody is there.
+            // The end of the input.
             ("", true, false),
         ] {
             let asked = ask(&mut answer.as_bytes(), "Really?", usual).unwrap();

@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What takes less is not worth a sign.
+/// Work that takes less time shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Runs `work`, showing on a terminal that it goes on when it takes more than
-/// a second.
+/// Runs `work`, and shows a spinner on a terminal if it takes more than a
+/// second.
 pub(crate) fn with_spinner<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
     let _meter = Meter::spinner(what);
     work()
 }
 
-/// Shows on a terminal how far something is, when it takes more than a second.
+/// Shows progress on a terminal, if the work takes more than a second.
 pub(crate) struct Meter {
     bar: ProgressBar,
     drawn: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Meter {
-    /// Returns a meter up to `total`, where that is known.
+    /// Returns a meter up to `total`. `None` if the total is unknown.
     pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
         let style = match total {
             Some(_) => "{spinner} {msg} [{bar:40}] {percent} %, {elapsed}",
@@ -35,7 +35,7 @@ impl Meter {
         Self::with_style(what, total, style)
     }
 
-    /// Returns one that only shows that it goes on.
+    /// Returns a meter that only shows a spinner.
     pub(crate) fn spinner(what: &'static str) -> Self {
         Self::with_style(what, None, "{spinner} {msg}")
     }

@@ -14,7 +14,8 @@ pub(crate) fn run(args: &RecipeArgs) -> anyhow::Result<()> {
     match &args.command {
         RecipeCommand::List { json } => list(*json),
         RecipeCommand::Show { name } => {
-            // Loading first gives the same complaint as assembling would.
+            // Loading the recipe first gives the same error as assembling
+            // would.
             let root = Root::open(&args.root)?;
             Engine::for_root(&root)?.find_recipe(&root, name)?;
             match recipes::text(name) {
@@ -87,7 +88,7 @@ fn sources(root: &Path, as_json: bool) -> anyhow::Result<()> {
     output::text(&plain(&table))
 }
 
-/// Returns what a parameter may be, in a word or two.
+/// Returns the kind of a parameter, in a word or two.
 fn kind(kind: ParameterKind) -> String {
     match kind {
         ParameterKind::Text => "text".to_owned(),

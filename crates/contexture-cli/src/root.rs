@@ -37,12 +37,12 @@ pub(crate) fn project(named: Option<PathBuf>) -> PathBuf {
     }
 }
 
-/// Returns the project above `current` and the file that marks it, unless
-/// `current` is one itself.
+/// Returns the nearest project above `current` and the file that marks it.
+/// Returns `None` if `current` is a project itself.
 ///
 /// The search ends at the top of a repository, at another file system, and at a
-/// directory of another owner: who may write above must not choose the settings
-/// of others.
+/// directory of another owner: users who can write above must not choose the
+/// settings of others.
 fn above(current: &Path) -> Option<(PathBuf, &'static str)> {
     let mark_of = |dir: &Path| {
         MARKS

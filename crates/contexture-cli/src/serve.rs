@@ -14,8 +14,8 @@ use contexture_server::{Metrics, Reloader, Server, Service, ToolList};
 use crate::args::{ListedTools, McpArgs, ServeArgs, StoreOptions};
 use crate::{output, store};
 
-/// Threads beside those for requests, model calls and streams, of which there are
-/// as many as are allowed at once: a few for what these wait for.
+/// The number of threads besides those for requests, model calls and streams,
+/// which have one each: a few for background work.
 const MORE_THREADS: usize = 16;
 
 pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
@@ -47,7 +47,7 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         server.run(stop).await;
         Ok(())
     });
-    // What is still worked on was waited for long enough.
+    // Work that is still running has exceeded its time to finish.
     runtime.shutdown_background();
     served
 }
@@ -122,11 +122,12 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
         .map_err(|error| Error::input(format!("cannot start: {error}")))
 }
 
-/// Files that are open beside connections: the store's, those that are read.
+/// The number of open files besides connections: those of the store and files
+/// being read.
 const MORE_FILES: u64 = 512;
 
-/// Asks the system for as many open files as there may be connections. Shells
-/// often allow a thousand, and more when asked.
+/// Raises the limit on open files to the maximum number of connections. Shells
+/// often start with a limit of about a thousand, and allow more.
 #[cfg(unix)]
 fn allow_connections(connections: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -152,7 +153,7 @@ fn allow_connections(connections: usize) {
 #[cfg(not(unix))]
 fn allow_connections(_: usize) {}
 
-/// Says where the server is, and who may call it.
+/// Prints the address of the server, and whether it requires a key.
 fn tell(address: SocketAddr, needs_key: bool) {
     output::say(&format!(
         "serving on http://{address} (inspector at /, docs at /docs, MCP at /mcp)"
@@ -207,7 +208,7 @@ async fn end_of_stdin() {
     let _ = wait.await;
 }
 
-/// What the system tells a process that is to stop.
+/// The signals that ask a process to stop.
 #[cfg(unix)]
 struct Signals {
     terminate: tokio::signal::unix::Signal,

@@ -279,8 +279,8 @@ fn new_session(command: &SessionCommand) -> Option<NewSession> {
     })
 }
 
-/// Says what was deleted of a session. The ledger counts a summary as a turn; a
-/// reader does not.
+/// Returns a description of the deleted data of a session. The ledger counts a
+/// summary as a turn; this text does not.
 fn deletion(session: &Session, deleted: &Deleted) -> String {
     let mut others = deleted.clone();
     others.deleted.remove("sessions");
@@ -315,7 +315,7 @@ pub(crate) fn show(
     }
 }
 
-/// Returns an empty table; `right` are the columns that numbers stand in.
+/// Returns an empty table; `right` are the columns with numbers.
 pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
     let mut table = Table::new();
     table
@@ -423,7 +423,8 @@ fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
             .map_or_else(|| "the start".to_owned(), |to| to.short());
         line(name, Some(format!("{:.0} {} -> {to}", one.at, one.reason)));
     }
-    // `line` skips what is empty, the names of later moves are not.
+    // `line` skips empty values, but names of later moves are empty and must
+    // stay.
     Ok(lines.join("\n"))
 }
 

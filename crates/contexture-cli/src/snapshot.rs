@@ -126,7 +126,7 @@ fn diff(
     }
 }
 
-/// Says what the provider's cache makes of the later of two requests.
+/// Returns a description of the later request's use of the provider's cache.
 fn cached(compared: &Comparison) -> String {
     let cache = &compared.cache;
     let dollars = |dollars: Option<f64>| match dollars {
@@ -158,7 +158,7 @@ fn cached(compared: &Comparison) -> String {
     out
 }
 
-/// The most lines that are shown of what differs in a block.
+/// The maximum number of lines of a difference in a block that are shown.
 const MOST_LINES: usize = 12;
 
 fn describe(change: &Change) -> String {
@@ -181,7 +181,7 @@ fn describe(change: &Change) -> String {
             .collect()
     };
     let (before, now) = (lines(&change.before), lines(&change.now));
-    // What both have at their ends is left out.
+    // Common lines at both ends are left out.
     let head = before.iter().zip(&now).take_while(|(a, b)| a == b).count();
     let rest = before.len().min(now.len()) - head;
     let tail = before.iter().rev().zip(now.iter().rev());
@@ -226,7 +226,8 @@ fn check(engine: &Engine, prefix: Option<&str>, json: bool) -> anyhow::Result<()
     ))
 }
 
-/// Says what a request shares with the one before it.
+/// Returns a description of the part that a request shares with the previous
+/// one.
 pub(crate) fn shared(report: &Report) -> Option<String> {
     let cache = report.cache.as_ref()?;
     let at = cache

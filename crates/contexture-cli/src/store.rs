@@ -18,12 +18,12 @@ use contexture_sqlite::{Backup, Options, SqliteStore};
 use crate::args::StoreOptions;
 use crate::output;
 
-/// Where a store is, or will be.
+/// The location of a store, which may not exist yet.
 pub(crate) enum StoreLocation {
     /// A file of SQLite.
     File {
         path: PathBuf,
-        // The usual place gets a note that it is no part of the project.
+        // Whether it is the default path, which gets a `.gitignore`.
         usual: bool,
         options: Options,
     },
@@ -34,8 +34,8 @@ pub(crate) enum StoreLocation {
     },
 }
 
-/// Returns where the store is that `url` names, or the configured one, or the
-/// usual one below the root.
+/// Returns the location of the store: that of `url`, else the configured one,
+/// else the default path below the root.
 pub(crate) fn find(
     root: &Root,
     config: &Config,
@@ -49,7 +49,7 @@ pub(crate) fn find(
         return Ok(StoreLocation::Postgres { url, options });
     }
     let path = match (url, configured) {
-        // What is typed is relative to where it is typed.
+        // A path on the command line is relative to the current directory.
         (Some(url), _) => Some(named(Path::new(""), "--db", url)?),
         (None, Some(url)) => Some(named(root.path(), "store.url in contexture.toml", url)?),
         (None, None) => None,
@@ -143,7 +143,7 @@ fn open_file(path: &Path, usual: bool, options: Options) -> Result<SqliteStore, 
     if let (true, Some(dir)) = (usual, path.parent()) {
         let note = dir.join(".gitignore");
         if !note.exists() {
-            // Not being able to is no harm.
+            // Failing to write it is harmless.
             let _ = std::fs::write(note, "*\n");
         }
     }
@@ -189,13 +189,14 @@ fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
     Err(output::Usage(format!("{setting}: {wrong}")).into())
 }
 
-/// Returns an engine with the store that the options name. With `make`, it is
-/// made when there is none.
+/// Returns an engine with the store of the options. With `make`, the store is
+/// created if it does not exist.
 pub(crate) fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
     engine_made_by(options, make, "contexture session new LABEL")
 }
 
-/// The same; `maker` is the command that would make the store.
+/// Does the same as [`engine`]; `maker` is the command that creates the store,
+/// for the error message.
 pub(crate) fn engine_made_by(
     options: &StoreOptions,
     make: bool,
@@ -239,7 +240,7 @@ pub(crate) fn for_server(
     }
 }
 
-/// Returns where the store is that the options name.
+/// Returns the address of the store of the options.
 pub(crate) fn address(options: &StoreOptions) -> anyhow::Result<String> {
     Ok(location(options)?.address())
 }
@@ -293,7 +294,7 @@ pub(crate) fn check_backup(backup: &Path) -> anyhow::Result<Backup> {
     Ok(contexture_sqlite::check_backup(backup).map_err(Error::from)?)
 }
 
-/// Puts a backup in the place of the store.
+/// Replaces the store by a backup.
 pub(crate) fn restore(
     options: &StoreOptions,
     backup: &Path,
@@ -316,7 +317,8 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
-/// Has lost transactions of the store forgotten.
+/// Accepts lost transactions: the current content of the store counts as
+/// complete.
 pub(crate) fn accept_loss(options: &StoreOptions) -> anyhow::Result<()> {
     Ok(contexture_sqlite::accept_loss(&path(options)?).map_err(Error::from)?)
 }
@@ -350,8 +352,8 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the engine with the boundary marks that `CONTEXTURE_MARK_KEY` asks
-/// for, so that a request comes out the same on another machine.
+/// Returns the engine with the boundary marks from `CONTEXTURE_MARK_KEY`, so
+/// that a request is the same on another machine.
 pub(crate) fn marked(engine: Engine) -> Engine {
     match mark_key() {
         Some(key) => engine.with_mark_key(key),
@@ -359,7 +361,7 @@ pub(crate) fn marked(engine: Engine) -> Engine {
     }
 }
 
-/// Returns the key that `CONTEXTURE_MARK_KEY` asks for.
+/// Returns the key from `CONTEXTURE_MARK_KEY`. Returns `None` if it is not set.
 pub(crate) fn mark_key() -> Option<MarkKey> {
     let key = std::env::var("CONTEXTURE_MARK_KEY").ok()?;
     (!key.is_empty()).then(|| MarkKey::from_text(&key))

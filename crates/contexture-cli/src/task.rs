@@ -15,7 +15,8 @@ use crate::store;
 /// The longest line that is shown of a goal or a result.
 const LINE: usize = 80;
 
-/// How many levels are drawn; deeper tasks are set in no further.
+/// The maximum number of levels that are indented; deeper tasks are not
+/// indented further.
 const DEEPEST: usize = 30;
 
 pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
@@ -107,7 +108,7 @@ fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
     store::engine_made_by(options, make, "contexture task push GOAL")
 }
 
-/// Returns what was typed, or what is on standard input.
+/// Returns the argument, or standard input for `-`.
 fn typed(text: &str) -> anyhow::Result<String> {
     match text {
         "-" => Ok(output::read_text(Path::new("-"))?.trim_end().to_owned()),
@@ -120,10 +121,10 @@ fn current(engine: &Engine, stack: &str) -> anyhow::Result<Option<TaskRecord>> {
     Ok(view.path.into_iter().next_back())
 }
 
-/// How many parts are named that keep a task from being done.
+/// The maximum number of subtasks that an error lists as not done.
 const NAMED: usize = 5;
 
-/// Says what to do about a task that cannot be popped or resumed.
+/// Returns the error for a task that cannot be popped or resumed, with a hint.
 fn refused(engine: &Engine, stack: &str, id: Option<&str>, error: StoreError) -> anyhow::Error {
     let is_refused = matches!(&error, StoreError::Invalid { field, .. }
         if field == "task" || field == "stack");
@@ -247,7 +248,7 @@ fn drawn(stack: &str, tasks: &[TaskRecord], current: Option<&str>) -> String {
 
 /// Returns of each task whether no sibling follows it.
 fn are_last(tasks: &[TaskRecord]) -> Vec<bool> {
-    // By level, whether a task there was seen behind.
+    // By level, whether a later task of that level exists.
     let mut seen: Vec<bool> = Vec::new();
     let mut last: Vec<bool> = (tasks.iter().rev())
         .map(|task| {

@@ -24,12 +24,12 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
     let options = &args.options;
     match &args.command {
         TreeCommand::Import { file } => {
-            // Nothing is made for a document that makes no sense.
+            // No store is created for an invalid document.
             let name = output::name(file);
             let document = tree_from_json(&name, &output::read_text(file)?)?;
             let engine = match document.check() {
                 Ok(()) => engine(options, true)?,
-                // It may make sense together with what is there.
+                // The document may be valid together with the existing tree.
                 Err(error) => match engine(options, false) {
                     Ok(engine) => engine,
                     Err(_) => return Err(in_file(&name, error.into()).into()),
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Says which file a complaint about a place in one is about.
+/// Adds the name of the file to an error about a position in it.
 fn in_file(name: &str, error: Error) -> Error {
     match error.is_input() && error.advice().is_empty() {
         true => Error::input(format!("{name}: {error}")),

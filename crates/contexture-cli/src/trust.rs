@@ -31,7 +31,7 @@ pub(crate) fn run(args: &TrustArgs) -> anyhow::Result<()> {
     };
     let settings = file.config()?.active_settings(root.path());
     let path = file.path().display().to_string();
-    // The effects come first: who reads them can still revoke.
+    // The effects are shown first, so that the user can still revoke the trust.
     let trusts = !args.show && !settings.is_empty();
     if !args.json {
         output::text(&effects(&path, &settings))?;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &TrustArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what the settings do outside the project, one line each.
+/// Returns the effects of the settings outside the project, one per line.
 pub(crate) fn effects(path: &str, settings: &[ActiveSetting]) -> String {
     let mut text = String::new();
     let path = output::visible(path);

@@ -101,7 +101,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Returns what a verification found, in lines.
+/// Returns the results of a verification, in lines.
 fn told(tenant: &str, verified: &Verification) -> String {
     let checked: Vec<String> = (verified.checked.iter())
         .map(|(what, count)| counted_things(*count, what))
@@ -159,7 +159,7 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what was deleted, in words.
+/// Returns the number of deleted objects, in words.
 pub(crate) fn counted(deleted: &Deleted) -> String {
     let parts: Vec<String> = (deleted.deleted.iter())
         .map(|(what, count)| match what.as_str() {
@@ -173,7 +173,7 @@ pub(crate) fn counted(deleted: &Deleted) -> String {
     }
 }
 
-/// Says that deleted text is still in the files, if that is so.
+/// Prints a notice if deleted text is still in the files.
 pub(crate) fn tell_pending(deleted: &Deleted) {
     if deleted.pending {
         output::say(
@@ -360,7 +360,7 @@ fn in_words(usage: &Usage) -> String {
     words
 }
 
-/// Returns a number of things that a store names in the plural: `1 turn`.
+/// Returns a count with the store's plural name of the objects: `1 turn`.
 fn counted_things(count: u64, things: &str) -> String {
     output::many(count, things.strip_suffix('s').unwrap_or(things))
 }

@@ -177,7 +177,7 @@ fn show_changes(
     output::text(&lines)
 }
 
-/// Says what becomes of one file in a request.
+/// Prints the outcome of one file in a request, with the reason.
 fn why(options: &WorkingSetOptions, path: &str) -> anyhow::Result<()> {
     let root = Root::open(&options.root)?;
     let engine = Engine::for_root(&root)?;

@@ -91,7 +91,7 @@ pub fn assemble_layers(
     }
 }
 
-/// A loader for layers whose content is all there.
+/// A loader for layers without pending content.
 pub fn no_loader(_: &Item) -> Content {
     Content::Absent {
         code: Code::UNREADABLE,
@@ -102,7 +102,7 @@ pub fn no_loader(_: &Item) -> Content {
 /// The outcome of one layer.
 #[derive(Debug, Default)]
 pub(crate) struct Fitted {
-    /// One for each item; `None` only while it is not decided.
+    /// The outcome of each item. `None` while it is undecided.
     pub(crate) outcomes: Vec<Option<Outcome>>,
     /// The position of the part of a path that was removed.
     pub(crate) gap: Option<Gap>,
@@ -110,7 +110,7 @@ pub(crate) struct Fitted {
     pub(crate) block: Option<(Text, Tokens)>,
     pub(crate) pinned: Tokens,
     pub(crate) allowed: Tokens,
-    /// The layers inside it.
+    /// The outcomes of nested layers.
     pub(crate) layers: Vec<Fitted>,
 }
 
@@ -133,7 +133,7 @@ impl Fitted {
             + gap
     }
 
-    /// Returns true when more tokens would have shown more.
+    /// Returns true if more tokens would show more content.
     fn wants_more(&self) -> bool {
         self.outcomes.iter().flatten().any(Outcome::wants_more)
             || self.layers.iter().any(Fitted::wants_more)
@@ -184,7 +184,7 @@ fn fit_all(
     Ok(fitted)
 }
 
-/// Pins the group of a pinned item: its members only make sense together.
+/// Pins the group of a pinned item, because its members belong together.
 fn pin_groups(layer: &mut Layer) {
     let groups: BTreeSet<Arc<str>> = layer
         .items
@@ -315,7 +315,7 @@ fn fit_layer(fitter: &mut Fitter<'_>, layer: &mut Layer, fitted: &mut Fitted, al
     fitter.framed = around;
 }
 
-/// One thing in its place in the request.
+/// A kept item, or the block of a framed layer, at its position in the request.
 #[derive(Clone, Copy)]
 enum LayoutEntry<'a> {
     /// An item, or the marker of its layer.
@@ -406,7 +406,7 @@ pub(crate) fn kept_in_order<'a>(
     let mut order: Vec<usize> = (0..layer.items.len())
         .filter(|&i| fitted.outcomes[i].as_ref().is_some_and(Outcome::is_kept))
         .collect();
-    // A path has one order only.
+    // The order of a path never changes.
     if layer.order == Order::Priority && !matches!(layer.fit, Fit::Path(_)) {
         let rank = |i: usize| layer.items[i].score.unwrap_or(layer.items[i].priority);
         order = highest_first(order, rank);
@@ -628,7 +628,7 @@ fn exclude_layer(
     framed: bool,
 ) {
     let framed = framed || layer.frame.is_some();
-    // The run that the row before is for.
+    // The last item of the run that the previous row reports.
     let mut run: Option<&Item> = None;
     for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
         let Some(outcome) = outcome.as_ref().filter(|outcome| !outcome.is_kept()) else {
@@ -662,8 +662,8 @@ fn exclude_layer(
     }
 }
 
-/// Notes the blocks whose content holds a mark of `key` that would have been
-/// used for the tags of this request.
+/// Adds to the report the blocks whose content holds a mark of `key` that would
+/// otherwise have been used for the tags of this request.
 fn note_used_marks(report: &mut Report, layout: &Layout, key: &MarkKey) {
     let used = key.marks().take_while(|mark| *mark != layout.mark);
     for (mark, block) in used.filter_map(|mark| Some((mark, layout.holder_of(mark)?))) {
@@ -695,7 +695,8 @@ fn note_findings(report: &mut Report, item: &Item, outcome: &Outcome) {
         let line = finding
             .line
             .saturating_add(item.first_line.saturating_sub(1));
-        // Of what occurs several times, some may be left where the first is not.
+        // Of several occurrences, some may remain even if the first was
+        // removed.
         let is_gone = gone.is_some_and(|gone| {
             finding.count == 1 && !gone.partial && (gone.first..=gone.last).contains(&line)
         });

@@ -60,7 +60,8 @@ impl Budget {
         self.reserve_tools
     }
 
-    /// Returns what the request may use: the window less the reserves.
+    /// Returns the tokens available to the request: the window minus the
+    /// reserves.
     pub fn available(&self) -> Tokens {
         self.window - self.reserved()
     }

@@ -119,7 +119,7 @@ pub struct Stats {
     pub misses: u64,
 }
 
-/// Returns what the caches of the process hold.
+/// Returns the size of all caches of the process, and their hits and misses.
 pub fn stats() -> Stats {
     Stats {
         entries: POOL.entries.len() as u64,
@@ -183,8 +183,8 @@ where
         value
     }
 
-    /// Keeps a value that takes about so many bytes. What was kept for the key
-    /// is replaced.
+    /// Adds a value of about `bytes` bytes. A previous value for the key is
+    /// replaced.
     pub fn insert(&self, key: K, value: V, bytes: usize) {
         let slot = self.slot(&key);
         let entry = Entry {
@@ -199,7 +199,7 @@ where
         POOL.entries.remove(&self.slot(key));
     }
 
-    /// Forgets everything. The room is used again when others need it.
+    /// Removes all entries. Their memory is reused when other entries need it.
     pub fn clear(&self) {
         let space = NEXT_SPACE.fetch_add(1, Ordering::Relaxed);
         self.space.store(space, Ordering::Release);

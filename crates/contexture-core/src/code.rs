@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Why a candidate is in the request or not: a stable word for programs.
+/// A stable code for the reason why a candidate is in the request or not.
 ///
-/// The constants are the codes that the engine and the built-in sources use. A
-/// source of one's own makes its own with [`Code::new`] or [`Code::by_rule`].
+/// The constants are the codes of the engine and the built-in sources. Other
+/// sources create their own with [`Code::new`] or [`Code::by_rule`].
 ///
 /// ```
 /// use contexture_core::Code;
@@ -137,7 +137,7 @@ impl Code {
     pub const OUTSIDE_ROOT: Self = Self::new("outside_root");
     /// The path is a directory, a device, a pipe or a socket.
     pub const NOT_A_FILE: Self = Self::new("not_a_file");
-    /// The system refused to read the item.
+    /// The operating system denied reading the item.
     pub const UNREADABLE: Self = Self::new("unreadable");
     /// The file changed while it was read.
     pub const CHANGED: Self = Self::new("changed");

@@ -90,11 +90,11 @@ pub trait TokenCounter: Send + Sync {
     }
 }
 
-/// Searches for a large length up to `total` that `fits`.
+/// Returns a large length up to `total` that `fits`.
 ///
-/// It starts from four bytes a token, which is typical, and doubles, so that
-/// the cost follows `limit` and not `total`. A sixty-fourth of the length is
-/// precise enough for a cut.
+/// The search starts from four bytes per token, which is typical, and doubles,
+/// so that the cost depends on `limit` and not on `total`. A precision of 1/64
+/// of the length is enough for a cut.
 fn longest_within(total: usize, limit: Tokens, fits: impl Fn(usize) -> bool) -> usize {
     let (mut fitting, mut too_long) = (0, total.saturating_add(1));
     let mut guess = usize::try_from(limit)
@@ -234,9 +234,8 @@ impl Counts {
         self.measure(text, limit);
     }
 
-    /// Takes `tokens` as the count of `text`, which was counted before and
-    /// kept somewhere. The number must be the one that
-    /// [`count_of`](Counts::count_of) gave.
+    /// Sets the count of `text`, which was counted and stored before. The
+    /// number must be a result of [`count_of`](Counts::count_of).
     pub fn know(&self, text: &Text, tokens: Tokens) {
         let measured = Measured::known(text.body().len(), tokens);
         text.remember(self.shared.id, Arc::new(measured));
@@ -269,9 +268,9 @@ impl Counts {
         }
     }
 
-    /// Returns what the tags around `item` add to the count of `text`. Where
-    /// that has to be counted, it is remembered with the text: history is the
-    /// same from turn to turn.
+    /// Returns the tokens that the tags around `item` add to the count of
+    /// `text`. If they must be counted, the result is cached with the text,
+    /// because history is the same from turn to turn.
     pub(crate) fn wrapper_of(&self, item: &Item, text: &Text) -> Tokens {
         if let Some(tags) = self.tags_apart(item, text.body()) {
             return item.surcharge + tags;
@@ -293,7 +292,8 @@ impl Counts {
         item.surcharge + tokens
     }
 
-    /// Returns what the tags around `item` add to the count of `body`.
+    /// Returns the tokens that the tags around `item` add to the count of
+    /// `body`.
     pub(crate) fn wrapper(&self, item: &Item, body: &str) -> Tokens {
         let apart = self.tags_apart(item, body);
         item.surcharge + apart.unwrap_or_else(|| self.tags(item, body))
@@ -350,8 +350,8 @@ impl Counts {
         open + close
     }
 
-    /// Returns what the opening tag adds to the count of `body` when the two
-    /// share a token.
+    /// Returns the tokens that the opening tag adds to the count of `body` if
+    /// the two share a token.
     fn joined(&self, open: &str, body: &str) -> Tokens {
         let first = &body[..measure::next_seam(body, 0, self.counter())];
         let joined = self.counter().count(&format!("{open}{first}"));

@@ -109,7 +109,7 @@ impl Outcome {
         )
     }
 
-    /// Returns true when more tokens would have shown more.
+    /// Returns true if more tokens would show more content.
     pub(crate) fn wants_more(&self) -> bool {
         match self {
             Outcome::Cut { code, .. } => ![Code::LINE_LIMIT, Code::TOKEN_LIMIT].contains(code),
@@ -513,7 +513,7 @@ impl Fitter<'_> {
     }
 }
 
-/// Returns why an item that needs `tokens` did not fit.
+/// Returns the code for an item of `tokens` tokens that did not fit.
 fn over_budget(tokens: Tokens, available: Tokens, cut: Cut) -> Code {
     if tokens > available && cut == Cut::Never {
         Code::TOO_LARGE

@@ -59,8 +59,8 @@ pub trait Curator: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Compares two items that say nearly the same by their age: `Greater` when
-    /// `a` is the newer one. Returns `None` for items that say different things.
+    /// Compares two items with nearly the same content by their age: `Greater`
+    /// if `a` is the newer one. Returns `None` if their content differs.
     fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
         let _ = (a, b);
         None

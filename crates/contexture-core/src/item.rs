@@ -323,7 +323,7 @@ impl Item {
         self
     }
 
-    /// Puts the item in a group that is kept or dropped as one.
+    /// Adds the item to a group that is kept or dropped together.
     pub fn group(mut self, group: impl Into<Arc<str>>) -> Self {
         self.group = Some(group.into());
         self

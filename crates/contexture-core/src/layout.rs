@@ -20,15 +20,15 @@ use crate::text::{ContentHash, Text};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Section {
-    /// The same from turn to turn.
+    /// Instructions and tools, which stay the same from turn to turn.
     System,
-    /// Grows at its end.
+    /// The conversation, which grows at its end.
     History,
-    /// New each time.
+    /// The current message, which is new in each request.
     Current,
 }
 
-/// A kept item in its place.
+/// A kept item at its position in the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// The item's id.
@@ -57,7 +57,7 @@ pub struct Block {
     /// Whether the block is a part of the current message that enters history
     /// with the same bytes when the answer is recorded.
     pub recorded: bool,
-    /// Items of one group were kept as one.
+    /// The group of the item. Items of one group were kept together.
     pub group: Option<Arc<str>>,
     pub(crate) shown: Shown,
 }
@@ -157,7 +157,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Takes the first mark of `key` that no block holds.
+    /// Chooses the first mark of `key` that no block contains.
     pub fn choose_mark(&mut self, key: &MarkKey) {
         let is_free = |mark: &Mark| self.holder_of(*mark).is_none();
         // The marks of a key do not end, and content is finite.
@@ -197,12 +197,12 @@ impl Layout {
         self.blocks().any(|block| block.role == Role::Document)
     }
 
-    /// Returns what the blocks cost beyond their text and tags.
+    /// Returns the tokens of all blocks beyond their text and tags.
     pub(crate) fn surcharges(&self) -> Tokens {
         self.blocks().map(|block| block.surcharge).sum()
     }
 
-    /// Returns what the blocks cost together.
+    /// Returns the tokens of all blocks.
     pub fn tokens(&self) -> Tokens {
         self.blocks().map(|block| block.tokens).sum()
     }

@@ -1,10 +1,10 @@
 //! The pure engine of Contexture.
 //!
-//! Given candidates ([`Item`]s in [`Layer`]s), a [`Budget`] and a way to count
-//! tokens, [`assemble`] decides what a language model sees: which candidates
-//! are kept, which are cut and where, which are dropped, and in what order the
-//! rest is laid out. Every candidate comes back exactly once in the
-//! [`Report`], with the numbers behind its fate.
+//! Given candidates ([`Item`]s in [`Layer`]s), a [`Budget`] and a token
+//! counter, [`assemble`] decides what a language model sees: which candidates
+//! are kept, cut or dropped, and in what order they are laid out. Every
+//! candidate is listed exactly once in the [`Report`], with the numbers for its
+//! outcome.
 //!
 //! ```
 //! use contexture_core::{assemble, Budget, Counts, Item, Layer, Role, Text, no_loader};

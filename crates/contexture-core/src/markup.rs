@@ -189,15 +189,15 @@ pub struct Parsed {
     pub role: Role,
     /// The path attribute, for a context block.
     pub path: Option<String>,
-    /// The other attributes, which say what kind of thing it is.
+    /// The other attributes, which describe the kind of content.
     pub attributes: Attributes,
     /// The content.
     pub text: String,
 }
 
-/// Reads what [`render`] wrote with `mark`.
+/// Parses text that [`render`] wrote with `mark`.
 ///
-/// Returns the byte offset of the first thing it cannot read otherwise.
+/// Fails with the byte offset of the first part that cannot be parsed.
 pub fn parse(text: &str, mark: Mark) -> Result<Vec<Parsed>, usize> {
     let mut blocks = Vec::new();
     let mut at = 0;

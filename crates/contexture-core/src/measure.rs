@@ -9,9 +9,9 @@ use crate::counts::{TokenCounter, Tokens};
 
 /// The token counts of a text, piece by piece.
 ///
-/// A piece is a few lines, ending where the counter can tell them from what
-/// follows (see [`TokenCounter::is_seam`]). Sums over pieces are therefore
-/// counts, and a cut needs no second look at more than one piece.
+/// A piece is a few lines, ending where the counter always splits text (see
+/// [`TokenCounter::is_seam`]). Sums over pieces are therefore exact, and a cut
+/// must count at most one piece again.
 #[derive(Debug)]
 pub(crate) struct Measured {
     // Most texts are one piece, and then need no allocation for it.

@@ -108,7 +108,7 @@ impl MessageContent {
         }
     }
 
-    /// Returns how many bytes it holds.
+    /// Returns the size of the content in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             MessageContent::Text(text) => text.len(),
@@ -287,7 +287,7 @@ impl Serialize for Block {
     }
 }
 
-/// Reads nothing: what belongs here was read before, byte for byte.
+/// Reads nothing: the bytes of this field were read before.
 fn read_elsewhere<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RawJson, D::Error> {
     serde::de::IgnoredAny::deserialize(deserializer)?;
     Ok(RawJson::default())
@@ -388,8 +388,8 @@ impl Block {
         }
     }
 
-    /// Returns the field of the block's own form, or `None` for a block that is
-    /// nothing else.
+    /// Returns the field of the block's own form, or `None` for a block that
+    /// has only its own form.
     pub fn native_mut(&mut self) -> Option<&mut Option<Native>> {
         match self {
             Block::Text { native, .. }
@@ -439,7 +439,7 @@ impl Block {
         })
     }
 
-    /// Returns how many bytes the block holds.
+    /// Returns the size of the block in bytes.
     pub fn bytes(&self) -> usize {
         self.native().map_or(0, |native| native.raw.as_str().len()) + self.content_bytes()
     }
@@ -508,13 +508,13 @@ impl Message {
         }
     }
 
-    /// Returns how many bytes the message holds.
+    /// Returns the size of the message in bytes.
     pub fn bytes(&self) -> usize {
         self.content.bytes()
     }
 
-    /// Calls `each` with every piece of text in the message, tool arguments
-    /// and results among them.
+    /// Calls `each` with every text in the message, including tool arguments
+    /// and results.
     pub fn each_text(&self, mut each: impl FnMut(&str)) {
         match &self.content {
             MessageContent::Text(text) => each(text),

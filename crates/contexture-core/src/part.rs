@@ -14,7 +14,7 @@ use crate::native::Native;
 /// separately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Part {
-    /// Words.
+    /// Plain text.
     #[default]
     Text,
     /// A tool that the model may call. The text is a JSON object with its
@@ -23,25 +23,25 @@ pub enum Part {
         /// The tool's name.
         name: Arc<str>,
     },
-    /// The model calls a tool. The text is the JSON of the arguments.
+    /// A tool call of the model. The text is the JSON of the arguments.
     ToolCall {
-        /// Names the call.
+        /// The id of the call.
         id: Arc<str>,
-        /// The tool.
+        /// The name of the tool.
         name: Arc<str>,
     },
     /// The result of a tool. The text is the result.
     ToolResult {
-        /// The call it answers.
+        /// The id of the call that the result answers.
         id: Arc<str>,
-        /// The tool.
+        /// The name of the tool.
         name: Arc<str>,
         /// Whether the tool failed.
         is_error: bool,
     },
     /// The model's reasoning. Providers accept it unchanged or not at all.
     Thinking {
-        /// The provider's seal on it.
+        /// The provider's signature of the reasoning.
         signature: Arc<str>,
     },
     /// A picture, a recording or a document. The text describes it.
@@ -78,7 +78,7 @@ pub enum MediaKind {
 }
 
 impl MediaKind {
-    /// Returns the word for it.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             MediaKind::Image => "image",

@@ -101,7 +101,7 @@ fn named(names: &[String]) -> String {
 /// tokens.
 const WANTED: f64 = 0.5;
 
-/// Most files that a warning names.
+/// The maximum number of files that a warning names.
 const MOST_NAMED: usize = 3;
 
 /// The data of an assembly that the event log stores.

@@ -69,7 +69,7 @@ pub struct LayerInfo {
 }
 
 impl Assembled {
-    /// Returns what a provider's form is made from.
+    /// Returns the prompt from which a provider's request is rendered.
     pub fn prompt(&self) -> Prompt<'_> {
         let reserve = self.budget.reserve_response();
         // Providers reject a request for more tokens than the model can write.
@@ -86,7 +86,7 @@ impl Assembled {
         }
     }
 
-    /// Returns what the layers of one part of an agent's context use.
+    /// Returns the tokens used by the layers of one part of an agent's context.
     pub fn used_by(&self, concept: Concept) -> Tokens {
         fn used(layers: &[LayerBudget], name: &str) -> Option<Tokens> {
             layers.iter().find_map(|layer| match &*layer.name == name {

@@ -36,17 +36,17 @@ pub struct CacheReport {
     /// Whether the later request changes tools, instructions or history of the
     /// earlier one, or is for another model. Time plays no part.
     pub broken: bool,
-    /// Why tokens were missed. Null if none were.
+    /// The reason why tokens were missed. Null if none were.
     pub cause: Option<CacheCause>,
     /// The price of the input with the cache, in US dollars. Null if the prices
     /// of the model are unknown.
     pub dollars: Option<f64>,
-    /// How much of `dollars` is due to missed tokens. Null if the prices of the
-    /// model are unknown.
+    /// The part of `dollars` that is due to missed tokens. Null if the prices
+    /// of the model are unknown.
     pub dollars_missed: Option<f64>,
 }
 
-/// Why a request cannot use what the provider has in its cache.
+/// The reason why a request cannot use the provider's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -54,7 +54,7 @@ pub struct CacheReport {
 pub enum CacheCause {
     /// The request is for another model.
     Model,
-    /// The provider keeps its cache for a shorter time than has passed.
+    /// The provider's cache has expired since the previous request.
     TimeToLive,
     /// The definitions of tools differ.
     Tools,

@@ -50,7 +50,7 @@ pub(crate) struct StoreParts {
     tasks: Option<Arc<dyn Tasks>>,
 }
 
-/// Puts an engine together: see [`Engine::builder`].
+/// Builds an engine: see [`Engine::builder`].
 pub struct EngineBuilder {
     config: Config,
     folder: PathBuf,
@@ -89,7 +89,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Gives the engine all parts of a store.
+    /// Sets all parts of a store.
     pub fn store(self, store: Arc<dyn Store>) -> Self {
         self.ledger(Arc::clone(&store) as _)
             .snapshots(Arc::clone(&store) as _)
@@ -99,44 +99,44 @@ impl EngineBuilder {
             .tasks(store)
     }
 
-    /// Gives the engine a ledger of conversations.
+    /// Sets the ledger of conversations.
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
         self.parts.ledger = Some(ledger);
         self
     }
 
-    /// Gives the engine a place to keep requests.
+    /// Sets the store of snapshots.
     pub fn snapshots(mut self, snapshots: Arc<dyn Snapshots>) -> Self {
         self.parts.snapshots = Some(snapshots);
         self
     }
 
-    /// Gives the engine a place to keep what calibration learns from.
+    /// Sets the store of calibration samples.
     pub fn samples(mut self, samples: Arc<dyn Samples>) -> Self {
         self.parts.samples = Some(samples);
         self
     }
 
-    /// Gives the engine loom trees.
+    /// Sets the store of loom trees.
     pub fn trees(mut self, trees: Arc<dyn Trees>) -> Self {
         self.parts.trees = Some(trees);
         self
     }
 
-    /// Gives the engine memories.
+    /// Sets the store of memory records.
     pub fn memories(mut self, memories: Arc<dyn Memories>) -> Self {
         self.parts.memories = Some(memories);
         self
     }
 
-    /// Gives the engine stacks of tasks.
+    /// Sets the store of tasks.
     pub fn tasks(mut self, tasks: Arc<dyn Tasks>) -> Self {
         self.parts.tasks = Some(tasks);
         self
     }
 
-    /// Registers a source, to be used in any recipe. One of the same name is
-    /// replaced.
+    /// Registers a source, to be used in any recipe. A source of the same name
+    /// is replaced.
     pub fn source(mut self, source: impl Source + 'static) -> Self {
         let name = source.name().to_owned();
         self.sources.insert(name, Arc::new(source));
@@ -156,13 +156,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Registers what counts the tokens of a model.
+    /// Registers the token counter of a model.
     pub fn counter(mut self, model: impl Into<String>, counter: Arc<dyn TokenCounter>) -> Self {
         self.counters.insert(model.into(), counter);
         self
     }
 
-    /// Sets what writes summaries. Default: by the settings.
+    /// Sets the model that writes summaries. Default: the configured one.
     pub fn summariser(mut self, summariser: Arc<dyn Summariser>) -> Self {
         self.summariser = Some(summariser);
         self
@@ -175,8 +175,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Makes the engine accept requests from elsewhere: a recipe file must then
-    /// lie below the root.
+    /// Makes the engine safe for requests from untrusted callers: a recipe file
+    /// must then be below the root.
     pub fn confined(mut self) -> Self {
         self.confined = true;
         self
@@ -202,9 +202,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Returns the engine.
+    /// Builds the engine.
     ///
-    /// Fails when the settings name a model that cannot be.
+    /// Fails if the settings define an invalid model.
     pub fn build(self) -> Result<Engine, Error> {
         let summariser = match self.summariser {
             Some(summariser) => Some(summariser),
@@ -259,7 +259,8 @@ pub struct Engine {
     mark_key: Option<MarkKey>,
     // Warnings for every report.
     warnings: Vec<Warning>,
-    // The store's own key, once it was read, and one for a store without.
+    // The store's own key, once it was read, and a random key for a store
+    // without one.
     store_key: OnceLock<MarkKey>,
     own_key: OnceLock<[u8; 32]>,
     // The number of calls of each tool, by turn.
@@ -268,7 +269,7 @@ pub struct Engine {
     pub(crate) permissions: ByFile<Permissions>,
     // The latest snapshots of each session.
     recent: Mutex<RecentRequests>,
-    // The current messages of requests that were made here, by the request.
+    // The current messages of requests that this engine assembled, by request.
     current_messages: Cache<ContentHash, Arc<CurrentMessage>>,
     // The latest error of a snapshot that could not be saved.
     last_snapshot_error: Arc<Mutex<Option<String>>>,
@@ -282,8 +283,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn random_key() -> [u8; 32] {
     let mut bytes = [0; 32];
-    // Without randomness marks can be guessed; those that content holds are
-    // skipped all the same.
+    // Without randomness, marks can be guessed; marks that occur in content are
+    // still skipped.
     let _ = getrandom::fill(&mut bytes);
     bytes
 }
@@ -292,7 +293,7 @@ macro_rules! part {
     ($(#[$doc:meta])* $name:ident, $trait:ident, $what:literal) => {
         $(#[$doc])*
         ///
-        /// Fails when the engine has none.
+        /// Fails if the engine has none.
         pub fn $name(&self) -> Result<&dyn $trait, Error> {
             self.parts.$name.as_deref().ok_or_else(|| no_store($what))
         }
@@ -322,7 +323,7 @@ impl Engine {
         }
     }
 
-    /// Gives the engine all parts of a store.
+    /// Sets all parts of a store.
     pub fn set_store(&mut self, store: Arc<dyn Store>) {
         self.parts = Engine::builder().store(store).parts;
         self.store_key = OnceLock::new();
@@ -348,8 +349,8 @@ impl Engine {
         &self.models
     }
 
-    /// Returns why the model table of the root is not used, if it has one that
-    /// is not valid.
+    /// Returns a warning if the root has a model table that is invalid and not
+    /// used.
     pub fn table_warning(&self) -> Option<&Warning> {
         self.table_warning.as_ref()
     }
@@ -359,11 +360,11 @@ impl Engine {
         ledger, Ledger, "conversations"
     );
     part!(
-        /// Returns where requests are kept.
+        /// Returns the store of snapshots.
         snapshots, Snapshots, "requests"
     );
     part!(
-        /// Returns where samples for calibration are kept.
+        /// Returns the store of calibration samples.
         samples, Samples, "samples"
     );
     part!(
@@ -379,7 +380,8 @@ impl Engine {
         tasks, Tasks, "tasks"
     );
 
-    /// Returns what writes summaries, when a language model does.
+    /// Returns the language model that writes summaries. `None` if no model
+    /// does.
     pub fn summariser(&self) -> Option<&Arc<dyn Summariser>> {
         self.summariser.as_ref()
     }
@@ -425,13 +427,13 @@ impl Engine {
         name
     }
 
-    /// Returns how often the tools of a conversation were called up to the turn
-    /// `head`.
+    /// Returns the number of calls of each tool in a conversation up to the
+    /// turn `head`.
     pub fn tool_usage(&self, head: TurnId) -> Result<Arc<ToolUsage>, Error> {
         tool_usage::usage_at(self.ledger()?, head, &self.tool_usage)
     }
 
-    /// Returns how content is guarded.
+    /// Returns the guard's policy for content.
     pub fn policy(&self) -> Policy {
         Policy::masking(self.config.secrets.mask)
     }
@@ -610,8 +612,9 @@ impl Engine {
         calibration::sample(&model, parent, snapshot.tokens, usage.input_tokens)
     }
 
-    /// Returns the model of that name, else the configured one, unless that is
-    /// another provider's than `format` is for.
+    /// Returns the model `named`, else the configured one. If the configured
+    /// model is of another provider than `format`, the provider's usual model
+    /// is returned.
     pub fn model(
         &self,
         named: Option<&str>,
@@ -633,7 +636,8 @@ impl Engine {
         {
             return Ok(self.models.resolve(usual));
         }
-        // Compatible servers take the same form for models of others.
+        // Compatible servers accept the OpenAI format for models of other
+        // providers.
         if model.known || provider != Provider::OpenAi {
             warnings.push(Warning::new(
                 "other_provider",
@@ -650,7 +654,7 @@ impl Engine {
         Ok(model)
     }
 
-    /// Returns the latest request of a session that was kept.
+    /// Returns the latest saved request of a session.
     pub(crate) fn previous(&self, session: Option<&str>) -> Result<Option<Arc<Saved>>, Error> {
         let label = session.unwrap_or("default");
         let (Some(store), true) = (&self.parts.snapshots, self.config.snapshots.keep) else {
@@ -679,7 +683,7 @@ impl Engine {
         Ok(Some(saved))
     }
 
-    /// Returns the current message of a request that was kept.
+    /// Returns the current message of a saved request.
     pub fn current_message(&self, snapshot: &Snapshot) -> Result<Arc<CurrentMessage>, Error> {
         if let Some(known) = self.current_messages.get(&snapshot.root) {
             return Ok(known);
@@ -687,9 +691,9 @@ impl Engine {
         CurrentMessage::load(self.snapshots()?, snapshot).map(Arc::new)
     }
 
-    /// Has the store read what an operation on a session is about to ask for: the
-    /// session, its latest `requests` or the one whose hash is `request`, and what
-    /// was learned about the model. The operation is to be a part of a
+    /// Makes the store read in advance the data of an operation on a session:
+    /// the session, its latest `requests` or the one with the hash `request`,
+    /// and the calibration of the model. The operation must be a part of a
     /// [`Call`](contexture_store::Call).
     pub fn read_ahead(
         &self,
@@ -711,8 +715,8 @@ impl Engine {
         }
     }
 
-    /// Keeps a request that was assembled without a store. Returns a warning
-    /// when it could not be kept.
+    /// Saves a request that was assembled without a store. Returns a warning if
+    /// it could not be saved.
     pub fn keep(
         &self,
         assembled: &mut Assembled,
@@ -720,14 +724,14 @@ impl Engine {
     ) -> Result<Option<Warning>, Error> {
         let previous = self.previous(assembled.session_label.as_deref())?;
         let now = now.unwrap_or_else(Timestamp::now);
-        // The store keeps the key that the request was made with.
+        // Saves the key that the request was made with in the store.
         self.mark_key();
         let warning = self.keep_after(assembled, previous.as_deref(), false, now)?;
         self.keep_report(assembled, None);
         Ok(warning)
     }
 
-    /// Stores the report of a request that was kept.
+    /// Stores the report of a saved request.
     pub(crate) fn keep_report(&self, assembled: &Assembled, request: Option<&Request>) {
         let hash = assembled.snapshot.as_deref();
         if let (Some(store), Some(hash)) =
@@ -836,7 +840,7 @@ impl Engine {
                 store.put_snapshot_later(PendingSnapshot {
                     snapshot,
                     blobs,
-                    // Content of the request before it may have been collected
+                    // Content of the previous request may have been deleted
                     // since it was read.
                     builds_on: previous.map(|previous| previous.hash),
                     done: Box::new(move |done| drop(sender.send(done))),
@@ -856,7 +860,8 @@ impl Engine {
         Ok(warning.map(|message| Warning::new("not_kept", message)))
     }
 
-    /// Returns true when a request of a session was made and could not be kept.
+    /// Returns true if a request of a session was assembled and could not be
+    /// saved.
     pub fn is_lost(&self, label: &str, hash: &str) -> bool {
         ContentHash::from_hex(hash)
             .and_then(|hash| lock(&self.recent).find(label, hash))
@@ -868,7 +873,7 @@ impl Engine {
     }
 }
 
-/// Returns whose API a form is for, when it is one provider's.
+/// Returns the provider of a format, or `None` if several providers use it.
 pub fn provider_of(format: Format) -> Option<Provider> {
     match format {
         Format::Anthropic => Some(Provider::Anthropic),
@@ -890,7 +895,7 @@ pub fn usual_format(provider: Provider) -> Option<Format> {
     }
 }
 
-/// Returns the model that is used for a provider when none is named.
+/// Returns the default model of a provider.
 fn usual_model(provider: Provider) -> Option<&'static str> {
     match provider {
         Provider::Anthropic => Some("claude-sonnet-5-5"),
@@ -900,8 +905,8 @@ fn usual_model(provider: Provider) -> Option<&'static str> {
     }
 }
 
-/// Returns why a request was not saved, without the path of the store, which
-/// readers of the report need not know.
+/// Returns the reason why a request was not saved, without the path of the
+/// store, which readers of the report need not see.
 fn why(error: &StoreError) -> &'static str {
     match error {
         StoreError::Busy { .. } => "the store was locked by another process",

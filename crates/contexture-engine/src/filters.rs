@@ -48,7 +48,7 @@ pub struct ContextFilters {
 }
 
 impl ContextFilters {
-    /// Reads filters from JSON; complaints name the field.
+    /// Reads filters from JSON. Error messages name the field.
     pub fn from_json(text: &str) -> Result<Self, Error> {
         // A list would be read as the fields in their order.
         if !text.trim_start().starts_with('{') {

@@ -53,7 +53,7 @@ const MOST_ROUNDS: usize = 24;
 pub(crate) fn needs_store(engine: &Engine, root: &Root, request: &Request) -> Result<bool, Error> {
     if request.recipe.is_none() {
         let mut names = engine.source_names().into_iter();
-        // A source that must ask the store which recipe is meant needs one.
+        // A source that chooses the recipe from the store needs a store.
         if names.any(|name| {
             (engine.source(name)).is_some_and(|source| source.recipe_for(engine, request).is_err())
         }) {
@@ -82,7 +82,7 @@ pub(crate) fn needs_store(engine: &Engine, root: &Root, request: &Request) -> Re
 /// A layer that has a source, the source, and its parameters.
 type LayerSource<'a> = (&'a RecipeLayer, &'a Arc<dyn Source>, Map<String, Value>);
 
-/// A request on its way through the engine.
+/// A request that is being assembled.
 struct Call<'a> {
     engine: &'a Engine,
     root: &'a Root,
@@ -90,7 +90,7 @@ struct Call<'a> {
     recipe: &'a Recipe,
     now: Timestamp,
     state: &'a CallState,
-    // Each layer that has a source, with it and its parameters.
+    // Each layer that has a source, with the source and its parameters.
     sources: Vec<LayerSource<'a>>,
     facts: Facts,
     model: Model,
@@ -104,11 +104,9 @@ struct Call<'a> {
 /// Options for assembling a request without storing it.
 #[derive(Debug, Clone, Default)]
 pub struct Preview {
-    /// The head that the session had, in place of its head now. Default: its
-    /// head now.
+    /// An earlier head of the session to use. Default: its current head.
     pub head: Option<Option<TurnId>>,
-    /// The request before, in place of the session's latest. Default: the
-    /// session's latest.
+    /// The previous request to compare with. Default: the session's latest.
     pub previous: Option<Arc<Saved>>,
 }
 
@@ -166,7 +164,7 @@ fn assemble_within(
     let (assembly, excluded, deferred) = call.settle(offers, &mut clock)?;
     let mut assembled = call.finish(assembly, excluded, deferred)?;
     clock.lap("account");
-    // With the clock given, the output is to be the same each time.
+    // If the time is given, the output must be the same each time.
     if request.now.is_none() {
         assembled.report.timings_ms = clock.laps;
     }
@@ -283,8 +281,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns how content is guarded. A raw prompt is read by the model's chat
-    /// template, so that the template's control tokens are escaped in it.
+    /// Returns the guard's policy for content. The model's chat template reads
+    /// a raw prompt, so the template's control tokens are escaped in it.
     fn policy(&self, mask_secrets: bool) -> Policy {
         let is_raw = self.request.format == Some(Format::OpenAiCompletions);
         Policy {
@@ -355,7 +353,7 @@ impl<'a> Call<'a> {
         unreachable!("the last round ends it")
     }
 
-    /// Returns how many media the request may hold.
+    /// Returns the limits on media in the request. `None` for no limits.
     fn media_limits(&self) -> Option<MediaLimits> {
         let format = self.request.format.filter(|format| *format != Format::Json);
         let format = format.or_else(|| usual_format(self.model.provider))?;
@@ -393,7 +391,7 @@ impl<'a> Call<'a> {
     /// the cost depends on the used items, not on all items.
     fn read_ahead(&self, layer: &mut Layer) {
         let available = self.budget.available();
-        // Four bytes a token is typical; where texts have more, the rest is read
+        // Four bytes per token is typical; if texts have more, the rest is read
         // on demand.
         let mut budget = available.saturating_mul(4);
         let pending = |item: &Item| matches!(item.content, Content::Pending { .. });
@@ -478,7 +476,7 @@ impl<'a> Call<'a> {
             sampling: self.facts.sampling.clone().unwrap_or_default(),
             session_label: self.facts.label.clone(),
             deferred,
-            // No other provider takes one.
+            // No other provider accepts a cache key.
             cache_key: (self.facts.label.as_deref())
                 .filter(|_| self.model.provider == Provider::OpenAi)
                 .map(|label| self.engine.cache_key(label)),

@@ -35,13 +35,14 @@ const CUTS: &[&str] = &["item", "never", "start", "middle", "end"];
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayerOrder {
-    /// As the source gives them, so that a change of priority moves nothing.
+    /// In the order of the source, so that a change of priority does not
+    /// reorder items.
     #[default]
     Stable,
     /// Highest priority first.
     Priority,
-    /// By priority; in a session stable, so that the provider's prompt cache
-    /// survives a change of priority.
+    /// By priority without a session. Stable in a session, so that a change of
+    /// priority does not break the provider's prompt cache.
     Auto,
 }
 
@@ -65,7 +66,7 @@ pub struct Recipe {
     pub description: String,
     /// The layers, in order.
     pub layers: Vec<RecipeLayer>,
-    /// The file it was read from, for complaints.
+    /// The file that the recipe was read from, for error messages.
     pub file: Option<Arc<str>>,
 }
 
@@ -84,15 +85,15 @@ pub struct RecipeInfo {
 pub struct RecipeLayer {
     /// The name of the layer, unique in the recipe.
     pub name: Arc<str>,
-    /// The name of the source that its items come from; `None` for a layer that
-    /// only holds others.
+    /// The name of the source that fills the layer. `None` for a layer that
+    /// only has nested layers.
     pub source: Option<String>,
     /// The parameters of the source. A text that begins with `$` refers to a
     /// field of the request: `$session`.
     pub with: Map<String, Value>,
     /// The layer's share of the budget.
     pub share: Share,
-    /// How items may be cut. `None` leaves it to each item.
+    /// The part of items that may be removed. `None` leaves it to each item.
     pub cut: Option<Cut>,
     /// The rule that decides which items are kept.
     pub fit: Fit,
@@ -109,7 +110,7 @@ pub struct RecipeLayer {
     /// Whether the items change with every request, so that nothing after them
     /// can be cached. A source can also set this.
     pub volatile: bool,
-    /// Layers that share what this one is allowed.
+    /// Nested layers that share the tokens of this one.
     pub layers: Vec<RecipeLayer>,
     // The positions of the layer and its parameters in the file.
     places: Places,
@@ -158,20 +159,20 @@ impl RecipeLayer {
         self
     }
 
-    /// Sets the layer's part of the budget, in percent.
+    /// Sets the layer's share of the budget, in percent.
     pub fn share(mut self, percent: f64) -> Self {
         self.share.percent = percent;
         self
     }
 
-    /// Sets where the kept items go.
+    /// Sets the position of the kept items in the request.
     pub fn place(mut self, place: Place) -> Self {
         self.place = place;
         self
     }
 
     /// Returns an error about the layer, or about one of its parameters, with
-    /// its place in the file.
+    /// its position in the file.
     pub fn error(&self, recipe: &Recipe, parameter: Option<&str>, message: &str) -> Error {
         let field = match parameter {
             Some(name) => format!("{}.with.{name}", self.field()),
@@ -207,7 +208,7 @@ impl Recipe {
         }
     }
 
-    /// Returns every layer that has a source, those inside others too, in order.
+    /// Returns every layer that has a source, including nested ones, in order.
     pub fn sources(&self) -> impl Iterator<Item = &RecipeLayer> {
         fn collect<'r>(layers: &'r [RecipeLayer], all: &mut Vec<&'r RecipeLayer>) {
             for layer in layers {
@@ -259,7 +260,8 @@ impl Recipe {
     }
 }
 
-/// Fails when two layers have one name: rows of the report name the layer.
+/// Fails if two layers have the same name: rows of the report refer to layers
+/// by name.
 fn check_names<'l>(
     source: Source<'_>,
     layers: &'l [RecipeLayer],
@@ -295,7 +297,7 @@ fn read_layers(
     Ok(layers)
 }
 
-/// Shares are percent of one whole: they add up to at most 100.
+/// Fails if the shares add up to more than 100 percent.
 fn check_shares(
     source: Source<'_>,
     prefix: &str,
@@ -506,7 +508,7 @@ fn read_recent(fields: &mut Fields<'_>) -> Result<Option<usize>, Error> {
     Ok(recent.map(|recent| usize::try_from(recent).unwrap_or(usize::MAX)))
 }
 
-/// Reads percent as a part of one.
+/// Reads a percentage as a fraction from 0 to 1.
 fn read_part(fields: &mut Fields<'_>, key: &str) -> Result<Option<f64>, Error> {
     match fields.number(key)? {
         None => Ok(None),

@@ -40,7 +40,8 @@ pub struct Report {
     /// can read from its cache, and what is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheReport>,
-    /// Tool results that later results replace, and whether clearing them pays.
+    /// Tool results that later results replace, and whether clearing them saves
+    /// tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_results: Option<StaleResults>,
     /// The hash under which the request was saved.
@@ -51,7 +52,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the report around the core's account.
+    /// Returns a report with the core's rows, without the engine's details.
     pub(crate) fn around(account: contexture_core::Report) -> Self {
         let contexture_core::Report {
             tokenizer,
@@ -72,10 +73,10 @@ impl Report {
 
     /// Returns the comparison with the session's previous request if this
     /// request changes its tools, instructions or history, or is for another
-    /// model: the provider reads again what it had in its cache.
+    /// model: the provider must then read cached tokens again.
     ///
-    /// Time plays no part, so that a test with the same input has the same
-    /// outcome.
+    /// The time is not considered, so that a test with the same input has the
+    /// same result.
     pub fn cache_break(&self) -> Option<&CacheReport> {
         self.cache.as_ref().filter(|cache| cache.broken)
     }

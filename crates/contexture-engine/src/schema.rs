@@ -69,7 +69,7 @@ pub fn attachment(schema: &mut Schema) {
     );
 }
 
-/// Says that a request names a budget, which the type would leave at 0.
+/// Adds the rule that a request sets a budget, which the type would leave at 0.
 pub fn needs_max_tokens(schema: &mut Schema) {
     match schema.get_mut("required").and_then(Value::as_array_mut) {
         Some(required) if required.iter().any(|name| name == "max_tokens") => {}
@@ -85,7 +85,7 @@ pub fn needs_max_tokens(schema: &mut Schema) {
     }
 }
 
-/// Says that material is either a node or something new.
+/// Adds the rule that a source is either an existing node or a new one.
 pub fn material(schema: &mut Schema) {
     let this = |one: &str, other: &str| -> Value {
         json!({

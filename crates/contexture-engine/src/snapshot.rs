@@ -242,8 +242,8 @@ impl Saved {
             .map_err(|refused| Error::input(refused.to_string()))
     }
 
-    /// Checks that everything is there, that nothing was changed, and that the
-    /// request comes out with the same bytes. Returns how many blocks it has.
+    /// Checks that all content is stored and unchanged, and that the request
+    /// renders with the same bytes. Returns the number of blocks.
     pub fn check(&self, store: &dyn Snapshots) -> Result<usize, Error> {
         if let Some(recorded) = &self.recorded {
             // The pieces were compared with their hashes when they were read.
@@ -316,7 +316,7 @@ impl Saved {
         window.saturating_sub(self.settings.max_output.unwrap_or(0))
     }
 
-    /// Returns what everything but history costs.
+    /// Returns the tokens of everything but history.
     pub fn tokens_beside_history(&self) -> Tokens {
         let others = self.entries.iter();
         let others = others.filter(|entry| entry.section != Section::History);
@@ -382,7 +382,7 @@ impl Saved {
         &self.settings.model
     }
 
-    /// Returns how many blocks there are.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> usize {
         self.entries.len()
     }
@@ -395,15 +395,15 @@ impl Saved {
 pub struct Contents<'a> {
     /// The hash that identifies the request.
     pub hash: ContentHash,
-    /// The model it was made for.
+    /// The model that the request was made for.
     pub model: &'a str,
-    /// Most tokens of the answer, when that was limited.
+    /// The maximum number of tokens of the answer. Null if there was no limit.
     pub max_output: Option<u64>,
     /// The size of the request, in tokens.
     pub tokens: Tokens,
     /// The agent that the request was assembled for.
     pub agent: Option<&'a Agent>,
-    /// Its blocks in order, each with its layer, its cost and the hash of its
+    /// The blocks in order, each with its layer, its tokens and the hash of its
     /// text.
     blocks: &'a [Entry],
 }
@@ -441,7 +441,7 @@ fn damaged(hash: ContentHash) -> Error {
 /// is recorded.
 #[derive(Debug, Clone, Default)]
 pub struct CurrentMessage {
-    /// Its blocks, in order.
+    /// The blocks of the message, in order.
     pub blocks: Vec<Block>,
     /// The mark of the boundary tags in the request.
     pub mark: Mark,

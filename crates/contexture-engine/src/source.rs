@@ -44,7 +44,7 @@ pub trait Source: Send + Sync {
     /// Returns the name that recipes use.
     fn name(&self) -> &str;
 
-    /// Returns what `with:` in a recipe may hold.
+    /// Returns the parameters that `with:` in a recipe may set.
     fn parameters(&self) -> &[Parameter] {
         &[]
     }
@@ -345,7 +345,7 @@ impl CallState {
 pub struct LayerState<T>(Mutex<T>);
 
 impl<T> LayerState<T> {
-    /// Returns it for reading and changing.
+    /// Locks the state for reading and changing.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -421,8 +421,8 @@ impl Scope<'_> {
         Ok(made)
     }
 
-    /// Returns how far the request is with this layer: the same value for every
-    /// call of the layer's source.
+    /// Returns the source's state for this layer: the same value for every call
+    /// of the layer's source in a request.
     pub fn state<T: Any + Default + Send>(&self) -> Result<Arc<LayerState<T>>, Error> {
         self.shared(&self.layer.name, || Ok(LayerState(Mutex::default())))
     }
@@ -593,7 +593,7 @@ pub struct Offer {
     pub items: Vec<Item>,
     /// Nested layers that share the tokens of the layer.
     pub layers: Vec<Layer>,
-    /// How the kept items are chosen. `None` follows the recipe.
+    /// The method that chooses the kept items. `None` follows the recipe.
     pub fit: Option<Fit>,
     /// The block that all items are lines of, when they have no tags.
     pub frame: Option<Frame>,
@@ -718,7 +718,7 @@ impl<'a> Outcome<'a> {
         assembly.report.budget.available.max(own)
     }
 
-    /// Returns how often the layers were fitted before this.
+    /// Returns the number of times that the layers were fitted before this.
     pub fn round(&self) -> usize {
         self.round
     }

@@ -12,7 +12,7 @@ pub trait Summariser: Send + Sync {
     /// Returns the name of the model, for reports.
     fn name(&self) -> &str;
 
-    /// Returns how many tokens the model takes, when that is known.
+    /// Returns the window of the model in tokens, or `None` if it is unknown.
     fn window(&self) -> Option<Tokens> {
         None
     }
@@ -22,7 +22,8 @@ pub trait Summariser: Send + Sync {
     /// Fails with the reason, in a sentence that begins with a verb.
     fn complete(&self, ask: &SummaryAsk<'_>) -> Result<SummaryText, String>;
 
-    /// Returns how long a summary may take, when there is a limit.
+    /// Returns the maximum duration of a summary, or `None` if there is no
+    /// limit.
     fn deadline(&self) -> Option<Duration> {
         None
     }

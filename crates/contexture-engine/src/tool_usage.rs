@@ -51,12 +51,13 @@ impl ToolUsage {
         }
     }
 
-    /// Returns how often a tool was called.
+    /// Returns the number of calls of a tool.
     pub fn calls(&self, tool: &str) -> u64 {
         self.calls.get(tool).map_or(0, |calls| calls.number)
     }
 
-    /// Returns how many turns ago a tool was called last: 0 for the latest turn.
+    /// Returns the number of turns since the last call of a tool: 0 for the
+    /// latest turn. `None` if it was never called.
     pub fn last_use(&self, tool: &str) -> Option<u64> {
         let calls = self.calls.get(tool)?;
         Some(self.turn - calls.last)

@@ -17,7 +17,7 @@ use crate::error::{Error, plain};
 /// arbitrarily long path.
 const LONGEST_PATH: usize = 120;
 
-/// Reads JSON; complaints name the field, the line and the column.
+/// Reads JSON. Error messages name the field, the line and the column.
 pub fn json_with_path<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, Error> {
     let name = if name == "-" { "standard input" } else { name };
     let mut reader = serde_json::Deserializer::from_str(text);

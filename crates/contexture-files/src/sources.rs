@@ -194,8 +194,8 @@ impl Source for WorkingSetSource {
     }
 }
 
-/// Returns what became of each file. Of several ranges of one file, the best
-/// fate counts.
+/// Returns the outcome of each file. Of several ranges of one file, the best
+/// outcome counts.
 fn fates(report: &Report) -> BTreeMap<&str, HintOutcome> {
     let mut fates: BTreeMap<&str, HintOutcome> = BTreeMap::new();
     let kept = report.included.iter().map(|row| {

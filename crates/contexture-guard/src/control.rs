@@ -96,8 +96,7 @@ const SPEAKERS: [&str; 2] = ["Human", "Assistant"];
 /// The longest name in a `<|name|>`.
 const MAX_NAME: usize = 64;
 
-/// Returns where control tokens of `template` are in `text`, in order: the
-/// range of each.
+/// Returns the ranges of the control tokens of `template` in `text`, in order.
 pub fn control_tokens(text: &str, template: Template) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for at in memchr::memchr3_iter(b'<', b'[', b'\n', text.as_bytes()) {

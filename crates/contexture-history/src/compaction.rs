@@ -249,7 +249,8 @@ impl Compactor<'_> {
         })))
     }
 
-    /// Returns how many turns are neither read now nor in an earlier summary.
+    /// Returns the number of turns that are neither read now nor covered by an
+    /// earlier summary.
     fn unread(&self, heads: &[TurnHead], earlier: Option<&LatestCompaction>) -> Result<u64, Error> {
         let Some(first) = heads.first() else {
             return Ok(0);

@@ -111,8 +111,8 @@ impl Sessions<'_> {
         })
     }
 
-    /// Returns what the provider reported for a request, if the turn that
-    /// answers it was recorded with that.
+    /// Returns the usage that the provider reported for a request, if the turn
+    /// that answers it was recorded with its usage.
     fn usage_of(&self, snapshot: &Snapshot) -> Result<Option<Usage>, Error> {
         match self.engine.ledger()?.session(&snapshot.session) {
             Ok(_) => {}
@@ -154,8 +154,8 @@ pub struct SessionCost {
     pub dollars_uncached: f64,
     /// `dollars_uncached` minus `dollars`.
     pub dollars_saved: f64,
-    /// How much of `dollars` is due to tokens that the provider had in its cache
-    /// and had to read again, as Contexture expects.
+    /// The part of `dollars` that is due to cached tokens that the provider had
+    /// to read again, as estimated by Contexture.
     pub dollars_missed: f64,
     /// The number of answers of a model without a reported usage.
     pub unreported: usize,
@@ -184,8 +184,8 @@ pub struct TurnCost {
     /// The cost in US dollars without the provider's cache. Null if the prices
     /// are unknown.
     pub dollars_uncached: Option<f64>,
-    /// What Contexture expected of the provider's cache, compared with the
-    /// request of the turn before. Null if one of the requests was not saved.
+    /// The expected use of the provider's cache, compared with the previous
+    /// turn's request. Null if one of the requests was not saved.
     pub cache: Option<CacheReport>,
 }
 

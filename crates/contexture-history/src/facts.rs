@@ -5,9 +5,9 @@
 //! and continued by the next one, so that a fact of the first turn is as exact
 //! after ten compactions as after one. [`Facts::write`] makes the summary.
 //!
-//! Whether a call succeeded is taken from its recorded outcome: the error flag,
-//! the exit code or the test result. Words inside the content of a file are not
-//! an outcome.
+//! The recorded outcome decides whether a call succeeded: the error flag, the
+//! exit code or the test result. Words inside the content of a file are not an
+//! outcome.
 
 mod prose;
 mod tools;
@@ -477,8 +477,8 @@ impl FileUse {
         self.read + self.edited + self.written > 0
     }
 
-    /// Returns what decides which files are kept: changes first, then reads,
-    /// then the time.
+    /// Returns the rank by which files are kept: changed ones first, then read
+    /// ones, then the latest.
     fn weight(&self) -> (bool, bool, u64) {
         (self.edited + self.written > 0, self.read > 0, self.turn)
     }
@@ -531,7 +531,7 @@ fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
         .collect()
 }
 
-/// Drops sentences that are said again later.
+/// Drops sentences that are repeated later.
 fn drop_repeated(list: &mut Vec<Statement>) {
     let mut seen = BTreeSet::new();
     let mut is_last = |said: &Statement| seen.insert(prose::key(&normalise(&said.text)));

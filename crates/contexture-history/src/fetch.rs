@@ -1,5 +1,5 @@
-//! Returns what a cut of a tool result left out, by the result's handle, and
-//! images and documents that are not sent.
+//! Returns the content that a cut removed from a tool result, by the result's
+//! handle, and images and documents that are not sent.
 
 use contexture_core::guard::{self, Policy};
 use contexture_engine::{Error, turn::guarded_json};
@@ -11,8 +11,8 @@ use serde_json::Value;
 /// The default maximum of returned bytes: about 8,000 tokens.
 const USUAL_BYTES: usize = 32 * 1024;
 
-/// What to return of a tool result. Without `lines`, `grep` and `jq`, all of it,
-/// as far as `max_bytes` allows.
+/// The part of a tool result to return. Without `lines`, `grep` and `jq`, it is
+/// the whole result, up to `max_bytes`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -57,7 +57,8 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// Returns what the reader should know about the part, if it is not all.
+    /// Returns a note about the rest of the result, or `None` if the part is
+    /// all of it.
     pub fn note(&self) -> Option<String> {
         let mut notes = Vec::new();
         if self.line_cut {

@@ -416,8 +416,8 @@ impl Reader<'_> {
         Ok(history)
     }
 
-    /// Makes the items of the turns that were walked over. Returns them, and
-    /// whether any has another count than the walk took it to have.
+    /// Makes the items of the visited turns. Returns them, and whether any
+    /// count differs from the one that the walk used.
     fn prepare_all(
         &self,
         heads: &[TurnHead],
@@ -483,7 +483,7 @@ impl Reader<'_> {
         corrected
     }
 
-    /// Puts the summary and the turns together.
+    /// Joins the summary and the turns.
     fn fill(&self, history: &mut History, prepared: &[Arc<PreparedTurn>]) {
         if let Some(latest) = &history.latest
             && let Some(summary) = latest.summary()
@@ -576,7 +576,7 @@ fn summary_item(name: String, summary: &str, policy: Policy) -> Item {
     item
 }
 
-/// Notes what lies before the part that was read, as one row.
+/// Adds one row for the turns before the part that was read.
 fn unread(history: &mut History) {
     let older = history.heads.first().map_or(0, |head| head.depth - 1);
     if older == 0 {

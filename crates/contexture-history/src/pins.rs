@@ -17,7 +17,7 @@ use crate::session::Sessions;
 /// Offers the pins of the session.
 pub(crate) struct PinsSource;
 
-/// Says that a layer of the request shows the pins.
+/// A detail of the request: a layer shows the pins.
 pub(crate) struct PinsShown;
 
 /// The key under which [`PinsShown`] is shared.
@@ -87,7 +87,7 @@ fn check_size(ask: &Ask<'_>, label: &str, items: &[Item]) -> Result<(), Error> {
     .advise(Advice::raise("max_tokens")))
 }
 
-/// What to pin: a text, or what was said in a turn.
+/// The text to pin, given directly or by its turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -113,9 +113,9 @@ pub struct PinRequest {
 }
 
 impl Sessions<'_> {
-    /// Pins a text, or what was said in a turn: every request of the session
-    /// then contains it verbatim. A pin of the same name is replaced; its
-    /// revisions stay stored.
+    /// Pins a text, or the text of a turn: every request of the session then
+    /// contains it verbatim. A pin of the same name is replaced; its revisions
+    /// stay stored.
     ///
     /// Fails if neither or both of `text` and `turn` are given, if the text is
     /// blank or larger than a message may be, and if the session is closed.
@@ -155,7 +155,7 @@ impl Sessions<'_> {
         Ok(engine.ledger()?.pin(label, &new, now)?)
     }
 
-    /// Returns what the user and the model said in a turn, and its id.
+    /// Returns the text of the user and the model in a turn, and its id.
     fn said_in(&self, label: &str, turn: &str) -> Result<(String, String), Error> {
         let ledger = self.engine().ledger()?;
         let session = ledger.session(label)?;

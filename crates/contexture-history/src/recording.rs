@@ -149,9 +149,9 @@ impl LatestMessages {
         (1..=messages.len()).rev().find(is_same)
     }
 
-    /// Returns what [`first_new_in`](Self::first_new_in) returns for the whole
-    /// conversation, for its end. Its first message may be incomplete, so that it
-    /// is not compared.
+    /// Does the same as [`first_new_in`](Self::first_new_in) for the end of a
+    /// conversation. Its first message may be incomplete, so it is not
+    /// compared.
     pub fn first_new_in_end(&self, messages: &[Message]) -> Option<usize> {
         let first = self.first_new_in(messages)?;
         (first > COMPARED && !self.contents.is_empty()).then_some(first)
@@ -330,8 +330,9 @@ fn content(message: &Message) -> String {
     format!("{} {}", message.role.name(), parts.concat())
 }
 
-/// Gives calls of the same id other ones, except the last: calls without an id,
-/// and those of servers that count from one in each answer.
+/// Replaces repeated ids of calls, except the last of each. They occur for
+/// calls without an id, and for servers that number calls from one in each
+/// answer.
 pub fn make_ids_unique(messages: &mut [Message]) {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for message in messages.iter() {

@@ -145,8 +145,8 @@ pub(crate) fn items(
     sent.iter().map(item).collect()
 }
 
-/// Returns what the user said in the blocks that a turn stores, if the turn's
-/// messages do not say it.
+/// Returns the user's texts in the stored blocks of a turn that are not in its
+/// messages.
 pub(crate) fn unrecorded_words(turn: &NewTurn) -> impl Iterator<Item = &str> {
     let answer = first_answer(turn);
     let is_missing = answer.is_some() && position(turn) == answer;

@@ -214,9 +214,9 @@ impl<'e> Sessions<'e> {
         Ok(sent::sent_with(turn, &current, self.engine.policy()))
     }
 
-    /// Returns what the provider's count of a turn's request teaches, when it is
-    /// one request's count: a turn with several answers of the model may have
-    /// added several up.
+    /// Returns a calibration sample from the provider's count of a turn's
+    /// request. Returns `None` if the count may be the sum of several requests,
+    /// as for a turn with several answers of the model.
     fn turn_sample(
         &self,
         turn: &NewTurn,
@@ -239,8 +239,8 @@ impl<'e> Sessions<'e> {
         }
     }
 
-    /// Makes a session that begins at a turn of another, its head by default,
-    /// and shares everything before it.
+    /// Creates a session that begins at a turn of another (default: its head),
+    /// and shares all turns before it.
     pub fn fork(
         &self,
         label: &str,
@@ -374,11 +374,11 @@ impl<'e> Sessions<'e> {
     }
 
     /// Summarises a session's history further than usual, because the provider
-    /// said that the request was too long: once. Recorded turns in between, it
-    /// may be done again.
+    /// rejected the request as too long. This works once for a head; after new
+    /// turns were recorded, it can be repeated.
     ///
-    /// Fails when it was done already and nothing was recorded since: the
-    /// provider's error is then to be passed on.
+    /// Fails if it was done already and no turn was recorded since: the caller
+    /// should then report the provider's error.
     pub fn recover_overflow(
         &self,
         label: &str,
@@ -490,8 +490,8 @@ impl<'e> Sessions<'e> {
         fetch::fetch(self.engine.ledger()?, self.engine.policy(), handle, request)
     }
 
-    /// Undoes the latest compaction of a session. Nothing that was said since
-    /// is lost.
+    /// Undoes the latest compaction of a session. No turn that was recorded
+    /// since is lost.
     pub fn uncompact(&self, label: &str, now: Option<Timestamp>) -> Result<Undone, Error> {
         let store = self.engine.ledger()?;
         let session = store.session(label)?;

@@ -256,9 +256,10 @@ fn warn_of_unseen_pins(ask: &Ask<'_>, label: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns where the window over history stays, because it began there in the
-/// request before: for the same model, whose cache is at stake, while there is
-/// no more room than there was, and while it holds the latest turns.
+/// Returns the start of the window over history if it must stay the same as in
+/// the previous request: for the same model, whose cache is used, if there are
+/// not more tokens available than before, and while the window contains the
+/// latest turns.
 fn window_start(ask: &Ask<'_>, history: &History, min_recent: usize) -> Option<Arc<str>> {
     let previous = ask.previous?;
     let room = ask.budget.window() - ask.budget.reserve_response();
@@ -291,8 +292,8 @@ impl HistorySource {
                 (progress.pins_question, progress.question_failed) = (false, true);
                 return Ok(true);
             }
-            // A summary that was made for a larger window is history, and gives
-            // way: a smaller one can be made of it.
+            // A summary that was made for a larger window can be dropped: a
+            // smaller one can be made of it.
             let over = outcome.error().is_some_and(|error| error.is_over_budget());
             let may = over && progress.session.is_some() && !progress.without_summary;
             progress.without_summary |= may;
@@ -425,7 +426,8 @@ impl HistorySource {
     }
 }
 
-/// Returns why history is to be summarised before the request is sent, if it is.
+/// Returns the reason why history must be summarised before the request is
+/// sent, or `None` if it need not be.
 fn needs_compaction(
     ask: &Ask<'_>,
     outcome: &Outcome<'_>,

@@ -1,8 +1,8 @@
 //! Aider: `.aider.chat.history.md`.
 //!
-//! `# aider chat started at TIME` begins a session, `#### ` is what the user
-//! said, `> ` is output of aider or of a tool, and everything else is the model's
-//! answer.
+//! `# aider chat started at TIME` begins a session, `#### ` is a line of the
+//! user, `> ` is output of aider or of a tool, and everything else is the
+//! model's answer.
 
 use std::path::{Path, PathBuf};
 

@@ -134,7 +134,7 @@ fn digest_node(node: &mut Node<'_>) -> Sha {
     hasher.finalize().into()
 }
 
-/// Takes the bytes of a value.
+/// Receives the bytes of a value.
 trait Out {
     fn put(&mut self, bytes: &[u8]);
 }

@@ -27,10 +27,10 @@ pub(crate) fn is_conversations(path: &Path) -> bool {
 }
 
 /// Calls `each` with every element of the list in the file `conversations.json`
-/// of an export. The export is that file, or a zip file that holds it. One
+/// of an export. The export is that file, or a zip file that contains it. One
 /// element is in memory at a time.
 ///
-/// A zip file with a path that leads out of it is refused.
+/// A zip file with a path that leads outside is rejected.
 pub(crate) fn conversations(
     file: &SourceFile<'_>,
     mut each: impl FnMut(&str) -> Result<(), ImportError>,
@@ -140,10 +140,10 @@ pub(crate) struct TreeMessage {
     pub(crate) bookmarked: bool,
 }
 
-/// Makes a tree of messages. A message whose parent is missing, or is one of its
-/// own descendants, is a beginning. Several beginnings follow an empty root.
+/// Makes a tree from messages. A message whose parent is missing, or is one of
+/// its own descendants, is a root. Several roots follow an empty one.
 ///
-/// `current` is the message that the saved path `current` ends at.
+/// `current` is the message at which the saved path `current` ends.
 pub(crate) fn tree(
     id: &str,
     mode: TreeMode,

@@ -76,7 +76,7 @@ impl<'a> SourceFile<'a> {
         })
     }
 
-    /// Returns what the system calls the file.
+    /// Returns the identity of the file in the file system.
     pub fn identity(&self) -> String {
         #[cfg(unix)]
         {

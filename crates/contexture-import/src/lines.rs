@@ -69,8 +69,8 @@ impl<R: Read> Lines<R> {
         self
     }
 
-    /// Returns where the next line begins. After the last line this is the end
-    /// of the last line that was complete.
+    /// Returns the offset of the next line. After the last line this is the end
+    /// of the last complete line.
     pub fn offset(&self) -> u64 {
         self.offset - self.skipped
     }

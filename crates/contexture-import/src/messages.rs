@@ -78,8 +78,8 @@ pub(crate) fn blocks(content: &str, role: MessageRole) -> Vec<Block> {
     blocks
 }
 
-/// Reads what the user said, in one pass. `None` if it is not JSON, or has a block
-/// that is not common.
+/// Reads the user's content in one pass. Returns `None` if it is not JSON, or
+/// has an uncommon block.
 pub(crate) fn user_if_valid(content: &str) -> Option<Vec<Message>> {
     let all = match content.starts_with('"') {
         true => vec![Block::text(serde_json::from_str::<String>(content).ok()?)],
@@ -94,7 +94,7 @@ pub(crate) fn user_if_valid(content: &str) -> Option<Vec<Message>> {
     Some(of_user(all))
 }
 
-/// Reads what the user said. Results of tools are a message of their own.
+/// Reads the user's content. Results of tools are a message of their own.
 pub(crate) fn user(content: &str) -> Vec<Message> {
     of_user(blocks(content, MessageRole::User))
 }

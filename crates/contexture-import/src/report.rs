@@ -31,7 +31,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns what a step counts.
+    /// Returns the counts of a step.
     pub(crate) fn of(step: &ImportStep) -> Self {
         let mut counts = Self::default();
         match step {

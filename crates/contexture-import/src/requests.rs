@@ -135,8 +135,8 @@ impl Requests {
         known.find(|known| known.id == id)?.root
     }
 
-    /// Makes a request of messages by number. Returns its root and the content
-    /// that is new.
+    /// Makes a request from messages by number. Returns its root and the new
+    /// content.
     pub(crate) fn build(
         &mut self,
         id: &str,

@@ -285,7 +285,7 @@ impl<'s> Writer<'s> {
         self.push(step, bytes)
     }
 
-    /// Keeps a row that is not understood.
+    /// Stores a row that is not understood.
     pub fn unknown(
         &mut self,
         source: &str,
@@ -328,7 +328,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Imports a tree. A tree that the store refuses is counted and left out.
+    /// Imports a tree. A tree that the store rejects is counted and left out.
     pub fn tree_or_skip(
         &mut self,
         document: &TreeDocument,
@@ -347,7 +347,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Notes the first row of a conversation.
+    /// Records the first row of a conversation.
     pub fn root(&mut self, source: &str, root: &str, file: &str) -> Result<(), StoreError> {
         let step = ImportStep::Root {
             source: source.to_owned(),
@@ -472,7 +472,7 @@ fn cut_block(block: &mut Block, limit: usize) {
     }
 }
 
-/// Changes what a store would refuse, so that nothing that was said is lost.
+/// Changes content that a store would reject, so that no text is lost.
 fn repair(turn: &mut NewTurn, open: &[OpenCall]) {
     make_call_ids_unique(&mut turn.messages);
     let mut waiting: HashSet<String> = open.iter().map(|call| call.id.clone()).collect();
@@ -540,7 +540,7 @@ fn repair_block(block: &mut Block, role: MessageRole, waiting: &mut HashSet<Stri
     }
 }
 
-/// Gives each call of a turn an id of its own.
+/// Makes the ids of a turn's calls unique.
 fn make_call_ids_unique(messages: &mut [Message]) {
     let mut seen = HashSet::new();
     for message in messages {

@@ -25,7 +25,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Returns what the nodes of a path are in a tree of that mode.
+    /// Returns the shape of a path's nodes in a tree of that mode.
     pub(crate) fn of(mode: TreeMode) -> Self {
         match mode {
             TreeMode::Dialogue => Shape::Message,
@@ -176,7 +176,7 @@ impl<'a> ItemBuilder<'a> {
         Ok(made)
     }
 
-    /// Returns what an item costs.
+    /// Returns the tokens of an item.
     pub(crate) fn cost(&self, item: &Item) -> Tokens {
         let text = match &item.content {
             Content::Ready(text) => self.counts.count_of(text),
@@ -246,7 +246,7 @@ fn as_text(block: &Block) -> Option<&str> {
     }
 }
 
-/// Returns why a block of a node has no place in a request, when it has none.
+/// Returns the reason why a block of a node is not sent, or `None` if it is.
 fn unsent(block: &Block, shape: Shape) -> Option<(Code, &'static str)> {
     let empty = |reason| Some((Code::EMPTY, reason));
     let no_place = |reason| Some((Code::NOT_FOR_PROVIDER, reason));

@@ -40,8 +40,8 @@ impl Path {
         &self.places[self.from..]
     }
 
-    /// Returns how many of them are known with all there is to know. How the
-    /// last one is reached shows only in the next step.
+    /// Returns the number of nodes that are completely known. The edge to the
+    /// last one is known only after the next step.
     pub(crate) fn settled(&self) -> usize {
         self.places().len() - usize::from(!self.is_whole)
     }
@@ -244,7 +244,7 @@ impl PathNode {
     }
 }
 
-/// Returns where a path that was walked holds `id` among its latest nodes.
+/// Returns the index of `id` among the latest nodes of a walked path.
 fn meeting(path: &Path, id: &str) -> Option<usize> {
     let mut latest = path.places().iter().take(MEETING);
     latest.position(|place| place.node.id == id)
@@ -320,8 +320,8 @@ pub(super) fn choose_version<'a>(
         .or_else(|| latest(&mut versions.iter()))
 }
 
-/// Returns how many edits lead to each version: of two that were made at the
-/// same time, the edit of the other is the later one.
+/// Returns the number of edits that lead to each version: of two versions with
+/// the same time, the edit of the other is the later one.
 fn depths(versions: &[NodeHead]) -> BTreeMap<&str, usize> {
     let from: BTreeMap<&str, Option<&str>> = versions
         .iter()

@@ -238,7 +238,8 @@ impl Reading<'_> {
         })
     }
 
-    /// Returns why a node of the path is left out, when it is.
+    /// Returns the reason why a node of the path is left out, or `None` if it
+    /// is not.
     pub(super) fn is_left_out(&self, place: &PathNode) -> Option<(Code, String)> {
         if let Some(gone) = flagged(place.node.flags) {
             return Some(gone);

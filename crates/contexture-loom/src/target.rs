@@ -82,7 +82,7 @@ pub struct LoomSummary {
 }
 
 impl LoomSummary {
-    /// Returns what a person should not overlook.
+    /// Returns the warnings that a person should not overlook.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let kept = grouped(self.nodes_kept);
@@ -194,12 +194,12 @@ impl Loom {
         self.token_buffer
     }
 
-    /// Returns how the agent's answers are drawn.
+    /// Returns the sampling settings of the agent.
     pub(crate) fn sampling(&self) -> Sampling {
         self.sampling.clone()
     }
 
-    /// Returns what a person should look at.
+    /// Returns the warnings about settings of the loom.
     pub(crate) fn warnings(&self, model: &Model) -> Vec<String> {
         let mut warnings = Vec::new();
         let Some(agent) = &self.agent else {

@@ -389,7 +389,7 @@ fn free_id(store: &dyn Trees, tree: &str, id: &str) -> Result<String, Error> {
     }
 }
 
-/// Returns a complaint without the places in lists that the caller never wrote.
+/// Returns an error without the list positions that the caller did not write.
 fn without_places(error: StoreError) -> StoreError {
     match error {
         StoreError::Invalid { field, message } => {

@@ -250,8 +250,8 @@ pub trait Face {
     /// `None` when this face does not have it.
     fn field(&self, name: &str) -> Option<String>;
 
-    /// Returns how an operation is called, for `on` when that is given; `None`
-    /// when this face does not have it.
+    /// Returns the name of an operation in this interface, for `on` if it is
+    /// given. Returns `None` if the interface does not have the operation.
     fn operation(&self, operation: Operation, on: Option<&str>) -> Option<String>;
 }
 

@@ -207,7 +207,7 @@ pub struct RetentionConfig {
 }
 
 impl RetentionConfig {
-    /// Returns what a collection at that time keeps.
+    /// Returns the retention of a collection at that time.
     pub fn at(&self, now: jiff::Timestamp) -> contexture_store::Retention {
         let before = |days: u64| {
             let age = std::time::Duration::from_secs(days.saturating_mul(86_400));
@@ -265,9 +265,9 @@ impl Limits {
 /// Limits on what a call may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// Most entries in a manifest.
+    /// The maximum number of entries in a manifest.
     pub max_entries: usize,
-    /// Most actions in a call.
+    /// The maximum number of actions in a call.
     pub max_actions: usize,
 }
 

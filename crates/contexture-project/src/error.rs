@@ -1,7 +1,7 @@
 //! [`Error`]: an error with a cause, a field and advice.
 //!
-//! The message says what happened; [`Advice`] says what to do, as data,
-//! because only a face knows how its caller writes fields.
+//! The message says what happened; [`Advice`] is the remedy, as data, because
+//! only an interface knows how its caller writes fields.
 
 use std::fmt;
 
@@ -195,17 +195,18 @@ impl Error {
         self.field.as_deref()
     }
 
-    /// Returns what can be done about it.
+    /// Returns the advice.
     pub fn advice(&self) -> &[Advice] {
         &self.advice
     }
 
-    /// Returns what can be done about it, in the words of a face.
+    /// Returns the advice in the words of an interface. `None` if there is
+    /// none.
     pub fn hint(&self, face: &dyn Face) -> Option<String> {
         advice::phrase(&self.advice, face)
     }
 
-    /// Returns the code of a refused action.
+    /// Returns the code of a rejected action.
     pub fn code(&self) -> Option<ActionCode> {
         self.code
     }
@@ -235,7 +236,7 @@ impl From<contexture_core::Error> for Error {
     }
 }
 
-/// Returns what can be done about an error of a store.
+/// Returns the advice for an error of a store.
 fn store_advice(error: &StoreError) -> Vec<Advice> {
     use Operation::{
         CreateSession, ExportMemory, ImportTree, ListKeys, ListSessions, ListStacks, ListTrees,
@@ -350,7 +351,8 @@ pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Opti
 /// The longest word that is compared with others or shown whole.
 const LONGEST_WORD: usize = 256;
 
-/// Says that `word` is none of `known`, and which one was probably meant.
+/// Returns the message that `word` is not one of `known`, with the most similar
+/// one, if there is one.
 pub fn not_one_of(what: &str, word: &str, known: &[&str]) -> String {
     let word = &word[..word.floor_char_boundary(LONGEST_WORD)];
     let meant = match nearest(word, known.iter().copied()) {

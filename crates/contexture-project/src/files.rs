@@ -26,7 +26,7 @@ const OWN: [&str; 3] = [".contexture", ".contexture/sessions", ".agent/sessions"
 /// a start takes no longer the more there are.
 const MOST_SESSIONS: usize = 256;
 
-/// Has a file created for its owner only.
+/// Makes a new file accessible to its owner only.
 fn owner_only(options: &mut OpenOptions) {
     #[cfg(unix)]
     cap_std::fs::OpenOptionsExt::mode(options, 0o600);

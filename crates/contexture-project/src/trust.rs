@@ -49,7 +49,7 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trust {
-    /// The file has no setting that needs trust, or there is no file.
+    /// The file has no setting that needs trust, or does not exist.
     NotNeeded,
     /// The user has trusted this content.
     Trusted,
@@ -353,8 +353,8 @@ impl TrustFile {
     }
 
     /// Changes the list under a lock, so that two processes do not lose each
-    /// other's changes. Returns what `change` does: true when there is
-    /// something to write.
+    /// other's changes. The list is written if `change` returns true. Returns
+    /// that result.
     fn change(&self, change: impl FnOnce(&mut Vec<Entry>) -> bool) -> Result<bool, Error> {
         let path = self.path()?;
         let failed = |error: std::io::Error| {

@@ -216,7 +216,7 @@ impl Node {
         }
     }
 
-    /// Returns what the node is, for complaints.
+    /// Returns a description of the node's kind, for error messages.
     fn kind(&self) -> String {
         match &self.value {
             Value::Null => "nothing".to_owned(),
@@ -283,7 +283,7 @@ impl<'n> Fields<'n> {
         self.source.error(mark, &self.name(key), message)
     }
 
-    /// Takes a field; null counts as absent.
+    /// Removes and returns a field; null counts as absent.
     pub fn take(&mut self, key: &str) -> Option<&'n Node> {
         let at = self.left.iter().position(|(name, ..)| *name == key)?;
         let (_, _, node) = self.left.remove(at);
@@ -295,19 +295,19 @@ impl<'n> Fields<'n> {
         self.left.iter().any(|(name, ..)| *name == key)
     }
 
-    /// Takes all fields that are left.
+    /// Removes and returns all remaining fields.
     pub fn drain(&mut self) -> Vec<(&'n str, Mark, &'n Node)> {
         std::mem::take(&mut self.left)
     }
 
-    /// Takes a field that must be there.
+    /// Removes and returns a required field. Fails if it is absent.
     pub fn require(&mut self, key: &str) -> Result<&'n Node, Error> {
         let mark = self.mark;
         self.take(key)
             .ok_or_else(|| self.error(mark, key, "is missing"))
     }
 
-    /// Takes a field of text. A plain number or word is text, too.
+    /// Removes and returns a text field. A plain number or word is text, too.
     pub fn text(&mut self, key: &str) -> Result<Option<(&'n str, Mark)>, Error> {
         self.take(key)
             .map(|node| self.as_text(key, node))
@@ -324,7 +324,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Takes a number.
+    /// Removes and returns a number.
     pub fn number(&mut self, key: &str) -> Result<Option<(f64, Mark)>, Error> {
         let Some(node) = self.take(key) else {
             return Ok(None);
@@ -344,7 +344,7 @@ impl<'n> Fields<'n> {
         })
     }
 
-    /// Takes a whole number of at least `least`.
+    /// Removes and returns a whole number of at least `least`.
     pub fn whole(&mut self, key: &str, least: u64) -> Result<Option<u64>, Error> {
         Ok(self.whole_at(key, least)?.map(|(number, _)| number))
     }
@@ -366,7 +366,7 @@ impl<'n> Fields<'n> {
         Ok(Some((number as u64, mark)))
     }
 
-    /// Takes true or false.
+    /// Removes and returns a boolean.
     pub fn truth(&mut self, key: &str) -> Result<Option<bool>, Error> {
         let Some((text, mark)) = self.text(key)? else {
             return Ok(None);
@@ -378,7 +378,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Takes a list; absent is empty.
+    /// Removes and returns a list; an absent one is empty.
     pub fn list(&mut self, key: &str) -> Result<&'n [Node], Error> {
         let Some(node) = self.take(key) else {
             return Ok(&[]);
@@ -393,7 +393,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Takes one of `known` words.
+    /// Removes and returns one of the `known` words.
     pub fn word(
         &mut self,
         key: &str,

@@ -86,7 +86,8 @@ pub struct Endpoint {
     /// Connecting gets an equal share of it in each attempt; the answer gets
     /// all the remaining time. More than a day counts as a day.
     pub deadline: Duration,
-    /// Most times the request is sent; zero counts as one.
+    /// The maximum number of times that the request is sent; zero counts as
+    /// one.
     pub attempts: u32,
     /// The pause after the first failure, doubled after each further one.
     ///
@@ -94,7 +95,7 @@ pub struct Endpoint {
     /// a date is ignored) or `retry-after-ms` is respected. If the deadline
     /// leaves no time for the pause, the call fails at once.
     pub back_off: Duration,
-    /// Size of the largest answer that is read; a larger one is refused.
+    /// The maximum bytes of an answer; a larger one is rejected.
     pub max_answer_bytes: u64,
 }
 

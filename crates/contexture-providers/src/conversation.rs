@@ -200,7 +200,7 @@ impl<'a> Conversation<'a> {
         Ok(builder.finish())
     }
 
-    /// Takes away the blanks that the last message of the model ends with.
+    /// Removes the white space at the end of the model's last message.
     pub(crate) fn trim_end(&mut self) {
         if let Some(message) = self.messages.last_mut()
             && message.speaker == Speaker::Model
@@ -551,8 +551,8 @@ fn with_leading_thinking<'a>(said: Vec<(Speaker, Piece<'a>)>) -> Vec<(Speaker, P
         .collect()
 }
 
-/// Returns what the model thought as it was, or `None` when it is not known to
-/// be: its signature holds for the very same text only.
+/// Returns the model's reasoning unchanged, or `None` if it may have been
+/// changed: its signature is valid only for the exact text.
 fn unchanged(text: &str) -> Option<Cow<'_, str>> {
     // The texts that the guard and a cut insert. Reasoning that contains such a
     // text by itself is left out as well, which does no harm.

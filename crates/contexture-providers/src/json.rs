@@ -131,7 +131,7 @@ impl<'a> Json<'a> {
         out
     }
 
-    /// Returns it as text without blanks.
+    /// Returns it as text without white space.
     pub(crate) fn compact(&self) -> String {
         let size = self.size();
         let mut out = String::with_capacity(size + size / 16 + 64);

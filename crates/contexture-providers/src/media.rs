@@ -49,7 +49,7 @@ impl MediaLimits {
     }
 }
 
-/// Returns how many bytes of a request a medium takes.
+/// Returns the number of bytes of a medium in a request.
 pub fn media_bytes(media: &Media) -> u64 {
     match &media.source {
         MediaSource::Data(data) | MediaSource::Url(data) => data.len() as u64,
@@ -63,7 +63,7 @@ const PAGE: Tokens = 3_000;
 /// A smaller number would exclude every document with pictures.
 const PAGE_BYTES: u64 = 25_000;
 
-/// Most pages that any provider reads.
+/// The maximum number of pages that any provider reads.
 const MOST_PAGES: u64 = 1_000;
 
 /// The assumed number of pages of a document whose content is not available.
@@ -82,15 +82,15 @@ const UNSEEN_SECONDS: u64 = 600;
 /// can have a preview and a colour profile first.
 const HEAD_BYTES: usize = 256 * 1024;
 
-/// Returns what a medium costs at most with any of the providers, for
+/// Returns the maximum tokens of a medium at any of the providers, for
 /// [`Item::surcharge`](contexture_core::Item::surcharge).
 ///
 /// - A picture by its size in pixels: the most that Anthropic, OpenAI and
-///   Gemini ask for it. One that is not here, or cannot be read, counts as the
-///   largest.
-/// - A PDF by its pages, counted where that is possible without unpacking it,
-///   else guessed from its bytes. Other documents by their bytes.
-/// - A recording by its length, from a WAV's header or else guessed from its
+///   Gemini charge for it. A picture whose content is not available or cannot
+///   be read counts as the largest.
+/// - A PDF by its pages, counted if that is possible without unpacking it, else
+///   estimated from its bytes. Other documents by their bytes.
+/// - A recording by its length, from a WAV's header or else estimated from its
 ///   bytes as if it were of low quality.
 pub fn media_tokens(media: &Media) -> Tokens {
     match (media.kind, &media.source) {
@@ -118,7 +118,7 @@ pub fn media_tokens(media: &Media) -> Tokens {
     }
 }
 
-/// Returns what a picture costs at most.
+/// Returns the maximum tokens of a picture.
 fn image_tokens(width: u64, height: u64) -> Tokens {
     // Scales down so that the longer side is at most `most`.
     let fit = |most: u64, (width, height): (u64, u64)| {
@@ -288,7 +288,7 @@ pub(crate) fn canonical_type(media: &Media) -> Cow<'_, str> {
     }
 }
 
-/// Refuses a medium whose type is none of `types`.
+/// Fails for a medium whose type is not one of `types`.
 pub(crate) fn expect_type(
     media: &Media,
     types: &[&str],
@@ -307,7 +307,7 @@ pub(crate) fn expect_type(
     ))
 }
 
-/// Refuses a medium whose bytes are not base64, or whose address is not one.
+/// Fails for a medium whose bytes are not base64, or whose address is invalid.
 pub(crate) fn expect_source(media: &Media, rule: &'static str) -> Result<(), Refused> {
     let wrong = match &media.source {
         MediaSource::Data(data) if !is_base64(data) => {

@@ -179,7 +179,7 @@ fn tool(tool: Tool<'_>) -> Json<'_> {
         made.push("description", Json::Text(description.into()));
     }
     made.push("parameters", Value::Object(tool.parameters));
-    // Strict is the default here, and refuses most schemas.
+    // Strict is the default here, and rejects most schemas.
     made.push("strict", Value::Bool(false));
     made
 }

@@ -4,12 +4,12 @@ use contexture_core::{Tokens, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Returns what a call cost, from the answer of any of the providers, or from
-/// the event that ends its stream.
+/// Returns the token usage of a call, from the answer of any of the providers,
+/// or from the event that ends its stream.
 ///
-/// Anthropic counts what came from the cache apart from the rest; here, as with
-/// the others, [`Usage::input_tokens`] is all that was read. `None` when the
-/// answer does not say.
+/// Anthropic counts cached input separately; here, as with the others,
+/// [`Usage::input_tokens`] includes all input. Returns `None` if the answer has
+/// no usage.
 pub fn usage_of(provider_response: &Value) -> Option<Usage> {
     let holders = [
         Some(provider_response),

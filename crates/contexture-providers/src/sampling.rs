@@ -213,8 +213,8 @@ const GEMINI: &[Taken] = &[
     ),
 ];
 
-/// Returns what a request of this format to this model may set, if it has
-/// settings at all.
+/// Returns the settings that a request of this format to this model supports,
+/// or `None` if the format has no settings.
 fn taken_by(format: Format, model: &str) -> Option<&'static [Taken]> {
     match format {
         Format::Json | Format::Text => None,

@@ -6,7 +6,7 @@
 /// The most bytes of a line that are looked at.
 pub const LINE_BYTES: usize = 512;
 
-/// A failure, wherever it is said.
+/// A failure, in any text.
 pub const FAIL: u16 = 1;
 /// An attempt that led nowhere.
 pub const STRONG: u16 = 1 << 1;

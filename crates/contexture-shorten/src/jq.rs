@@ -65,7 +65,7 @@ enum Comparison {
     AtLeast,
 }
 
-/// Returns what `expression` yields of `value`.
+/// Returns the output of `expression` for `value`.
 pub(crate) fn evaluate(expression: &str, value: &Value) -> Result<Vec<Value>, String> {
     if expression.len() > MOST_BYTES {
         return Err(format!("is longer than {MOST_BYTES} bytes"));

@@ -1,4 +1,4 @@
-//! Tells what kind of text a tool result is.
+//! Detects the kind of text of a tool result.
 
 use crate::hint::Hint;
 use crate::{code, diff, json};

@@ -145,8 +145,8 @@ const SHORT_HANDLE: usize = 8;
 const LEAST_CLIP: usize = 600;
 
 impl Task<'_> {
-    /// Keeps whole lines, chosen by kind. Returns `None` when hardly anything
-    /// can be kept that way.
+    /// Keeps whole lines, chosen by kind. Returns `None` if hardly anything can
+    /// be kept that way.
     fn by_lines(&self, kind: Kind) -> Option<Shortened> {
         let lines = Lines::of(self.text)?;
         let plan = match kind {

@@ -41,7 +41,7 @@ impl<'t> Lines<'t> {
         self.has_long
     }
 
-    /// Returns where a line begins.
+    /// Returns the start of a line, in bytes.
     pub(crate) fn start(&self, line: usize) -> usize {
         self.starts[line] as usize
     }
@@ -62,7 +62,7 @@ impl<'t> Lines<'t> {
         (0..self.len()).map(|line| self.get(line))
     }
 
-    /// Returns how many bytes the lines from `from` up to `to` have.
+    /// Returns the number of bytes of the lines from `from` up to `to`.
     pub(crate) fn bytes(&self, from: usize, to: usize) -> usize {
         self.start(to) - self.start(from)
     }

@@ -77,7 +77,8 @@ enum Part {
     Other,
 }
 
-/// The kinds of nodes of all six grammars; no kind means two things.
+/// Returns the role of a node by its kind, for all six grammars. No kind has
+/// two meanings.
 fn part_of(kind: &str) -> Part {
     match kind {
         "function_item"

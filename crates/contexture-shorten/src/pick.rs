@@ -145,7 +145,8 @@ impl<'a> Picker<'a> {
         }
     }
 
-    /// Keeps a line, if the whole is then within `cap`.
+    /// Keeps a line if the result then stays within `cap`. Returns whether it
+    /// is kept.
     fn add(&mut self, line: usize, cap: Tokens) -> bool {
         if self.kept[line] {
             return true;
@@ -169,7 +170,7 @@ impl<'a> Picker<'a> {
         true
     }
 
-    /// Returns what a line counts, if that is at most `room`.
+    /// Returns the tokens of a line, or `None` if they exceed `room`.
     fn cost(&mut self, line: usize, room: Tokens) -> Option<Tokens> {
         if let Some(cost) = self.costs[line] {
             return Some(Tokens::from(cost)).filter(|cost| *cost <= room);
@@ -282,15 +283,15 @@ impl<'a> Picker<'a> {
     }
 }
 
-/// Returns how many lines of a gap are like the one before it, and that one,
-/// when that is all of them.
+/// Returns the number of lines of a gap, and the line before it, if all of them
+/// are similar to that line.
 fn similar(plan: &Plan, start: usize, end: usize) -> Option<(usize, usize)> {
     let before = plan.likeness.get(start.checked_sub(1)?)?;
     let alike = plan.likeness[start..end].iter().all(|line| line == before);
     (alike && end - start > 1).then_some((end - start, start))
 }
 
-/// Returns what a marker calls the lines of a gap.
+/// Returns the description of a gap's lines in a marker.
 fn gap_name(first: usize, last: usize, similar: Option<(usize, usize)>) -> String {
     let name = match first == last {
         true => format!("line {first}"),

@@ -17,8 +17,8 @@ pub(crate) fn plan(lines: &Lines<'_>) -> Plan {
     plan
 }
 
-/// Keeps the start and the end of a text without looking at its lines: for a
-/// text that is one long line.
+/// Keeps the start and the end of a text, independent of its lines: for a text
+/// that is one long line.
 pub(crate) fn inside(task: &Task<'_>) -> Shortened {
     let text = task.text;
     let last = u32::try_from(memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1);

@@ -26,7 +26,7 @@ const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// One call: its writes, its caller and its place.
+/// One call: its writes, its caller and its execution slot.
 #[derive(Clone, Default)]
 pub struct Call {
     state: Arc<AtomicU8>,
@@ -106,7 +106,7 @@ impl Call {
         }
     }
 
-    /// Returns the same call with a place to work.
+    /// Returns the same call with an execution slot.
     pub fn with_place(mut self, place: Arc<dyn CallPlace>) -> Self {
         self.place = Some(place);
         self
@@ -133,8 +133,8 @@ impl Call {
         Ok(done)
     }
 
-    /// Notes that the current call is about to wait for something that needs no
-    /// processor, such as a disk.
+    /// Records that the current call is about to wait for something that needs
+    /// no processor, such as a disk.
     pub fn wait() {
         let place = CURRENT.with_borrow(|call| call.as_ref()?.place.clone());
         if let Some(place) = place {
@@ -191,8 +191,8 @@ impl Call {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Keeps an answer of a store for the first question with that key. Without a
-    /// current call, nothing is kept.
+    /// Saves an answer of a store for the first query with that key. Without a
+    /// current call, nothing is saved.
     pub fn keep_ahead<T: Send + 'static>(key: String, answer: T) {
         CURRENT.with_borrow(|call| {
             let Some(Call { ahead, .. }) = call else {
@@ -218,8 +218,8 @@ impl Call {
         })
     }
 
-    /// Drops the answers that were not used. A store calls this before a write: what
-    /// was read before may then be wrong.
+    /// Drops the answers that were not used. A store calls this before a write,
+    /// because data that was read before may then be outdated.
     pub fn forget_ahead() {
         CURRENT.with_borrow(|call| {
             let Some(Call { ahead, .. }) = call else {
@@ -240,7 +240,7 @@ impl Call {
         was != Err(BEGUN)
     }
 
-    /// Notes that a write begins. Fails if the call was withdrawn.
+    /// Marks the beginning of a write. Fails if the call was cancelled.
     ///
     /// A store calls this where the write runs, not where it is requested.
     pub fn begin(&self) -> Result<(), StoreError> {

@@ -35,7 +35,7 @@ pub enum StoreError {
     FileChanged {
         /// The path of the file.
         path: String,
-        /// The hash of its content; `None` if there is no such file.
+        /// The hash of the current content. `None` if the file does not exist.
         hash: Option<contexture_core::ContentHash>,
     },
     /// An idempotency key was already used for another turn or call.
@@ -102,7 +102,8 @@ pub enum StoreError {
         /// The store's address.
         store: String,
     },
-    /// Stored data is damaged: it is not what was recorded. It is not returned.
+    /// Stored data is damaged: it differs from what was recorded. It is not
+    /// returned.
     Damaged {
         /// The damaged object, such as ``turn `3f2a…` of session `main` ``.
         what: String,

@@ -38,7 +38,7 @@ pub enum ExpectedFile {
     /// Anything: the last writer wins.
     #[default]
     Any,
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
     /// The file has this content.
     Hash(ContentHash),

@@ -92,7 +92,7 @@ pub enum ImportStep {
         /// The path of the file.
         file: String,
     },
-    /// Keeps a row that the importer does not understand.
+    /// Stores a row that the importer does not understand.
     Row(ImportRow),
 }
 

@@ -19,13 +19,14 @@ use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
 /// The data that a call is about to read from a store.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadAhead<'a> {
-    /// The session: itself, its pins and its latest snapshots.
+    /// The label of the session to read, with its pins and its latest
+    /// snapshots.
     pub session: Option<&'a str>,
     /// The number of the session's latest snapshots to read.
     pub snapshots: usize,
-    /// The hash of a snapshot, or how it begins.
+    /// The hash of a snapshot, or its first digits.
     pub snapshot: Option<&'a str>,
-    /// The samples of a model and a counter, and how many of them.
+    /// The model, the counter and the number of calibration samples to read.
     pub samples: Option<(&'a str, &'a str, usize)>,
     /// Whether the state of memory is needed.
     pub memory: bool,
@@ -39,11 +40,12 @@ pub struct ReadAhead<'a> {
 ///
 /// Times are stored in milliseconds. Every parameter `label` accepts an alias.
 pub trait Ledger: Send + Sync {
-    /// Says what the current [`Call`](crate::Call) is about to ask for. A store in
-    /// another process reads all of it in one round trip, and answers the first
-    /// question of each kind from that. Other stores do nothing.
+    /// Announces the data that the current [`Call`](crate::Call) will read. A
+    /// store in another process reads all of it in one round trip, and answers
+    /// the first query of each kind from that. Other stores do nothing.
     ///
-    /// The answers are those of now. Writes of the call discard them.
+    /// The answers show the state at the time of this call. Writes of the call
+    /// discard them.
     fn read_ahead(&self, _wanted: &ReadAhead<'_>) {}
 
     /// Creates a session.
@@ -228,15 +230,15 @@ pub struct Walk<'a> {
 pub struct TurnHead {
     /// The id of the turn.
     pub id: TurnId,
-    /// The turn before.
+    /// The previous turn. `None` for the first turn.
     pub parent: Option<TurnId>,
     /// The number of normal turns on the path to this turn, including it.
     pub depth: u64,
     /// The kind of turn.
     pub kind: TurnKind,
-    /// The latest compaction on the path to it, itself included.
+    /// The latest compaction on the path to the turn, including it.
     pub compaction: Option<TurnId>,
-    /// Whether a step begins with it.
+    /// Whether a step begins with the turn.
     pub begins: bool,
     /// The size of its messages in bytes.
     pub bytes: u64,
@@ -246,7 +248,7 @@ pub struct TurnHead {
 }
 
 impl TurnHead {
-    /// Returns what the turn counts, or a guess.
+    /// Returns the tokens of the turn, or an estimate if they are unknown.
     pub fn weight(&self) -> Tokens {
         self.tokens.unwrap_or(self.bytes.div_ceil(4))
     }

@@ -15,11 +15,12 @@
 //! - [`Snapshots`] stores assembled requests by content.
 //! - [`Samples`] stores token counts for calibration.
 //! - [`Trees`] stores looms: conversations and documents with branches.
-//! - [`Memories`] stores records that are found again, and [`Tasks`] task stacks.
-//! - [`Imports`] stores what importers read, and where they are in each file.
+//! - [`Memories`] stores records that can be recalled, and [`Tasks`] task
+//!   stacks.
+//! - [`Imports`] stores imported data, and the progress of each imported file.
 //! - [`Files`] stores personas, tools, recipes and working sets of a tenant.
-//! - [`Events`] stores what happened in sessions, for listeners.
-//! - [`DoneCalls`] stores which calls with an idempotency key were done.
+//! - [`Events`] stores events of sessions, for listeners.
+//! - [`DoneCalls`] stores the calls with an idempotency key that were done.
 //! - [`Upkeep`] measures, verifies and deletes a tenant's data.
 //! - [`Archive`] copies a tenant's data from one store to another.
 //! - [`Tenants`] stores the API keys of a server and separates its tenants.
@@ -29,7 +30,7 @@
 //!
 //! All methods block. Asynchronous callers run them in a thread.
 //!
-//! # What holds on every store
+//! # Guarantees of every store
 //!
 //! - **Order.** The writes of a tenant run one after the other, also those of
 //!   several processes: a file has one writer, and a database locks the tenant's
@@ -41,18 +42,20 @@
 //!   that it does not wait for the disk, or the database is configured so. With
 //!   [`StoreError::UnknownOutcome`], a write may have happened. Every other error
 //!   means that nothing was written.
-//! - **What another handle sees.** A handle, in this process or another one, sees a
-//!   write as soon as it has returned `Ok`. Each call sees one state of the store:
-//!   all of a write, or nothing of it. Two calls can see two states. Answers that
-//!   were [read ahead](Ledger::read_ahead) are those of the time of reading.
+//! - **Visibility.** A handle, in this process or another one, sees a write as
+//!   soon as it has returned `Ok`. Each call sees one state of the store: all
+//!   of a write, or nothing of it. Two calls can see two states. Answers that
+//!   were [read ahead](Ledger::read_ahead) show the state at the time of
+//!   reading.
 //! - **Clocks.** The caller gives the time, so the clock of the caller's machine
 //!   counts. No order depends on it: a clock that is set back, or that differs
 //!   between servers, changes only the times that are stored.
-//! - **Forgetting.** What is deleted is returned by no handle from then on. The
-//!   embedded store also overwrites it in its files, at once or as soon as no
-//!   reader needs it; `pending` tells which. PostgreSQL keeps it in its files until
-//!   VACUUM has run and in its log and backups, so `pending` is always true there.
-//!   An index that another process holds in memory drops it at its next call.
+//! - **Deletion.** No handle returns deleted data. The embedded store also
+//!   overwrites it in its files, at once or as soon as no reader needs it;
+//!   `pending` is true in the latter case. PostgreSQL keeps it in its files
+//!   until VACUUM has run and in its log and backups, so `pending` is always
+//!   true there. An index that another process holds in memory drops it at its
+//!   next call.
 
 mod archive;
 mod call;

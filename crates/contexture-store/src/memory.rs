@@ -85,7 +85,7 @@ impl RecordKind {
 }
 
 impl Record {
-    /// Returns what kind of record it is.
+    /// Returns the kind of the record.
     pub fn kind(&self) -> RecordKind {
         match self {
             Record::Event(_) => RecordKind::Event,
@@ -97,7 +97,7 @@ impl Record {
         }
     }
 
-    /// Returns its id; empty when it has none yet.
+    /// Returns the id of the record. Empty if it has none yet.
     pub fn id(&self) -> &str {
         match self {
             Record::Event(event) => &event.id,
@@ -109,7 +109,7 @@ impl Record {
         }
     }
 
-    /// Returns whose the record is. A task has no scope: its stack is.
+    /// Returns the scope of the record. A task has none: its stack has.
     pub fn scope(&self) -> RecordScope {
         let (user, agent, session, task, source) = match self {
             Record::Event(it) => (
@@ -890,7 +890,7 @@ pub struct LaterState {
 pub struct PendingText {
     /// The key of the text.
     pub key: RecordKey,
-    /// Tells this text from one that it replaced.
+    /// A number that distinguishes this text from one that it replaced.
     pub stamp: i64,
 }
 
@@ -1072,8 +1072,8 @@ pub trait Memories: Send + Sync {
         limit: usize,
     ) -> Result<Vec<RecordKey>, StoreError>;
 
-    /// Puts an embedder in use, and drops the vectors of all others. Every text
-    /// is a change then.
+    /// Sets the embedder in use, and drops the vectors of all others. Every
+    /// text then counts as changed.
     fn use_embedder(&self, embedder: &EmbedderInfo) -> Result<(), StoreError>;
 
     /// Returns at most `limit` keys after `after`, in ascending order, of the
@@ -1086,8 +1086,8 @@ pub trait Memories: Send + Sync {
         limit: usize,
     ) -> Result<Vec<RecordKey>, StoreError>;
 
-    /// Returns how many records can be found, by kind. This is cheap: every
-    /// recording calls it.
+    /// Returns the number of records that can be found, by kind. This is cheap:
+    /// every recording calls it.
     fn record_counts(&self) -> Result<BTreeMap<RecordKind, u64>, StoreError>;
 
     /// Stores vectors of the second generation. They are not a change of the

@@ -77,8 +77,8 @@ stands_for! {
     /// Anything but null.
     NotNull, |_generator| json_schema!({
         "type": ["string", "object", "array", "number", "boolean"],
-        // An object of any fields: said, because some generators read an object without
-        // fields as one that has none.
+        // An object with any fields. This is explicit, because some generators
+        // read an object without fields as an empty one.
         "additionalProperties": true,
     })
 }
@@ -248,7 +248,7 @@ pub(crate) fn messages(schema: &mut Schema) {
     schema.insert("contains".to_owned(), json!({"anyOf": [says, answers]}));
 }
 
-/// Says that a pin is either a node or a text.
+/// Adds the rule that a pin is either a node or a text.
 pub(crate) fn pin(schema: &mut Schema) {
     either(schema, "node_id", "text");
 }
@@ -263,7 +263,7 @@ pub(crate) fn sources(schema: &mut Schema) {
     );
 }
 
-/// Says that a session to be made has a label, which the type would leave
+/// Adds the rule that a new session has a label, which the type would leave
 /// empty.
 pub(crate) fn new_session(schema: &mut Schema) {
     schema.insert("required".to_owned(), json!(["label"]));

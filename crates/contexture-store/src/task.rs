@@ -149,11 +149,11 @@ pub trait Tasks: Send + Sync {
         now: Timestamp,
     ) -> Result<TaskRecord, StoreError>;
 
-    /// Makes a task that is active or blocked the current one, and active.
+    /// Makes an active or blocked task the current one, and sets it to active.
     fn resume_task(&self, stack: &str, id: &str) -> Result<TaskRecord, StoreError>;
 
-    /// Returns where one is in a stack. A stack that has never been used is
-    /// empty.
+    /// Returns the path to the current task of a stack, with its completed
+    /// siblings and subtasks. A stack that was never used is empty.
     fn task_view(&self, stack: &str) -> Result<TaskView, StoreError>;
 
     /// Returns a stack's tasks, each after its parent, siblings by time and id.

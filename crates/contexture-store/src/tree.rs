@@ -474,7 +474,7 @@ pub struct NodeHead {
     pub created_at: Timestamp,
     /// The size of the content in bytes.
     pub bytes: u64,
-    /// How the node is reached from its parent.
+    /// The step to the node from its parent.
     #[serde(skip)]
     pub step: Step,
 }
@@ -496,7 +496,7 @@ impl NodeHead {
     }
 }
 
-/// How a node is reached from its parent.
+/// The step to a node from its parent on a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// No edge leads to the node: it is the root, or only a context or

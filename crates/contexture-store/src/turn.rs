@@ -91,13 +91,13 @@ pub enum ParentTurn {
 }
 
 impl ParentTurn {
-    /// Returns true if any head will do.
+    /// Returns true if any head is accepted.
     pub fn is_head(&self) -> bool {
         *self == ParentTurn::Head
     }
 
-    /// Returns the head that the session must have, if that is said: a turn, or
-    /// none.
+    /// Returns the head that the session must have, a turn or none. `None` if
+    /// the caller does not require one.
     pub fn expected(self) -> Option<Option<TurnId>> {
         match self {
             ParentTurn::Head => None,
@@ -162,7 +162,7 @@ impl StopReason {
     /// The maximum length of a reason, in bytes.
     pub const MAX_BYTES: usize = 200;
 
-    /// Returns the reason that a provider's word means.
+    /// Returns the reason for a provider's word.
     pub fn of(word: &str) -> Self {
         match word {
             "end_turn" | "stop" | "stop_sequence" | "STOP" => StopReason::EndTurn,
@@ -175,7 +175,7 @@ impl StopReason {
         }
     }
 
-    /// Returns the word for it.
+    /// Returns the name of the reason.
     pub fn as_str(&self) -> &str {
         match self {
             StopReason::EndTurn => "end_turn",
@@ -466,8 +466,8 @@ impl NewTurn {
         late
     }
 
-    /// Checks that no message is too large: before anything else is done with
-    /// them.
+    /// Checks that no message is too large. This must come before all other
+    /// checks.
     pub fn check_sizes(&self, max_message_bytes: u64) -> Result<(), StoreError> {
         let mut messages = self.messages.iter().enumerate();
         messages.try_for_each(|(i, message)| {
@@ -484,7 +484,8 @@ impl NewTurn {
         })
     }
 
-    /// Returns how far the turn got.
+    /// Returns the status of the turn: the given one, else `Failed` if it has
+    /// an error, else `Completed`.
     pub fn effective_status(&self) -> TurnStatus {
         match (self.status, &self.error) {
             (Some(status), _) => status,
@@ -517,7 +518,7 @@ impl NewTurn {
 struct Checker {
     // Calls of earlier turns that may still be answered.
     inherited: Vec<OpenCall>,
-    // Calls of earlier turns for which the conversation did not wait.
+    // Calls of earlier turns that were abandoned.
     given_up: Vec<OpenCall>,
     // Calls of this turn that are still to be answered.
     own: Vec<OpenCall>,

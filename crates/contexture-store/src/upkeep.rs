@@ -86,7 +86,7 @@ pub const MAX_DAMAGES: usize = 1000;
 
 /// The upkeep of a tenant's data.
 pub trait Upkeep: Send + Sync {
-    /// Returns how much is stored.
+    /// Returns the amount of stored data.
     fn usage(&self) -> Result<Usage, StoreError>;
 
     /// Checks everything that is stored: the hashes of turns and their chains,

@@ -25,11 +25,12 @@
 //!   a text pay for the most expensive context they could have had. Short texts therefore
 //!   come out two or three tokens high.
 //!
-//! # What it does not do
+//! # Limits
 //!
-//! It knows pairs, not words, so a text made to fool it can: one rare but pronounceable word
-//! repeated for pages comes out low. It also knows nothing of a particular model; what a
-//! provider reports is learned elsewhere and multiplied in.
+//! The estimate is based on pairs of characters, not words, so a crafted text
+//! can mislead it: one rare but pronounceable word repeated for pages is
+//! estimated too low. It also does not depend on a particular model; a factor
+//! from the usage that providers report is applied elsewhere.
 
 /// Units per token: every cost is a whole number of these.
 const UNITS: u64 = 40;
@@ -415,8 +416,8 @@ const CYRILLIC_CAPITAL: usize = 6;
 const JOINER: usize = 34;
 const REPEATED: usize = 39;
 
-/// Returns the column of a non-ASCII character in [`SCRIPT_COSTS`]: its script, split by
-/// what the character costs alone.
+/// Returns the column of a non-ASCII character in [`SCRIPT_COSTS`]: its script,
+/// divided by the cost of the character by itself.
 fn script(c: char, alone: u64) -> usize {
     // The column of those that cost one alone, and the most that any of them costs.
     let (first, most) = match c as u32 {
@@ -752,7 +753,8 @@ mod tests {
             7 => AFTER_NON_ASCII,
             class => following(state, class as u8),
         };
-        // How much more the runs can cost from one state than from another, over any text.
+        // The maximum difference of the costs of runs between two start states,
+        // over any text.
         let mut more = [[0; STATES]; STATES];
         loop {
             let mut changed = false;

@@ -99,7 +99,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Returns what a call with `usage` costs, in dollars.
+    /// Returns the cost of a call with `usage`, in dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
         let written = usage.cache_write_tokens.min(usage.input_tokens - cached);
@@ -111,7 +111,7 @@ impl Prices {
         dollars / 1e6
     }
 
-    /// Returns what the same call would cost without a cache.
+    /// Returns the cost of the same call without a cache, in dollars.
     pub fn cost_uncached(&self, usage: &Usage) -> f64 {
         let plain = Usage {
             cached_input_tokens: 0,
@@ -287,7 +287,7 @@ fn of_row(name: &str, row: ModelRow) -> Model {
     }
 }
 
-/// Returns whose API models of a product line are called through.
+/// Returns the provider whose API serves the models of a product line.
 fn provider_of(kind: &Kind) -> Provider {
     match kind.line() {
         Some("claude") => Provider::Anthropic,

@@ -57,7 +57,8 @@ impl Assembled {
         }
     }
 
-    /// Returns what became of the path through a loom, where it is one.
+    /// Returns the use of the path through a loom. `None` if the request has no
+    /// loom.
     pub fn loom(&self) -> Option<&LoomSummary> {
         self.details.get()
     }

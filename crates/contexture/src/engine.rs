@@ -31,7 +31,7 @@ use crate::Assembled;
 use crate::fit::KnownConversations;
 use crate::recipes;
 
-/// Puts an engine with all built-in sources together: see [`Engine::builder`].
+/// Builds an engine with all built-in sources: see [`Engine::builder`].
 pub struct EngineBuilder {
     inner: contexture_engine::EngineBuilder,
     store: Option<Arc<dyn Store>>,
@@ -58,17 +58,17 @@ impl EngineBuilder {
         settings(settings: Settings);
         /// Sets what paths in the settings are relative to.
         folder(folder: &Path);
-        /// Gives the engine a ledger of conversations.
+        /// Sets the ledger of conversations.
         ledger(ledger: Arc<dyn Ledger>);
-        /// Gives the engine a place to keep requests.
+        /// Sets the store of snapshots.
         snapshots(snapshots: Arc<dyn Snapshots>);
-        /// Gives the engine a place to keep what calibration learns from.
+        /// Sets the store of calibration samples.
         samples(samples: Arc<dyn Samples>);
-        /// Gives the engine loom trees.
+        /// Sets the store of loom trees.
         trees(trees: Arc<dyn Trees>);
-        /// Gives the engine memories.
+        /// Sets the store of memory records.
         memories(memories: Arc<dyn Memories>);
-        /// Gives the engine stacks of tasks.
+        /// Sets the store of tasks.
         tasks(tasks: Arc<dyn Tasks>);
         /// Registers a source, to be used in any recipe. One of the same name is
         /// replaced, a built-in one too.
@@ -79,8 +79,8 @@ impl EngineBuilder {
         counter(model: impl Into<String>, counter: Arc<dyn TokenCounter>);
         /// Sets what writes summaries. Default: by the settings.
         summariser(summariser: Arc<dyn Summariser>);
-        /// Makes the engine accept requests from elsewhere: a recipe file must
-        /// then lie below the root.
+        /// Makes the engine safe for requests from untrusted callers: a recipe
+        /// file must then be below the root.
         confined();
         /// Makes the engine return a request before its snapshot is on disk.
         background_snapshots();
@@ -103,7 +103,7 @@ impl EngineBuilder {
         Ok(self.settings(Settings::read(root, &TrustFile::of_user())?))
     }
 
-    /// Gives the engine all parts of a store.
+    /// Sets all parts of a store.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.inner = self.inner.store(Arc::clone(&store));
         self.store = Some(store);
@@ -183,8 +183,8 @@ impl Engine {
         builder.build()
     }
 
-    /// Gives the engine all parts of a store. Without one it assembles what
-    /// needs none, and keeps nothing.
+    /// Sets all parts of a store. Without a store, the engine assembles only
+    /// requests that need none, and saves nothing.
     pub fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.inner.set_store(Arc::clone(&store));
         self.store = Some(store);
@@ -230,8 +230,8 @@ impl Engine {
         self.inner.preview(root, request, preview).map(Assembled)
     }
 
-    /// Keeps a request that was assembled without a store. Returns a warning
-    /// when it could not be kept.
+    /// Saves a request that was assembled without a store. Returns a warning if
+    /// it could not be saved.
     pub fn keep(
         &self,
         assembled: &mut Assembled,
@@ -257,7 +257,7 @@ impl Engine {
         Memory::encoder_of(&self.inner, &self.memory)
     }
 
-    /// Returns what makes vectors while recording.
+    /// Returns the embedder that makes vectors while recording.
     pub fn embedder(&self) -> Result<Arc<dyn Embedder>, Error> {
         Memory::embedder_of(&self.inner, &self.memory)
     }
@@ -370,7 +370,7 @@ impl Engine {
     }
 
     /// Summarises a session's history further than usual, because the provider
-    /// said that the request was too long.
+    /// rejected the request as too long.
     pub fn recover_overflow(
         &self,
         label: &str,
@@ -416,8 +416,8 @@ impl Engine {
         self.sessions().pin_revisions(label, name)
     }
 
-    /// Undoes the latest compaction of a session. Nothing that was said since
-    /// is lost.
+    /// Undoes the latest compaction of a session. No turn that was recorded
+    /// since is lost.
     pub fn uncompact(&self, label: &str, now: Option<Timestamp>) -> Result<Undone, Error> {
         self.sessions().uncompact(label, now)
     }

@@ -1,4 +1,4 @@
-//! Makes a provider's own request fit into a number of tokens.
+//! Fits a provider's own request into a number of tokens.
 
 mod conversation;
 
@@ -116,8 +116,8 @@ impl Engine {
         })
     }
 
-    /// Makes a request fit whose content is `native`, as it was read from `read`:
-    /// the body, or the end of it.
+    /// Fits a request whose content is `native`, read from `read`: the body, or
+    /// the end of it.
     fn fit_read(
         &self,
         body: &[u8],

@@ -69,10 +69,10 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Makes a key and the record of it that a store keeps.
+/// Returns a new key and its record for a store.
 ///
-/// `tenant` is a name, or `""` or `default` for the usual tenant. A key for
-/// metrics or for administration is of no other tenant.
+/// `tenant` is a name, or `""` or `default` for the default tenant. A key for
+/// metrics or for administration must use the default tenant.
 pub fn generate(
     tenant: &str,
     scope: KeyScope,

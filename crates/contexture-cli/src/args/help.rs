@@ -1,10 +1,10 @@
-//! `contexture --help`: the commands in groups, by what they are for.
+//! `contexture --help`: the commands in groups by purpose.
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use super::Cli;
 
-/// Every command that is shown, by what it is for.
+/// Every shown command, by purpose.
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Build a request",

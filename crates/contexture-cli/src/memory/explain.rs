@@ -16,11 +16,12 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const CUT: Style = AnsiColor::Yellow.on_default();
 const OUT: Style = AnsiColor::Red.on_default();
 
-/// Most rows of what is in the text, and of what is not; the JSON has more.
+/// The maximum number of rows for included and for excluded items; the JSON has
+/// more.
 const MOST_ROWS: usize = 60;
 const MOST_OUT: usize = 12;
 
-/// How it was counted and what was followed.
+/// The tokenizer, the budget and the strategy of a recall.
 pub(super) struct Counted<'a> {
     pub(super) model: &'a str,
     pub(super) tokenizer: &'a str,
@@ -29,8 +30,8 @@ pub(super) struct Counted<'a> {
     pub(super) strategy: &'a str,
 }
 
-/// Returns a table of what was found, what each channel spent, and what was
-/// looked for.
+/// Returns a table of the items found, the tokens of each channel, and the
+/// terms of the query.
 pub(super) fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
     let context = &recalled.context;
     let header = ["", "item", "found as", "tokens", "score", "made of", "why"];
@@ -104,16 +105,16 @@ fn found_as(part: &ContextComponent) -> String {
     }
 }
 
-/// From here on a vector is a reason: below it most texts are as near.
+/// The similarity from which a vector counts as a reason: most texts are as
+/// similar below it.
 const NEAR: f64 = 0.2;
 
-/// What recency counts at least when a query asks for it.
+/// The minimum weight of recency if a query asks for recent items.
 const ASKED_RECENCY: f64 = 0.3;
 
 const NAMED: &str = "the query names a person or a time";
 
-/// Returns what a score is made of: what counts in this strategy, and what it
-/// is multiplied by.
+/// Returns the parts of a score that count in this strategy, and its factors.
 fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Context) -> String {
     let strategy = &context.strategy;
     let signals = &context.metadata.signals;
@@ -122,21 +123,21 @@ fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Contex
         false => strategy.recency_weight > 0.0,
     };
     let counts = |name: &str| match name {
-        // Its parts say more.
+        // The parts of relevance are more specific.
         "relevance" => !scores.contains_key("words") && strategy.relevance_weight > 0.0,
         "recency" => recency && !matches!(channel, Channel::Entity | Channel::Pattern),
         "salience" => strategy.salience_weight > 0.0,
         "words" | "vector" => !signals.keywords.is_empty(),
-        // A number of words, told with what they are worth.
+        // A number of words, shown with their score.
         "matched" => false,
-        // Told with the vector.
+        // Shown with the vector.
         "vector_weight" => false,
         _ => true,
     };
     let (boosts, parts): (BTreeMap<&str, f64>, BTreeMap<&str, f64>) = (scores.iter())
         .filter(|(name, _)| counts(name))
         .partition(|(name, _)| name.starts_with("boost_"));
-    // What says most comes first.
+    // The most important part comes first.
     let order = ["words", "vector", "run", "bonus", "asks", "relevance"];
     let place = |name: &str| order.iter().position(|one| *one == name);
     let mut parts: Vec<(&str, f64)> = parts.into_iter().collect();
@@ -163,7 +164,7 @@ fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Contex
 }
 
 fn why(part: &ContextComponent, context: &Context) -> String {
-    // What is shown as 0.00 is no reason.
+    // A value that is shown as 0.00 is not a reason.
     let has = |name: &str| part.scores.get(name).is_some_and(|value| *value >= 0.005);
     let found = match part.channel {
         Channel::Recent if has("new") => "new event".to_owned(),

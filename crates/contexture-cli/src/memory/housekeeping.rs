@@ -66,7 +66,8 @@ pub(super) fn stats(options: &StoreOptions) -> anyhow::Result<()> {
     output::text(&out)
 }
 
-/// Returns the name and dimensions of what made the vectors that there are.
+/// Returns the name and the dimensions of the embedder that made the existing
+/// vectors. Returns `None` if there are none.
 pub(crate) fn embedder_in_use(engine: &Engine) -> Result<Option<(String, u32)>, Error> {
     let state = engine.store()?.memory_state()?;
     let embedder = state.analysis.and_then(|analysis| analysis.embedder);
@@ -182,7 +183,7 @@ pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Resul
         },
         (None, Some(source), _) => Forget::Source(source.clone()),
         (None, None, Some(session)) => Forget::Session(session.clone()),
-        // The parser asks for one of them.
+        // The argument parser requires one of them.
         (None, None, None) => return Ok(()),
     };
     let engine = engine(options, false)?;
@@ -245,7 +246,7 @@ pub(super) fn reembed(options: &StoreOptions) -> anyhow::Result<()> {
     show(options, &done, &output::visible(&told))
 }
 
-/// Returns how many texts have no vector of the configured embedder.
+/// Returns the number of texts that have no vector of the configured embedder.
 fn to_embed(engine: &Engine, memory: Memory<'_>) -> Result<u64, Error> {
     let stats = memory.stats()?;
     let configured = memory.embedder()?;

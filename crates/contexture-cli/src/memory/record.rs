@@ -15,7 +15,7 @@ use crate::output::{self, Advice, Usage};
 use crate::progress::Meter;
 use crate::session::show;
 
-/// What is to be recorded, opened before a store is touched.
+/// The input of a recording, opened before the store is.
 enum Input {
     Lines {
         name: String,
@@ -112,11 +112,11 @@ fn open(file: &Path, args: &RecordArgs) -> anyhow::Result<Input> {
     })
 }
 
-/// Returns what a text is called: its path, relative to the current directory
-/// where it is below it, so that however it was typed it is one source.
+/// Returns the source name of a text: its path, relative to the current
+/// directory if it is below it, so that all spellings of a path are one source.
 pub(super) fn source_of(file: &Path) -> String {
     let mut path = file.to_owned();
-    // What `..` leads to depends on links.
+    // The target of `..` depends on links.
     if path.components().any(|part| part == Component::ParentDir)
         && let (Some(Ok(above)), Some(name)) = (
             path.parent().map(Path::canonicalize),
@@ -143,8 +143,8 @@ fn directory(name: &str) -> Usage {
     Usage(format!("cannot read {name}: {hint}"))
 }
 
-/// Refuses a file that does not exist: often a text that was typed as an
-/// argument.
+/// Returns the error for a file that does not exist: often the user typed a
+/// text as the argument.
 fn missing(name: &str) -> Advice {
     Advice {
         message: format!("cannot read {name}: there is no such file"),
@@ -163,10 +163,10 @@ fn not_text(name: &str) -> Advice {
     }
 }
 
-/// How far recording is: by the bytes of all files, where those are known.
+/// The progress of recording, by the bytes of all files if they are known.
 struct Progress {
     meter: Meter,
-    // The bytes of what was recorded whole.
+    // The bytes of inputs that are completely recorded.
     done: Cell<u64>,
     by_bytes: bool,
 }
@@ -257,7 +257,7 @@ fn plain_text(name: &str, error: &Error) -> Advice {
     }
 }
 
-/// What a file looks like at its beginning.
+/// The kind of a file, judged by its beginning.
 enum InputKind {
     Json,
     Plain,
@@ -265,7 +265,7 @@ enum InputKind {
 }
 
 fn looks(reader: &mut dyn BufRead) -> InputKind {
-    // What cannot be read is told of when it is read.
+    // An error is reported when the file is read.
     let begins = reader.fill_buf().unwrap_or_default();
     let begins = begins.strip_prefix("\u{feff}".as_bytes()).unwrap_or(begins);
     let first = begins.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -273,7 +273,7 @@ fn looks(reader: &mut dyn BufRead) -> InputKind {
         return InputKind::Json;
     }
     match std::str::from_utf8(begins) {
-        // A character may go on behind what was read.
+        // A character may continue after the bytes read here.
         Err(error) if error.error_len().is_some() => InputKind::Binary,
         _ if begins.contains(&0) => InputKind::Binary,
         _ => InputKind::Plain,
@@ -309,8 +309,8 @@ fn told(recorded: &MemoryRecorded, args: &RecordArgs) -> String {
     .collect();
     let parts = parts.join(", ");
     let all = output::many(total, thing);
-    // What a text replaces is no longer found; with several files, it is the
-    // sum of theirs.
+    // Replaced text is no longer found; with several files, the number is the
+    // sum over all of them.
     let mut told = match (args.text, &*args.files) {
         (true, [file]) if recorded.replaced > 0 => {
             let source = args.source.clone().unwrap_or_else(|| source_of(file));

@@ -1,4 +1,4 @@
-//! What a session cost, as text.
+//! The cost of a session, as text.
 
 use contexture::SessionCost;
 use contexture::core::grouped;

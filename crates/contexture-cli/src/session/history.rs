@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::short;
 use crate::output;
 
-/// How many lines are shown of a summary.
+/// The number of lines of a summary that are shown.
 const SUMMARY_LINES: usize = 12;
 
 /// The longest line that is shown of a message.
@@ -98,7 +98,7 @@ pub(super) fn text(turns: &[Turn], total: u64) -> String {
     out
 }
 
-/// Says what a compaction did to the turns before it.
+/// Returns a description of a compaction and the turns that it replaced.
 fn describe(id: &str, compaction: &Compaction, turns: &[Turn]) -> String {
     if compaction.summary.is_empty() {
         return format!("{id} compaction undone: requests contain all turns again");

@@ -73,7 +73,7 @@ pub(super) fn path(command: &PathCommand, options: &StoreOptions) -> anyhow::Res
 fn told_path(engine: &Engine, tree: &str, path: &SavedPath) -> anyhow::Result<String> {
     let mut told = format!("{}: to {}", path.name, local(engine, tree, &path.head)?);
     if !path.choices.is_empty() {
-        // LineContent is no node is an edge.
+        // A choice that is not a node is an edge.
         let names = path.choices.iter().map(|choice| {
             let node = local(engine, tree, choice);
             node.unwrap_or_else(|_| format!("edge {choice}"))
@@ -290,7 +290,7 @@ pub(super) fn memory(command: &TreeMemoryCommand, options: &StoreOptions) -> any
     )
 }
 
-/// Returns what is pinned, and how it is called.
+/// Returns the pin, and its name.
 fn pin(engine: &Engine, of: &AgentName, what: &Pinned) -> anyhow::Result<(Pin, String)> {
     match (&what.node, &what.text) {
         (Some(node), _) => {

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::output::{self, Usage};
 
-/// LineContent a provider answered, with what it said where that is plain text.
+/// A provider's answer, with its text if it has a known form.
 pub(super) struct Answer {
     pub(super) raw: RawResponse,
     pub(super) text: Option<String>,
 }
 
-/// Reads what a provider answered.
+/// Reads a provider's answer from a file.
 pub(super) fn read(path: &Path) -> anyhow::Result<Answer> {
     let text = output::read_text(path)?;
     let body: Value = serde_json::from_str(&text)
@@ -30,8 +30,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Answer> {
     Ok(Answer { raw, text })
 }
 
-/// Returns whose answer it is and what it says, for the forms that are known.
-/// Thinking and calls of tools are no part of what is said.
+/// Returns the provider and the text of an answer, if its form is known. The
+/// text does not include reasoning and tool calls.
 fn said(body: &Value) -> Option<(&'static str, String)> {
     let texts = |list: &Value, wanted: &[&str]| -> Option<String> {
         let parts = list.as_array()?.iter().filter(|part| {
@@ -94,8 +94,8 @@ pub(super) fn attached(path: &Path) -> anyhow::Result<MessageContent> {
     Ok(MessageContent::Text(text))
 }
 
-/// Returns what kind of picture begins so, if it is one. Names of files are
-/// wrong more often than that.
+/// Returns the media type of a picture by its first bytes, or `None` if it is
+/// not a picture. File name extensions are wrong more often.
 fn picture(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),

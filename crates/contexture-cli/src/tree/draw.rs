@@ -1,8 +1,9 @@
-//! A tree in lines.
+//! Draws a tree as lines of text.
 //!
-//! LineContent goes on from a node stands below it at the same level; other branches
-//! are set in before that. The largest part goes on at the same level, so that
-//! a tree of `n` nodes is set in by few levels. Nothing here calls itself: paths may be long.
+//! The main continuation of a node is below it at the same level; other
+//! branches are indented and come before it. The largest branch stays at the
+//! same level, so a tree of `n` nodes has few levels of indentation. No
+//! function here is recursive, because paths may be long.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -12,7 +13,7 @@ use super::shape::{Kind, Shape};
 /// A line of the drawing.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// LineContent leads to it.
+    /// The lines that connect it to its parent.
     pub(super) prefix: String,
     pub(super) what: LineContent,
 }
@@ -23,50 +24,50 @@ pub(super) enum LineContent {
     Fold(FoldedNodes),
 }
 
-/// LineContent is not shown.
+/// Nodes that are not shown.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct FoldedNodes {
-    /// Nodes of the level that it stands in.
+    /// The number of folded nodes at the same level.
     pub(super) nodes: u64,
-    /// Branches of those, and what is in them.
+    /// The number of their branches, and of the nodes in these.
     pub(super) branches: u64,
     pub(super) in_branches: u64,
 }
 
-/// LineContent is drawn.
+/// The part of a tree to draw.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DrawOptions {
-    /// The node that it begins with.
+    /// The first node of the drawing.
     pub(super) from: usize,
-    /// The node that was asked for; it may be a version that `from` stands in
-    /// the place of.
+    /// The node that the user named. It may be a version that `from` replaces.
     pub(super) named: usize,
-    /// How many nodes deep.
+    /// The maximum depth, in nodes.
     pub(super) depth: usize,
-    /// Whether nothing is folded.
+    /// Whether all nodes are shown, without folding.
     pub(super) all: bool,
 }
 
-/// How many nodes with nothing to see are shown in a row.
+/// The maximum number of unmarked nodes that are shown in a row.
 const LONGEST_RUN: usize = 8;
 
-/// How many of them are shown at each end when they are more.
+/// The number of them that are shown at each end if there are more.
 const ENDS: usize = 3;
 
-/// How many branches of one node are shown.
+/// The maximum number of branches of one node that are shown.
 const MOST_BRANCHES: usize = 8;
 
-/// How many lines there are before branches of branches are folded.
+/// The number of lines from which branches of branches are folded.
 const MANY_LINES: usize = 400;
 
-/// How many places are shown where the path parts from branches that are
-/// folded.
+/// The maximum number of nodes that are shown because a folded branch leaves
+/// the path there.
 const MOST_PARTINGS: usize = 12;
 
-/// How far lines are set in at most, in levels.
+/// The maximum indentation of lines, in levels.
 const MOST_LEVELS: usize = 24;
 
-/// Draws a tree. One that is large is folded until it can be looked at.
+/// Draws a tree. A large one is folded until it has at most [`MANY_LINES`]
+/// lines.
 pub(super) fn lines(shape: &Shape<'_>, wanted: DrawOptions) -> Vec<Line> {
     let mut drawn = Vec::new();
     for levels in [usize::MAX, 6, 4, 3, 2, 1, 0] {
@@ -83,10 +84,10 @@ struct Drawing<'s, 'a> {
     wanted: DrawOptions,
     // Branches that are set in further are folded, unless they have marks.
     levels: usize,
-    // LineContent is never folded, whatever there is to see about it.
+    // Nodes that are never folded, even without marks.
     kept: HashSet<usize>,
     lines: Vec<Line>,
-    // LineContent is still to be drawn, the next at the end.
+    // Parts that are still to be drawn, the next one last.
     todo: Vec<Pending>,
 }
 
@@ -95,17 +96,17 @@ enum Pending {
     Chain(Chain),
 }
 
-/// Nodes that go on from each other at one level.
+/// Nodes that continue each other at one level.
 struct Chain {
     start: usize,
-    // LineContent leads to its first line, and to the others.
+    // The prefix of its first line, and of the others.
     first: String,
     prefix: String,
     level: usize,
     depth: usize,
 }
 
-/// LineContent is shown of what stands beside a node.
+/// The shown and the hidden branches of a node.
 struct Siblings {
     shown: Vec<usize>,
     hidden: FoldedNodes,
@@ -158,7 +159,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
             .iter()
             .enumerate()
             .map(|(k, &node)| match ends_early && k + 1 == nodes.len() {
-                // LineContent lies below the last one is one line.
+                // The nodes below the last one are folded into one line.
                 true => Siblings {
                     shown: Vec::new(),
                     hidden: FoldedNodes::default(),
@@ -209,7 +210,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
                     false => ("├─", "│ "),
                 };
                 let first = format!("{}{corner}", chain.prefix);
-                // LineContent is hidden comes first: it is the older part.
+                // The hidden branches come first: they are the older ones.
                 if has_hidden && i == 0 {
                     out.push(at(&first, LineContent::Fold(beside.hidden)));
                     continue;
@@ -231,7 +232,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
         out
     }
 
-    /// Returns what is shown of the branches of a node.
+    /// Returns the shown and the hidden branches of a node.
     fn beside(&self, node: usize, level: usize) -> Siblings {
         let spot = &self.shape.spots[node];
         let all = spot.children.iter().copied();
@@ -268,8 +269,8 @@ impl<'s, 'a> Drawing<'s, 'a> {
         beside
     }
 
-    /// Returns which nodes of a chain are shown: of many in a row with nothing
-    /// to see, the first and the last.
+    /// Returns which nodes of a chain are shown: of a long run of unmarked
+    /// nodes, only the first and the last.
     fn shown(&self, nodes: &[usize], beside: &[Siblings]) -> Vec<bool> {
         let mut shown = vec![true; nodes.len()];
         if self.wanted.all {
@@ -314,9 +315,9 @@ impl<'s, 'a> Drawing<'s, 'a> {
     }
 }
 
-/// Returns the nodes that are never folded: the one that was asked for, the end
-/// of the path, and where other branches part from it. Of many such places it
-/// is the latest, and those of the largest branches.
+/// Returns the nodes that are never folded: the named one, the end of the path,
+/// and the nodes at which other branches leave the path. If there are many of
+/// the latter, the latest one and those with the largest branches are chosen.
 fn kept(shape: &Shape<'_>, wanted: DrawOptions) -> HashSet<usize> {
     let parts = |at: usize| -> Option<(u64, usize)> {
         let spot = &shape.spots[at];

@@ -101,8 +101,8 @@ pub(super) fn words(text: Option<&str>, file: Option<&Path>) -> anyhow::Result<O
     }
 }
 
-/// Returns what a file says. A message does not end with the line break that
-/// files end with; a piece of a text may.
+/// Returns the text of a file. The final line break is removed for a message,
+/// but kept for a part of a document.
 fn from_file(engine: &Engine, tree: &str, mut text: String) -> anyhow::Result<String> {
     let info = engine.store()?.tree(tree).map_err(Error::from)?;
     if info.tree.mode == TreeMode::Dialogue {
@@ -221,7 +221,7 @@ fn add(args: &AddArgs, options: &StoreOptions) -> anyhow::Result<()> {
     show(options, &added, &output::visible(&added.local_id))
 }
 
-/// Returns what an agent is, who must be there when one is named.
+/// Returns the kind of an agent. Fails if the named agent does not exist.
 fn kind_of(engine: &Engine, tree: &str, agent: Option<&str>) -> anyhow::Result<Option<Author>> {
     let Some(agent) = agent else {
         return Ok(None);
@@ -230,8 +230,8 @@ fn kind_of(engine: &Engine, tree: &str, agent: Option<&str>) -> anyhow::Result<O
     Ok(Some(super::agent::known(&info, agent)?.kind))
 }
 
-/// Returns what is to be said when the node follows one that has a later
-/// version: requests show that one.
+/// Returns a notice if the new node follows one that has a later version,
+/// because requests show that version.
 fn replaced(engine: &Engine, tree: &str, added: &NodeHead) -> anyhow::Result<Vec<String>> {
     let mut told = Vec::new();
     if added.step != Step::Look {
@@ -261,7 +261,7 @@ fn replaced(engine: &Engine, tree: &str, added: &NodeHead) -> anyhow::Result<Vec
     Ok(told)
 }
 
-/// How many edges of a node are shown, each way.
+/// The maximum number of edges of a node that are shown in each direction.
 const MOST_EDGES: usize = 20;
 
 fn show_node(
@@ -400,7 +400,7 @@ fn told_edge(edge: &Edge, local: &impl Fn(&str) -> String) -> String {
     format!("{told} ({kind} {})", edge.id)
 }
 
-/// Returns what a node says, line by line.
+/// Returns the content of a node, line by line.
 fn content(node: &Node) -> String {
     let mut out = String::new();
     for block in node.content.blocks() {

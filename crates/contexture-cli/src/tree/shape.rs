@@ -1,25 +1,25 @@
-//! LineContent stands below what: every node of a tree once.
+//! The layout of a tree for drawing: every node has exactly one parent.
 //!
-//! Nodes can be reached in several ways and can have versions, so that a tree
-//! is not quite one. Here each node gets one place: below what it goes on from
-//! on the path that is looked at, else by its first edge.
+//! A node can be reached over several edges and can have versions, so the data
+//! is not strictly a tree. Here each node gets one parent: its predecessor on
+//! the shown path, else the source of its first edge.
 
 use std::collections::{BTreeSet, HashMap};
 
 use contexture::store::{NodeHead, Skeleton, SourceRole, TreeInfo};
 
-/// LineContent a node is to the one it stands below.
+/// The relation of a node to its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// Another version of the same place.
+    /// Another version of the same node.
     Version,
-    /// A remark on it.
+    /// An annotation of the parent.
     Annotation,
     /// A context source of the node that continues from it.
     Context,
     /// An instruction for the node that continues from it.
     Instruction,
-    /// Goes on from it.
+    /// A continuation of the parent.
     Continuation,
 }
 
@@ -35,39 +35,39 @@ impl Kind {
     }
 }
 
-/// Where a node stands.
+/// The position of a node in the drawing.
 #[derive(Debug)]
 pub(super) struct NodePosition {
     pub(super) parent: Option<usize>,
     pub(super) kind: Kind,
-    /// For material: what it is for.
+    /// For a context or instruction source: the node that uses it.
     pub(super) for_node: Option<usize>,
-    /// LineContent stands below it. LineContent is drawn last goes on at the same level.
+    /// The nodes below it. The last one may continue at the same level.
     pub(super) children: Vec<usize>,
-    /// The last of `children`, when it goes on at the same level.
+    /// The last of `children`, if it continues at the same level.
     pub(super) trunk: Option<usize>,
     pub(super) on_path: bool,
     /// Other nodes that it follows, too.
     pub(super) also_after: Vec<usize>,
-    /// Nodes that stand elsewhere and are material for it.
+    /// Context and instruction sources of the node that are drawn elsewhere.
     pub(super) material: Vec<(Kind, usize)>,
     /// Whether another version replaces it.
     pub(super) is_replaced: bool,
-    /// Who is here, and the saved paths that end here.
+    /// The agents at this node, and the saved paths that end here.
     pub(super) agents: Vec<String>,
     pub(super) paths: Vec<String>,
-    /// How many nodes there are from here on, with this one.
+    /// The number of nodes from here on, including this one.
     pub(super) size: u64,
-    /// Whether one of them has something that must be seen.
+    /// Whether one of them has a mark that must be visible.
     pub(super) has_marks: bool,
 }
 
-/// A tree with its nodes in their places.
+/// A tree with the position of each node.
 pub(super) struct Shape<'a> {
     pub(super) nodes: &'a [(NodeHead, String)],
     pub(super) spots: Vec<NodePosition>,
     pub(super) root: Option<usize>,
-    /// Where the path ends that is looked at.
+    /// The end of the shown path.
     pub(super) head: Option<usize>,
     index: HashMap<&'a str, usize>,
 }
@@ -117,7 +117,7 @@ impl<'a> Shape<'a> {
         shape
     }
 
-    /// Returns where a node is among the nodes.
+    /// Returns the index of a node.
     pub(super) fn find(&self, id: &str) -> Option<usize> {
         self.index.get(id).copied()
     }
@@ -126,7 +126,7 @@ impl<'a> Shape<'a> {
         &self.nodes[at].0.local_id
     }
 
-    /// Gives every node the one that it stands below.
+    /// Sets the parent of every node.
     fn connect(
         &mut self,
         skeleton: &Skeleton,
@@ -205,8 +205,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns for each node the version that replaces it: itself,
-    /// where there is no other.
+    /// Returns for each node the version that replaces it, or the node itself
+    /// if there is none.
     fn standing<T>(
         &self,
         arrivals: &[Vec<T>],
@@ -260,7 +260,7 @@ impl<'a> Shape<'a> {
             .collect()
     }
 
-    /// Puts what stands below each node in order.
+    /// Sorts the children of each node.
     fn order(&mut self) {
         for at in 0..self.nodes.len() {
             if let Some(parent) = self.spots[at].parent {
@@ -284,7 +284,8 @@ impl<'a> Shape<'a> {
             let children = std::mem::take(&mut self.spots[at].children);
             let trunk = self.trunk(at, &children);
             let mut sorted = children;
-            // Material stands right before what it is for.
+            // Context and instruction sources come right before the node that
+            // uses them.
             sorted.sort_by_key(|&child| {
                 let spot = &self.spots[child];
                 let of = spot.for_node.unwrap_or(child);
@@ -302,8 +303,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns which of the nodes below one goes on at the same level: remarks
-    /// do below other remarks.
+    /// Returns the child that continues at the same level. An annotation can
+    /// continue another annotation.
     fn trunk(&self, at: usize, children: &[usize]) -> Option<usize> {
         let is_remark = self.spots[at].kind == Kind::Annotation;
         let goes_on = children.iter().copied().filter(|&child| {
@@ -313,12 +314,12 @@ impl<'a> Shape<'a> {
         });
         goes_on.max_by_key(|&child| {
             let spot = &self.spots[child];
-            // Of equal ones the first.
+            // The first of equal ones.
             (spot.on_path, spot.kind, spot.size, std::cmp::Reverse(child))
         })
     }
 
-    /// Returns the nodes below one, with it, each before what stands below it.
+    /// Returns a node and all nodes below it, parents first.
     fn reached(&self, from: Option<usize>) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.nodes.len());
         let mut stack: Vec<usize> = from.into_iter().collect();

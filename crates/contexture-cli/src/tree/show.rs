@@ -19,10 +19,10 @@ const NOTE: Style = AnsiColor::Yellow.on_default();
 const DIM: Style = Style::new().dimmed();
 const PLAIN: Style = Style::new();
 
-/// How wide a line is where there is no terminal.
+/// The width of a line without a terminal.
 const WIDTH: usize = 100;
 
-/// How many sources are named in the line of a node.
+/// The maximum number of sources that are named in the line of a node.
 const MOST_SOURCES: usize = 4;
 
 /// The narrowest terminal that is drawn for.
@@ -61,7 +61,8 @@ pub(super) fn run(args: &ShowArgs, options: &StoreOptions) -> anyhow::Result<()>
     };
     let wanted = DrawOptions {
         from: match &shape.spots[named] {
-            // LineContent follows a version follows the one that stands there.
+            // Nodes that follow a replaced version are drawn below the version
+            // that replaces it.
             spot if spot.is_replaced => spot.parent.unwrap_or(named),
             _ => named,
         },
@@ -88,7 +89,7 @@ pub(super) fn run(args: &ShowArgs, options: &StoreOptions) -> anyhow::Result<()>
     output::text(&out)
 }
 
-/// Returns the path that is drawn; none where nobody says which.
+/// Returns the path to draw. Empty if the arguments select none.
 fn path(engine: &Engine, info: &TreeInfo, args: &ShowArgs) -> anyhow::Result<Vec<NodeHead>> {
     let request = Request {
         tree: Some(args.tree.clone()),
@@ -105,15 +106,15 @@ fn path(engine: &Engine, info: &TreeInfo, args: &ShowArgs) -> anyhow::Result<Vec
     if args.head.is_some() || args.path.is_some() {
         return Ok(found?);
     }
-    // It is asked for nothing that could be wrong: where there are several
-    // ends, or several ways to one, there is no path.
+    // Without arguments, an ambiguous path is not an error: if there are
+    // several leaves, or several paths to one, no path is shown.
     match found {
         Err(error) if !error.is_input() => Err(error.into()),
         found => Ok(found.unwrap_or_default()),
     }
 }
 
-/// Returns how wide a line may be.
+/// Returns the maximum width of a line.
 fn width() -> usize {
     output::width().unwrap_or(WIDTH).max(NARROWEST)
 }
@@ -223,7 +224,7 @@ fn rows(shape: &Shape<'_>, lines: &[Line], tokens: &[u64], width: usize, out: &m
     }
 }
 
-/// Returns what leads to a line.
+/// Returns the lines that connect a node to its parent.
 fn lead(prefix: &str) -> String {
     match prefix.is_empty() {
         true => String::new(),
@@ -236,7 +237,7 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(blanks))
 }
 
-/// Returns who wrote a node.
+/// Returns the author of a node.
 fn author(node: &NodeHead) -> String {
     match &node.author_agent_id {
         Some(agent) => format!("{} {}", node.author.name(), output::visible(agent)),
@@ -260,7 +261,7 @@ fn told_fold(folded: FoldedNodes) -> String {
     parts.join(", ")
 }
 
-/// Returns what is to be known about a node beside what it says.
+/// Returns the notes about a node besides its content.
 fn notes(shape: &Shape<'_>, at: usize) -> String {
     let (node, spot) = (&shape.nodes[at].0, &shape.spots[at]);
     let mut notes: Vec<String> = Vec::new();
@@ -291,7 +292,7 @@ fn notes(shape: &Shape<'_>, at: usize) -> String {
     notes.join(", ")
 }
 
-/// Returns the beginning of what a node says, on one line.
+/// Returns the beginning of a node's content, on one line.
 fn preview(node: &NodeHead, text: &str) -> String {
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if said.is_empty() {
@@ -302,7 +303,7 @@ fn preview(node: &NodeHead, text: &str) -> String {
         };
         return blank.to_owned();
     }
-    // Of what is no text, the store tells the media type.
+    // For content that is not text, the store returns the media type.
     let kinds = ["image/", "audio/", "application/", "text/"];
     let is_media = kinds.iter().any(|kind| said.starts_with(kind));
     if is_media && !said.contains(' ') && node.bytes != text.len() as u64 {
@@ -315,7 +316,8 @@ fn preview(node: &NodeHead, text: &str) -> String {
     said
 }
 
-/// Returns `text`, or as much of it as is `room` wide with a mark behind it.
+/// Returns `text`, or its beginning with a mark at the end, at most `room`
+/// columns wide.
 fn cut(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();

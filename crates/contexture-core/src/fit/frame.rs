@@ -32,7 +32,7 @@ impl Fitter<'_> {
         heading + tags
     }
 
-    /// Returns what the tags around a block cost.
+    /// Returns the tokens of the tags around a block.
     fn tags(&self, frame: &Frame, body: &str) -> Tokens {
         let mut item = Item::new("", frame.role, Text::new(""));
         item.path = frame.path.clone();

@@ -38,7 +38,8 @@ pub struct Path {
     /// that does not fit is then cut instead of dropped, and no item before the
     /// cut is kept.
     pub is_text: bool,
-    /// Keeps the start of the path where it was, for the provider's cache.
+    /// The anchor that keeps the start of the path in place, for the provider's
+    /// cache. `None` for no anchor.
     pub anchor: Option<Anchor>,
 }
 
@@ -132,7 +133,7 @@ impl Marker {
         }
     }
 
-    /// Returns the marker for so many.
+    /// Returns the text of the marker for `count` removed items.
     pub fn text(&self, count: u64) -> String {
         let plural = if count == 1 { "" } else { "s" };
         let text = match &self.text {
@@ -212,7 +213,7 @@ impl KeptUnits {
         self.missed > 0 || !self.cut.is_empty() || self.lacks_newest()
     }
 
-    /// Returns true when the newest is not there, or not whole.
+    /// Returns true if the newest unit is missing, or not whole.
     fn lacks_newest(&self) -> bool {
         // The newest unit that can be shown is directly before the unshown
         // ones.
@@ -478,7 +479,7 @@ impl Fitter<'_> {
         kept
     }
 
-    /// Keeps the newest few: whole, or as much of them as fits.
+    /// Keeps the newest few units: whole, or as much of them as fits.
     fn newest(
         &mut self,
         path: &Path,

@@ -219,7 +219,7 @@ impl Fitter<'_> {
         restore(layer, fitted, &counts, &mut sub, &mut pairs);
     }
 
-    /// Takes the items of a layer and of those inside it, in order.
+    /// Collects the items of a layer and of its nested layers, in order.
     fn flatten(
         &self,
         layer: &mut Layer,
@@ -310,8 +310,8 @@ impl Fitter<'_> {
         }
     }
 
-    /// Keeps what still fits, the best first; of the very best a part, if need
-    /// be.
+    /// Keeps the units that still fit, the best first. Of the very best, a part
+    /// is kept if the whole does not fit.
     fn fill(&mut self, all: &mut Competition<'_>, settings: ByScore) {
         for place in 0..all.order.len() {
             let u = all.order[place];
@@ -329,8 +329,8 @@ impl Fitter<'_> {
         }
     }
 
-    /// Keeps a unit that does not fit whole in one of the forms that it has, or
-    /// cut, where it may be.
+    /// Keeps a unit that does not fit whole in one of its shorter forms, or
+    /// cut, if that is allowed.
     fn offer_shorter(&mut self, all: &mut Competition<'_>, u: usize) {
         let &[(i, _)] = all.units[u].decided.as_slice() else {
             return;
@@ -471,7 +471,7 @@ fn kept_lines<'a>(
     }
 }
 
-/// Puts items and outcomes back where they were taken from.
+/// Moves items and outcomes back to their layers.
 fn restore(
     layer: &mut Layer,
     fitted: &mut Fitted,
@@ -519,7 +519,7 @@ impl Competition<'_> {
         }
     }
 
-    /// Returns what must be paid before a unit can be shown.
+    /// Returns the tokens of the headings that a unit would open.
     fn opening(&self, u: usize) -> Tokens {
         let mut opening = 0;
         let mut above = Some(self.units[u].sub);
@@ -534,12 +534,13 @@ impl Competition<'_> {
         opening
     }
 
-    /// Returns what a unit adds, with the headings that it is the first under.
+    /// Returns the tokens that a unit adds, including the headings that it
+    /// would open.
     fn price(&self, u: usize) -> Tokens {
         self.units[u].tokens + self.opening(u)
     }
 
-    /// Keeps a unit whole, unless it is there already or nearly the same is.
+    /// Keeps a unit whole, unless it is kept already or has a near duplicate.
     fn offer(&mut self, u: usize) {
         if self.is_open(u) && self.units[u].usable && !self.is_duplicate(u) {
             self.units[u].state = State::Kept;
@@ -579,7 +580,7 @@ impl Competition<'_> {
         }
     }
 
-    /// Returns the units that are kept and may say nearly the same as a unit.
+    /// Returns the kept units that may be near duplicates of a unit.
     fn possible_duplicates(&self, u: usize) -> BTreeSet<usize> {
         let keys = self.keys(u);
         // One without keys is compared with all, and all with one without.
@@ -628,7 +629,8 @@ impl Competition<'_> {
         true
     }
 
-    /// Takes back the unit of the lowest rank. Returns false when there is none.
+    /// Removes the kept unit with the lowest rank. Returns false if there is
+    /// none.
     fn drop_worst(&mut self) -> bool {
         let rank = |u: &usize| self.units[*u].rank;
         let worst = (0..self.kept.len())
@@ -663,7 +665,7 @@ impl Competition<'_> {
         outcomes
     }
 
-    /// Returns what became of every item.
+    /// Returns the outcome of every item.
     fn outcomes(&self, available: Tokens) -> Vec<(usize, Outcome)> {
         let mut outcomes = self.kept_outcomes();
         let left = self.allowance.saturating_sub(self.used);

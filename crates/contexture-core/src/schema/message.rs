@@ -44,7 +44,7 @@ impl JsonSchema for MessageContent {
     }
 }
 
-/// Says which blocks a message of which role may hold, and what belongs to a
+/// Adds the rules for the blocks of each role's messages, and the fields of a
 /// tool's message.
 pub fn message(schema: &mut Schema) {
     let role =
@@ -82,12 +82,13 @@ pub fn message(schema: &mut Schema) {
     );
 }
 
-/// Says that a picture, recording or document has either `data` or `url`.
+/// Adds the rule that a picture, recording or document has either `data` or
+/// `url`.
 pub fn media(schema: &mut Schema) {
     either(schema, "data", "url");
 }
 
-/// Says that an object has either of two fields.
+/// Adds the rule that an object has exactly one of two fields.
 pub fn either(schema: &mut Schema, one: &str, other: &str) {
     let this = |one: &str, other: &str| {
         json!({

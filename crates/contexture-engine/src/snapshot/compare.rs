@@ -73,9 +73,9 @@ impl Change {
 }
 
 impl Saved {
-    /// Returns what `self` shares with the request before it, and what the
-    /// provider's cache makes of that under `terms`. `layout` is the content of
-    /// `self`; without it, the one block that is needed is read from the store.
+    /// Compares `self` with the previous request, and returns its use of the
+    /// provider's cache under `terms`. `layout` is the content of `self`;
+    /// without it, the one block that is needed is read from the store.
     pub fn compare(
         &self,
         store: &dyn Snapshots,
@@ -157,8 +157,8 @@ impl Saved {
         tools.map(|entry| (&entry.part, entry.body))
     }
 
-    /// Returns how many blocks two requests for one model begin with, how many
-    /// tokens, and where they part.
+    /// Returns the number of blocks and tokens that two requests for one model
+    /// have in common at the start, and the position of the first difference.
     fn common(
         &self,
         store: &dyn Snapshots,
@@ -310,8 +310,8 @@ fn shown_bytes(entry: &Entry) -> u64 {
     entry.bytes - u64::from(entry.role == Role::Document)
 }
 
-/// Returns how many bytes two texts have in common at their start, up to a
-/// character boundary of UTF-8.
+/// Returns the number of bytes that two texts have in common at their start, up
+/// to a character boundary of UTF-8.
 pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let mut common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     while common > 0 && common < a.len() && a[common] & 0xC0 == 0x80 {

@@ -40,21 +40,20 @@ pub(super) struct Settings {
     pub(super) mark: Mark,
 }
 
-/// Who a request was made for: what is to be known of an agent beside what it
-/// was told.
+/// The agent that a request was made for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "SnapshotAgent"))]
 pub struct Agent {
     /// The role.
     pub role: AgentRole,
-    /// The set that its tools were taken from.
+    /// The toolset that its tools come from.
     pub toolset_name: Option<String>,
-    /// The names that the agent could use.
+    /// The permissions that the agent had.
     pub permissions_granted: Vec<String>,
-    /// The event that it was to answer.
+    /// The id of the event that the request answers.
     pub source_event_id: Option<String>,
-    /// Hashes of what went into the system prompt, and what is known about the
+    /// Hashes of the contents of the system prompt, and the context of the
     /// event.
     pub context_json: Value,
 }

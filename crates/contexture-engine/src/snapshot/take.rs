@@ -146,8 +146,8 @@ pub(crate) fn take(
     (saved, snapshot, blobs)
 }
 
-/// Returns what is kept of tools that the model can search for. They are new
-/// unless the request before had the same.
+/// Returns the stored form of the tools that the model can search for. It is
+/// added to the blobs unless the previous request had the same tools.
 fn saved_tools(
     deferred: &[Block],
     previous: Option<&Saved>,

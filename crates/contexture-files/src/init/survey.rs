@@ -11,10 +11,12 @@ use ignore::WalkBuilder;
 
 use crate::files::Root;
 
-/// Most files that are looked at. A larger tree is surveyed in part.
+/// The maximum number of files that are read. A larger tree is surveyed in
+/// part.
 const MAX_FILES: usize = 50_000;
 
-/// Most bytes of source that are counted; the rest is estimated from its size.
+/// The maximum bytes of source that are counted; the rest is estimated from its
+/// size.
 const MAX_COUNTED_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A larger file is data or generated, whatever its name.

@@ -55,8 +55,9 @@ struct Candidate {
     is_previous: bool,
 }
 
-/// Takes out of `items` the tools that are not in the context.
-/// Rows of both kinds get the calls, the last use and the cost of the tool.
+/// Removes from `items` the tools that are not in the context, and returns
+/// them. Rows of both kinds get the calls, the last use and the cost of the
+/// tool.
 pub(crate) fn choose(items: &mut Vec<Item>, choice: &Choice<'_>) -> LeftOut {
     let ready = |item: &Item| match &item.content {
         Content::Ready(text) => Some(text.clone()),

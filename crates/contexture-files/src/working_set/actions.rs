@@ -213,7 +213,7 @@ impl From<ActionForm> for Action {
     }
 }
 
-/// What changing the working set did.
+/// The result of a change to the working set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "WorkingSetChanged"))]
@@ -295,7 +295,7 @@ pub fn parse(name: &str, text: &str) -> Result<Vec<Action>, Error> {
 /// Reads actions that follow each other without `---` between them, as in the
 /// protocol's own example: each begins with a line `action:`.
 ///
-/// Returns nothing when there are not several such lines.
+/// Returns `None` if there is at most one such line.
 fn parse_blocks(source: Source<'_>, text: &str) -> Option<Result<Vec<crate::yaml::Node>, Error>> {
     let mut blocks: Vec<String> = Vec::new();
     for (at, line) in text.split_inclusive('\n').enumerate() {
@@ -374,7 +374,7 @@ fn all_of(mut refusals: Vec<Error>) -> Error {
     advice.fold(Error::action(code, message), Error::advise)
 }
 
-/// Most refusals that one message lists.
+/// The maximum number of rejections that one message lists.
 const MOST_REFUSALS: usize = 20;
 
 /// Models like to put YAML between code fences: lines of three backticks are

@@ -91,7 +91,7 @@ impl Entry {
     }
 }
 
-/// Returns where the manifest of `root` is: `working-set.yml`, else
+/// Returns the path of the manifest of `root`: `working-set.yml`, else
 /// `.agent/working-set.yml`.
 pub fn find_manifest(root: &Root) -> Result<String, Error> {
     ["working-set.yml", ".agent/working-set.yml"]

@@ -143,7 +143,7 @@ pub fn observe(
         .last_mention
         .retain(|id, _| manifest.files.iter().any(|entry| entry.id() == *id));
 
-    // Checked first: a change that is refused leaves no file.
+    // Checked first, so that a rejected change leaves no file.
     let prepared = match changes.is_empty() {
         true => None,
         false => Some(actions::prepare(target, &changes, Actor::Orchestrator)?),

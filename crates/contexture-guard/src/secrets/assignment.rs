@@ -130,7 +130,7 @@ fn indentation(bytes: &[u8], key_start: usize) -> Option<usize> {
 fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) -> Option<Secret> {
     let bytes = text.as_bytes();
     let range = found.start..found.end;
-    // Most values are short; their key need not be taken apart.
+    // Most values are short; their key need not be analysed.
     if secret.len() < 6 && found.form != Form::Argument {
         return None;
     }
@@ -149,8 +149,8 @@ fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) 
     if secret.len() < 6 {
         return None;
     }
-    // Most values are names in letters of one case, and no rule takes those; only a connection's
-    // password may be as plain as that.
+    // Most values are names in letters of one case, and no rule matches those;
+    // only the password of a connection may be that plain.
     let plain = is_plain(secret.as_bytes());
     let connected = promise == Promise::Password && connection(bytes, key_start, found);
     if plain && !connected {

@@ -295,7 +295,8 @@ pub(super) fn jwk(bytes: &[u8], at: usize) -> Option<Secret> {
     })
 }
 
-/// Returns where the string begins that is the value of the member `name` at `at`.
+/// Returns the start of the string that is the value of the member `name` at
+/// `at`.
 fn json_string(bytes: &[u8], at: usize, name: &[u8]) -> Option<usize> {
     if !bytes.get(at..)?.starts_with(name) {
         return None;

@@ -2,9 +2,9 @@
 
 use super::Secret;
 
-/// Most pieces of one value.
+/// The maximum number of pieces of one value.
 const MOST: usize = 32;
-/// Most bytes of all pieces together.
+/// The maximum bytes of all pieces together.
 const LONGEST: usize = 2048;
 /// The widest gap between two pieces: an operator, a line end and an indentation.
 const GAP: usize = 120;
@@ -15,10 +15,11 @@ pub(super) struct Joined {
     pub(super) end: usize,
 }
 
-/// Returns where the text of the next literal begins, after one that ended with the quotation
-/// mark at `close`, and its quotation mark.
+/// Returns the start of the text of the next literal, after one that ended with
+/// the quotation mark at `close`, and its quotation mark.
 ///
-/// Literals are joined by `+`, `.`, `..`, `&`, `++`, `<>` or `\`, or by nothing but a line end.
+/// Literals are joined by `+`, `.`, `..`, `&`, `++`, `<>` or `\`, or only by a
+/// line end.
 pub(super) fn next_literal(bytes: &[u8], close: usize, escaped: bool) -> Option<(usize, u8)> {
     let mut pos = close + 1;
     let stop = pos + GAP;

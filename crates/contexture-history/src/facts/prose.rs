@@ -42,7 +42,8 @@ pub(super) fn content_words(normal: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-/// Returns what makes two sentences the same: their words, in any order.
+/// Returns the key by which two sentences count as the same: their words, in
+/// any order.
 pub(super) fn key(normal: &str) -> String {
     let mut words: Vec<&str> = normal
         .split_ascii_whitespace()

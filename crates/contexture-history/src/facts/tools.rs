@@ -145,7 +145,7 @@ impl Call {
         self.access == Access::Run && self.label.contains(" | ")
     }
 
-    /// Returns what two calls of the same thing have in common.
+    /// Returns the key that repeated calls have in common.
     pub(super) fn key(&self) -> &str {
         key(&self.label)
     }

@@ -564,7 +564,8 @@ impl Filled {
         }
     }
 
-    /// Makes lines longer while that fits in `room`, the first of them first.
+    /// Lengthens lines while they fit in `room`, from the first on. Returns the
+    /// tokens that are left.
     fn lengthen(&mut self, room: Tokens, counter: &dyn TokenCounter) -> Tokens {
         let mut left = room;
         for (line, (form, tokens)) in self.lines.iter().zip(&mut self.chosen) {

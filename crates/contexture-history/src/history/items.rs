@@ -361,7 +361,7 @@ impl ItemBuilder {
         })
     }
 
-    /// Returns why a block is not sent, when it is not.
+    /// Returns the reason why a block is not sent, or `None` if it is.
     fn unsent(&self, role: Role, block: &Block, calls: bool, text: &Text) -> Option<&'static str> {
         if let Block::Provider { provider, .. } = block {
             let belongs = self.target.accepts(provider);

@@ -179,7 +179,8 @@ impl Clearing<'_> {
         }
     }
 
-    /// Returns how many items at the beginning the provider has cached.
+    /// Returns the number of items at the beginning that the provider has
+    /// cached.
     fn shared(&self, items: &[Item]) -> usize {
         let (Some(previous), Some(first)) = (self.previous, items.first()) else {
             return 0;

@@ -40,7 +40,7 @@ pub(super) fn row_id(text: &str) -> RowId {
 /// The role of a row in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Something that was said to the model, or a row without content.
+    /// Input of the model, or a row without content.
     Input = 0,
     /// A part of an answer, or a compaction: turns follow it.
     Stop = 1,
@@ -147,7 +147,7 @@ pub(super) struct StoredNode {
     pub(super) turn: Option<TurnId>,
 }
 
-/// Takes bytes from the beginning.
+/// Removes and returns bytes from the beginning.
 pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;

@@ -65,7 +65,7 @@ struct Lane {
     at: Timestamp,
 }
 
-/// Something that was said to the model.
+/// Input of the model that has no answer yet.
 struct Waiting {
     messages: Vec<Message>,
     at: Timestamp,
@@ -513,7 +513,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Notes the answers that are open, so that a request can refer to them.
+    /// Records the open answers, so that a request can refer to them.
     fn note_answers(&mut self) {
         for lane in &mut self.lanes {
             if let Some(answer) = &mut lane.answer
@@ -526,10 +526,10 @@ impl Reader {
         self.sent.join_parts();
     }
 
-    /// Ends the import of the file. Returns where the next one begins, and the
-    /// state to store.
+    /// Ends the import of the file. Returns the offset at which the next import
+    /// begins, and the state to store.
     ///
-    /// The latest answer may get more rows, so that it is read again then.
+    /// The latest answer may get more rows, so it is read again then.
     pub(super) fn finish(
         &mut self,
         end: u64,
@@ -586,8 +586,8 @@ impl Reader {
         Ok((offset, self.state(&kept, &heads, writer)))
     }
 
-    /// Makes turns of the answers of sub-agents that are complete, or that have
-    /// got no row for a long time, so that they are not read again and again.
+    /// Writes turns for the answers of sub-agents that are complete, or that
+    /// got no row for a long time, so that they are not read again each time.
     fn seal_other_lanes(&mut self, end: u64, writer: &mut Writer<'_>) -> Result<(), ImportError> {
         let latest = self.graph.nodes.last().map_or(0, |node| node.lane);
         for lane in 0..self.lanes.len() {

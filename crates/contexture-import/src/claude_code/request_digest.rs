@@ -157,7 +157,7 @@ impl RequestDigests {
         Some(found == expected)
     }
 
-    /// Makes the fields of a request ready, unless those of the request before
+    /// Prepares the fields of a request, unless those of the previous request
     /// are the same.
     fn frame(&mut self, request: &RequestParts<'_>, marks: &[&CacheMark]) -> Option<()> {
         let is_same = self.frame.as_ref().is_some_and(|frame| {

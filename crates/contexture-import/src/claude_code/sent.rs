@@ -67,14 +67,14 @@ struct Message<'a> {
 }
 
 impl Sent {
-    /// Notes a message of the user's side.
+    /// Records a message of the user's side.
     pub(super) fn said(&mut self, message: &str) {
         let message: Rc<str> = message.into();
         self.since_answer.push(Rc::clone(&message));
         self.candidate(message);
     }
 
-    /// Notes that an answer begins.
+    /// Records the beginning of an answer.
     pub(super) fn begin_answer(&mut self) {
         if self.since_answer.len() > 1
             && let Some(joined) = self.joined().pop()
@@ -84,12 +84,12 @@ impl Sent {
         self.since_answer.clear();
     }
 
-    /// Notes an answer.
+    /// Records an answer.
     pub(super) fn answered(&mut self, message: String) {
         self.candidate(message.into());
     }
 
-    /// Notes a part of an answer that was imported before.
+    /// Records a part of an answer that was imported before.
     pub(super) fn answered_part(&mut self, key: &str, content: &str) {
         if self.part_key != key {
             self.join_parts();
@@ -102,7 +102,7 @@ impl Sent {
         self.parts.extend(inner.map(str::to_owned));
     }
 
-    /// Notes the answer whose parts were noted.
+    /// Records the answer whose parts were recorded.
     pub(super) fn join_parts(&mut self) {
         let parts = std::mem::take(&mut self.parts);
         if !parts.is_empty() {
@@ -144,7 +144,7 @@ impl Sent {
         self.since_answer = texts(since_answer);
     }
 
-    /// Notes the system prompt and the tools of requests.
+    /// Records the system prompt and the tools of requests.
     pub(super) fn shape(&mut self, row: &Row<'_>, offset: u64, counts: &mut Counts) {
         let (Some(hash), Some(shape)) = (&row.shape_hash, row.shape) else {
             return;
@@ -159,7 +159,7 @@ impl Sent {
             .insert(hash.to_string(), shape.get().to_owned());
     }
 
-    /// Notes a message that is not in the transcript.
+    /// Records a message that is not in the transcript.
     pub(super) fn blob(&mut self, row: &Row<'_>, counts: &mut Counts) {
         let (Some(hash), Some(message)) = (&row.hash, row.message) else {
             return;
@@ -259,7 +259,8 @@ impl Sent {
         })
     }
 
-    /// Adds what the user's side said since the last answer as one message.
+    /// Adds the messages of the user's side since the last answer as one
+    /// message.
     fn add_joined(&mut self) {
         for joined in self.joined() {
             if let Some(digest) = message_digest(&joined) {
@@ -268,9 +269,9 @@ impl Sent {
         }
     }
 
-    /// Returns what the user's side said since the last answer as one message:
-    /// the first rows, one more each time. Results of calls that ran at the same
-    /// time are rows of their own.
+    /// Returns the messages of the user's side since the last answer as one
+    /// message: the first rows, one more each time. Results of calls that ran
+    /// at the same time are rows of their own.
     fn joined(&self) -> Vec<String> {
         let mut parts: Vec<String> = Vec::new();
         let mut all = Vec::new();

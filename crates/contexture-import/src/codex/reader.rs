@@ -68,7 +68,7 @@ struct Position {
     at: Option<Timestamp>,
     /// The items that are sent, by number.
     items: Vec<u32>,
-    /// Stands for everything that was said so far.
+    /// A hash of all items so far.
     chain: Option<ContentHash>,
     head: Option<TurnId>,
     #[serde(skip)]
@@ -634,8 +634,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Ends the import of the file. Returns where the next one begins, and the
-    /// state to store.
+    /// Ends the import of the file. Returns the offset at which the next import
+    /// begins, and the state to store.
     pub(super) fn finish(
         &mut self,
         end: u64,

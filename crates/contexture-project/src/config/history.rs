@@ -50,8 +50,8 @@ impl ToolResults {
     /// The smallest limit: less leaves hardly more than a marker.
     pub const LEAST: Tokens = 500;
 
-    /// Returns the most tokens of one tool result in a window of that size, or
-    /// `None` if there is no limit.
+    /// Returns the maximum tokens of one tool result in a window of that size,
+    /// or `None` if there is no limit.
     ///
     /// The default is an eighth of the window, so that several results are
     /// shown next to each other. Below 2,000 tokens an outline or a log loses

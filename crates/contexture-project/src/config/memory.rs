@@ -116,7 +116,7 @@ impl Default for Caps {
 }
 
 impl Caps {
-    /// Returns how many records of a kind there may be. Tasks have no cap.
+    /// Returns the maximum number of records of a kind. Tasks have no limit.
     pub fn of(&self, kind: RecordKind) -> u64 {
         match kind {
             RecordKind::Event => self.events,
@@ -193,7 +193,7 @@ fn embedder<'de, D: serde::Deserializer<'de>>(d: D) -> Result<EmbedderConfig, D:
     d.deserialize_any(Either)
 }
 
-/// Says that an embedder is a text or a table.
+/// Adds the rule that an embedder is a text or a table.
 #[cfg(feature = "schema")]
 fn embedder_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let table = generator.subschema_for::<EmbedderConfig>();

@@ -169,7 +169,7 @@ impl ServerConfig {
         (self.max_concurrent / 4).max(4)
     }
 
-    /// Returns how many requests of one tenant may be worked on at once.
+    /// Returns the maximum number of concurrent requests of one tenant.
     pub fn max_concurrent_of_tenant(&self) -> usize {
         match self.max_concurrent_per_tenant {
             0 => (self.max_concurrent / 4).max(1),
@@ -177,7 +177,7 @@ impl ServerConfig {
         }
     }
 
-    /// Returns how many model calls of one tenant may run at once.
+    /// Returns the maximum number of concurrent model calls of one tenant.
     pub fn max_model_calls_of_tenant(&self) -> usize {
         (self.max_model_calls / 4).max(1)
     }
@@ -188,7 +188,7 @@ impl ServerConfig {
         own.unwrap_or(self.quota)
     }
 
-    /// Returns how many connections from one address there may be.
+    /// Returns the maximum number of connections from one address.
     pub fn max_connections_of_address(&self) -> usize {
         match self.max_connections_per_address {
             0 => (self.max_connections / 4).max(LEAST_OF_ADDRESS),

@@ -86,12 +86,12 @@ impl<'d> Temporary<'d> {
         self.file.sync_all()
     }
 
-    /// Puts the file in the place of `target`.
+    /// Replaces `target` by the file.
     pub(super) fn rename(self, target: impl AsRef<Path>) -> io::Result<()> {
         self.dir.rename(&self.name, self.dir, target)
     }
 
-    /// Puts the file at `target`. Fails when there is a file.
+    /// Creates `target` from the file. Fails if `target` exists.
     pub(super) fn link(self, target: &str) -> io::Result<()> {
         self.dir.hard_link(&self.name, self.dir, target)
     }

@@ -13,12 +13,13 @@ use super::{CallError, Endpoint, Protocol, error};
 /// The default deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Most texts of a request, unless it is said otherwise.
+/// The default maximum number of texts of a request.
 const BATCH: usize = 128;
 
-/// Most bytes of a request's texts.
+/// The maximum bytes of a request's texts.
 ///
-/// OpenAI takes 300 000 tokens a request, and no token is shorter than a byte.
+/// OpenAI accepts 300,000 tokens per request, and no token is shorter than a
+/// byte.
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// The number of times that a request is sent: once, and twice more if that can
@@ -28,7 +29,7 @@ const ATTEMPTS: u32 = 3;
 /// The pause after the first failure.
 const BACK_OFF: Duration = Duration::from_millis(250);
 
-/// Most bytes of a vector: 16 384 numbers, written out at length.
+/// The maximum bytes of a vector: 16,384 numbers, written with all digits.
 const VECTOR_BYTES: u64 = 512 * 1024;
 
 /// The maximum bytes of an answer besides its vectors, and of one without
@@ -64,7 +65,7 @@ pub struct EmbeddingsApi {
     /// The maximum duration of a call, with all its requests, attempts and
     /// pauses. More than a day counts as a day.
     pub deadline: Duration,
-    /// Most texts of one request; zero counts as one.
+    /// The maximum number of texts of one request; zero counts as one.
     pub batch: usize,
 }
 
@@ -144,7 +145,8 @@ impl EmbeddingsApi {
         Ok(vectors)
     }
 
-    /// Returns how many of `texts`, which are not empty, go into one request.
+    /// Returns the number of `texts`, which are not empty, that fit in one
+    /// request.
     fn batch_len(&self, texts: &[&str]) -> usize {
         let mut bytes = 0;
         let fitting = texts.iter().take(self.batch).take_while(|text| {

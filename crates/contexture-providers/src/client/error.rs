@@ -40,7 +40,7 @@ pub enum CallErrorKind {
 }
 
 impl CallError {
-    /// Returns what happened: one line that never holds the key.
+    /// Returns the message: one line that never contains the key.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -58,7 +58,8 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-/// Most characters of a server's words that are repeated in an error.
+/// The maximum number of characters of a server's message that an error
+/// repeats.
 const QUOTE_CHARS: usize = 200;
 
 /// The text that replaces the key.

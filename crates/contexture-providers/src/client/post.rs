@@ -313,7 +313,7 @@ impl<'a> Call<'a> {
         }
         let wait = requested_wait(response.headers());
         let mut bytes = Vec::new();
-        // The status has said what matters: of the body we take what comes.
+        // The status is decisive: the body is read as far as it arrives.
         let _ = response
             .into_body()
             .into_reader()
@@ -481,7 +481,7 @@ fn key_header(endpoint: &Endpoint) -> Result<Option<(&'static str, HeaderValue)>
 fn agent(uri: &Uri) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
-        // Zero returns the redirect itself, for us to refuse.
+        // Zero returns the redirect itself, which is then rejected.
         .max_redirects(0)
         // Each attempt has a connection of its own: one that has just failed
         // is the last that should be used again.

@@ -59,7 +59,7 @@ pub(super) fn response(node: &Node<'_>) -> Result<(Vec<Message>, Option<String>)
     Ok((assistant(node)?, node.string("stop_reason")?))
 }
 
-/// Reads what the model said: one message, or none if it said nothing.
+/// Reads the model's content: one message, or none if it is blank.
 fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
     let Some(content_node) = node.find("content").filter(|content| !content.is_null()) else {
         return Err(NativeError::new(path(node, "content"), "is missing"));
@@ -89,7 +89,7 @@ fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
     })
 }
 
-/// Reads what the user said. Results of tools are a message of their own.
+/// Reads the user's content. Results of tools are a message of their own.
 fn user(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
     let Some(content_node) = node.find("content").filter(|content| !content.is_null()) else {
         return Err(NativeError::new(path(node, "content"), "is missing"));

@@ -137,7 +137,7 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     Ok(blocks)
 }
 
-/// Reads what the user said in a list of parts. Several texts have their own
+/// Reads the user's content in a list of parts. Several texts keep their own
 /// form, because they would become one without it.
 fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let items = content.items()?;
@@ -246,7 +246,7 @@ pub(super) fn from_address(address: &str, kind: &str) -> Block {
     }
 }
 
-/// Reads what the model said: one message, or none if it said nothing.
+/// Reads the model's content: one message, or none if it is blank.
 fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
     let mut blocks = Vec::new();
     let mut said = Vec::new();

@@ -180,7 +180,7 @@ fn has_chat_marks(node: &Node<'_>) -> bool {
             .is_some_and(|tools| tools.raw.contains("\"function\""))
 }
 
-/// Refuses a body of another API than the one that was named.
+/// Fails for a body of another API than the named one.
 pub(super) fn named(
     node: &Node<'_>,
     found: Api,

@@ -94,7 +94,7 @@ pub(super) fn response(node: &Node<'_>) -> Result<(Vec<Message>, Option<String>)
     Ok((messages, candidate.string("finishReason")?))
 }
 
-/// Gives calls without an id one, and finds the call that a result answers.
+/// Adds ids to calls without one, and finds the call that a result answers.
 #[derive(Default)]
 struct Reader {
     // Calls of the latest message of the model that have no result yet.

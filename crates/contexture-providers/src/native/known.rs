@@ -143,7 +143,7 @@ fn places(text: &str, api: Api) -> Option<(Vec<Range<usize>>, usize)> {
     Some((places, instructions))
 }
 
-/// Returns how many bytes two texts have in common at the beginning.
+/// Returns the number of bytes that two texts have in common at the beginning.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let chunks = a.chunks(CHUNK).zip(b.chunks(CHUNK));
     let same = chunks.take_while(|(a, b)| a == b).count() * CHUNK;

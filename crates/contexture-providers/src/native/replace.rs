@@ -1,4 +1,4 @@
-//! Puts other messages into a request, and leaves every other byte.
+//! Replaces the messages of a request, and keeps every other byte.
 
 use super::node::Node;
 use super::{Api, NativeError, utf8};

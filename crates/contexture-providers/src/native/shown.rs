@@ -43,8 +43,8 @@ fn shorten(value: &mut Value, hidden: &mut usize) {
     }
 }
 
-/// Returns how many bytes of a block's JSON are base64: of images, documents and
-/// encrypted values.
+/// Returns the number of bytes of a block's JSON that are base64: of images,
+/// documents and encrypted values.
 pub fn data_bytes(raw: &str) -> usize {
     fn within(value: &Value) -> usize {
         match value {

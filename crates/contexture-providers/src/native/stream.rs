@@ -43,7 +43,7 @@ impl StreamReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns what arrived so far.
+    /// Returns the bytes that arrived so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -9,9 +9,8 @@ use crate::error::StoreError;
 use crate::task::TaskRecord;
 
 impl Record {
-    /// Gives the record the id that it lacks, so that the same line recorded
-    /// twice is the same record. The time that it lacks is given by the store,
-    /// when it is new.
+    /// Sets a missing id, so that the same line recorded twice is the same
+    /// record. The store sets a missing time when the record is new.
     pub fn complete(&mut self) {
         match self {
             Record::Event(event) if event.id.is_empty() => event.id = digest(event),

@@ -55,8 +55,8 @@ impl TreeDocument {
         text
     }
 
-    /// Checks that the document makes sense by itself. The complaint names the
-    /// field and the nodes.
+    /// Checks that the document is valid by itself. The error names the field
+    /// and the nodes.
     pub fn check(&self) -> Result<(), StoreError> {
         self.tree.check("tree")?;
         let agents = unique("agents", "id", self.agents.iter().map(|one| &*one.id))?;
@@ -160,8 +160,8 @@ impl TreeDocument {
         self.roots(&self.before()).first().copied()
     }
 
-    /// Returns what each node follows from, or was edited from when no edge
-    /// leads to it.
+    /// Returns the predecessors of each node, or its original if no edge leads
+    /// to it.
     fn before(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut before = self.primary_sources();
         for (node, from) in self.edited() {
@@ -223,7 +223,7 @@ impl TreeDocument {
     }
 }
 
-/// Returns the complaint about roots, of which there is one.
+/// Returns the error for a tree with several roots.
 pub(super) fn several_roots(roots: &[&str]) -> StoreError {
     StoreError::invalid(
         "nodes",
@@ -387,7 +387,7 @@ impl Edge {
 }
 
 impl SavedPath {
-    /// Gives it the form that a store gives back.
+    /// Brings the path into the form that stores return.
     pub(super) fn normalise(&mut self) {
         self.choices.sort();
         self.choices.dedup();

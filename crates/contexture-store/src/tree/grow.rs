@@ -59,8 +59,8 @@ impl Growth {
         of_nodes.chain(of_edges).collect()
     }
 
-    /// Checks that the growth makes sense where it is to be, and returns the
-    /// root that the tree has then. The complaint names the field and the nodes.
+    /// Checks that the growth is valid in the tree, and returns the root of the
+    /// tree after it. The error names the field and the nodes.
     pub fn check<'a>(&'a self, around: &'a Surroundings) -> Result<Option<&'a str>, StoreError> {
         let new = unique("nodes", "id", self.nodes.iter().map(|one| &*one.id))?;
         unique("edges", "id", self.edges.iter().map(|one| &*one.id))?;
@@ -197,13 +197,14 @@ impl Growth {
 }
 
 impl Surroundings {
-    /// Returns why a node cannot be referred to.
+    /// Returns the error message for a node that cannot be referred to.
     fn no_node(&self, id: &str) -> String {
         no_node(id, self.elsewhere.get(id).map(String::as_str))
     }
 }
 
-/// Returns the complaint that a node is not in the tree, and where it is.
+/// Returns the error message for a node that is not in the tree, with the tree
+/// that has it.
 pub fn no_node(id: &str, elsewhere: Option<&str>) -> String {
     match elsewhere {
         None => format!("there is no node `{id}` in this tree"),
@@ -211,7 +212,7 @@ pub fn no_node(id: &str, elsewhere: Option<&str>) -> String {
     }
 }
 
-/// Returns the complaint about a new node that another tree has.
+/// Returns the error for a new node that another tree already has.
 pub fn in_another_tree(at: &str, id: &str, tree: &str) -> StoreError {
     let message = format!("node `{id}` is in tree `{tree}` already; a node belongs to one tree");
     StoreError::invalid(format!("{at}.id"), message)

@@ -171,9 +171,9 @@ impl Merged {
         Ok(())
     }
 
-    /// Gives new nodes their short names: first those that say which, and then
-    /// the others by time and id, so that the order of the records is nothing
-    /// to it.
+    /// Sets the short names of new nodes: first of those that choose one, and
+    /// then of the others by time and id, so that the order of the records does
+    /// not matter.
     fn name_nodes(&mut self) -> Result<(), StoreError> {
         let nodes = &mut self.document.nodes;
         let new: HashSet<usize> = self.nodes.iter().copied().collect();
@@ -251,7 +251,7 @@ impl Agent {
 }
 
 impl AgentMemory {
-    /// Gives actions without a time the one they have, or `now`.
+    /// Sets missing times of actions to their earlier ones, or to `now`.
     fn keep_times(&mut self, before: Option<&AgentMemory>, now: Timestamp) {
         let trace = before.map_or(&[][..], |before| &before.trace);
         for (i, action) in self.trace.iter_mut().enumerate() {
@@ -298,7 +298,7 @@ mod tests {
         format!(r#""nodes":[{}]"#, nodes.collect::<Vec<_>>().join(","))
     }
 
-    /// Returns what a store has after a document was brought in.
+    /// Returns the contents of a store after a document was imported.
     fn there(records: &str) -> TreeDocument {
         read(records).merged(None, at(1)).unwrap().document
     }

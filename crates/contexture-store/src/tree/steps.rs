@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use super::{EdgeKind, Step, TreeDocument};
 
 impl TreeDocument {
-    /// Returns how each node is reached, in the order of the nodes. The
-    /// document must [make sense](TreeDocument::check).
+    /// Returns the step to each node from its predecessor, in the order of the
+    /// nodes. The document must be [valid](TreeDocument::check).
     ///
-    /// A store that keeps this up to date with every write must come to the
-    /// same.
+    /// A store that updates the steps with every write must get the same
+    /// result.
     pub fn steps(&self) -> Vec<Step> {
         let places: HashMap<&str, usize> = self
             .nodes

@@ -1,4 +1,4 @@
-//! Makes a [`ModelTable`] from other people's lists of models.
+//! Makes a [`ModelTable`] from model lists of other projects.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -9,7 +9,7 @@ pub(crate) const NO_RANK: u32 = 0xFF_FF_FF;
 ///
 /// A token has an index, which counts the tokens by length and then by rank.
 pub(crate) struct Vocabulary {
-    /// Tells vocabularies apart; it is not 0.
+    /// A number that identifies the vocabulary; it is not 0.
     pub(crate) number: u8,
     /// A hash table with linear probing: the index of a token and some bits of
     /// its hash.

@@ -118,8 +118,8 @@ impl KnownConversation {
         })
     }
 
-    /// Reads the end of a request that begins as the one before. Returns nothing
-    /// when the whole request must be read.
+    /// Reads the end of a request that begins like the previous one. Returns
+    /// `None` if the whole request must be read.
     fn read_end(
         &self,
         body: &[u8],

@@ -333,7 +333,8 @@ impl Document {
         }
     }
 
-    /// Refuses a node whose meaning reaches beyond its own place, or is not the usual one.
+    /// Rejects a node whose meaning depends on other nodes, or is not the usual
+    /// one.
     pub(super) fn plain_node(&self, node: &Node) -> Result<(), EditError> {
         let reason = match node {
             Node {
@@ -428,8 +429,9 @@ impl Document {
 
     // --- Finding things in the text ------------------------------------------------------------
 
-    /// Returns a part of the text. Positions come from the parser, so one that is not a part
-    /// gives nothing rather than a panic; the check of the result then refuses the edit.
+    /// Returns a part of the text. Positions come from the parser; an invalid
+    /// range gives an empty text instead of a panic, and the check of the
+    /// result then rejects the edit.
     pub(super) fn slice(&self, range: impl SliceIndex<str, Output = str>) -> &str {
         self.text.get(range).unwrap_or_default()
     }
@@ -509,7 +511,8 @@ impl Document {
         start
     }
 
-    /// Returns where the lines before `start` that satisfy `test` begin, none above `floor`.
+    /// Returns the start of the lines before `start` that satisfy `test`, at
+    /// most up to `floor`.
     pub(super) fn lines_above(
         &self,
         mut start: usize,
@@ -597,8 +600,8 @@ impl Document {
         vec![self.insert_lines(self.end, lines)]
     }
 
-    /// Gives content to an empty value: `lines` below its key where that is possible, and
-    /// otherwise `flow` between brackets.
+    /// Adds content to an empty value: `lines` below its key if that is
+    /// possible, otherwise `flow` between brackets.
     pub(super) fn fill(
         &self,
         key: &Node,

@@ -270,7 +270,8 @@ impl Builder {
     }
 }
 
-/// Puts the children into a collection and ends a block collection with the last of them.
+/// Adds the children to a collection, and ends a block collection with the last
+/// of them.
 pub(super) fn close(mut node: Node, children: Vec<Node>, end: usize) -> Node {
     let last = children
         .last()

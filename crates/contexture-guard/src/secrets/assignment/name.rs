@@ -103,7 +103,8 @@ fn split(key: &str) -> Vec<String> {
     words
 }
 
-/// Returns what a key name promises, and its words; `None` when it promises nothing.
+/// Returns the kind of value that a key name indicates, and its words. Returns
+/// `None` if it indicates no secret.
 pub(super) fn promise(key: &str) -> Option<(Promise, Vec<String>)> {
     let words = split(key);
     let mut found = None;

@@ -39,7 +39,8 @@ pub(super) fn blanks(bytes: &[u8], mut at: usize, max: usize) -> usize {
     at
 }
 
-/// Returns where a value begins that is not on the line of its key, which ends at `at`.
+/// Returns the start of a value that is not on the line of its key, which ends
+/// at `at`.
 fn on_next_line(bytes: &[u8], key: usize, at: usize, yaml: bool) -> Option<(usize, Option<Form>)> {
     let mut pos = at;
     if bytes.get(pos) == Some(&b'(') {
@@ -83,7 +84,7 @@ fn on_next_line(bytes: &[u8], key: usize, at: usize, yaml: bool) -> Option<(usiz
     is_word.then_some((pos, Some(Form::Line)))
 }
 
-/// Returns where the value begins, and its form where the operator decides it.
+/// Returns the start of the value, and its form if the operator determines it.
 pub(super) fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize, Option<Form>)> {
     let get = |index: usize| bytes.get(index).copied().unwrap_or(b'\n');
     let mut pos = key_end;
@@ -367,7 +368,7 @@ fn quoted(bytes: &[u8], start: usize, quote: u8, escaped: bool, form: Form) -> O
     None
 }
 
-/// Tells a value alone on its line from one in the middle of code.
+/// Distinguishes a value alone on its line from one in the middle of code.
 pub(super) fn settle(bytes: &[u8], key: &str, key_start: usize, found: &Value) -> Form {
     if found.form != Form::Bare {
         return found.form;

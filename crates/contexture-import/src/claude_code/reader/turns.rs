@@ -1,4 +1,4 @@
-//! Makes turns of the rows that were read.
+//! Makes turns from the rows that were read.
 
 use contexture_store::{
     Compaction, ErrorKind, Message, MessageRole, NewSession, NewTurn, Snapshot, StopReason,
@@ -17,7 +17,7 @@ use crate::messages;
 use crate::writer::{TurnRef, Writer};
 
 impl Reader {
-    /// Makes a turn of the open answer of a lane.
+    /// Makes a turn from the open answer of a lane.
     pub(super) fn close(&mut self, lane: u16, writer: &mut Writer<'_>) -> Result<(), ImportError> {
         let at_lane = usize::from(lane);
         let Some(answer) = self.lanes[at_lane].answer.take() else {
@@ -122,7 +122,8 @@ impl Reader {
         (base, inputs)
     }
 
-    /// Returns what a row said. A row that another turn holds is read again.
+    /// Returns the messages of a row. A row that another turn has is read
+    /// again.
     pub(super) fn take_input(&mut self, row: usize) -> Vec<Message> {
         if let Some(waiting) = self.waiting.remove(&row) {
             self.waiting_bytes -= waiting.bytes.min(self.waiting_bytes);
