@@ -175,8 +175,7 @@ impl Sessions<'_> {
     ///
     /// - all of them, if the session has no turn yet;
     /// - those after the latest answer of the model that the session has, if
-    /// the
-    ///   request has that answer;
+    ///   the request has that answer;
     /// - otherwise those after the last answer of the model in the request, and
     ///   that answer itself if it made the calls that they answer.
     pub fn turn_of(&self, label: &str, recording: Recording) -> Result<NewTurn, Error> {
