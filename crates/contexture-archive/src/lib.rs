@@ -65,7 +65,8 @@ use crate::write::Writer;
 mod read;
 mod write;
 
-/// The newest form of an archive that is read, and the one that is written.
+/// The version of the archive format that is written, and the newest that can
+/// be read.
 pub const FORMAT: u32 = 1;
 
 /// A part of an archive.
@@ -311,8 +312,8 @@ fn lock(reader: &Mutex<Reader<File>>) -> std::sync::MutexGuard<'_, Reader<File>>
     reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the entries of the current part. The end is an error when the part is
-/// not the one that was checked.
+/// Returns the entries of the current part. The end is an error if the part
+/// differs from the checked one.
 fn source(reader: &Arc<Mutex<Reader<File>>>, expected: ContentHash) -> ArchiveSource {
     let reader = Arc::clone(reader);
     Box::new(move || {

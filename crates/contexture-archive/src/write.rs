@@ -122,7 +122,7 @@ impl<W: Write> Writer<W> {
     fn flush(&mut self) -> Result<(), StoreError> {
         let frame = compressed(&self.frame);
         self.frame.clear();
-        // A single large row must not have the memory kept.
+        // The memory of a single large row is released.
         self.frame.shrink_to(2 * FRAME);
         self.out.write_all(&frame).map_err(|error| failed(&error))
     }

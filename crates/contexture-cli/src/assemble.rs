@@ -54,11 +54,12 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     let mut unkept = None;
     let mut keep_later = false;
     match store::find(&root, engine.config(), args.db.as_deref()) {
-        // A project that has no store gets one when there is something to keep.
+        // In a project without a store, one is created if there is something to
+        // save.
         Ok(place) if !place.exists() && !engine.needs_store(&root, &request)? => keep_later = true,
         Ok(place) => match place.open() {
             Ok(store) => engine = engine.with_store(store),
-            // Files need no store: it would only keep the request.
+            // Files need no store: it would only save the request.
             Err(error) if args.db.is_none() && !engine.needs_store(&root, &request)? => {
                 unkept = Some(not_kept(&error));
             }

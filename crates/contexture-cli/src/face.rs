@@ -69,7 +69,7 @@ impl Face for CommandLine {
     }
 }
 
-/// Returns a path as a shell takes it.
+/// Returns a path quoted for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
     match path.chars().all(plain) && !path.starts_with('-') {

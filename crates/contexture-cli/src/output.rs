@@ -93,8 +93,8 @@ pub(crate) fn width() -> Option<usize> {
     columns.or_else(terminal)
 }
 
-/// Returns `text` in at most `width` columns: the middle of a longer one is left
-/// out, because both ends of a path say more.
+/// Returns `text` in at most `width` columns. The middle of a longer text is
+/// left out, because both ends of a path are more informative.
 pub(crate) fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

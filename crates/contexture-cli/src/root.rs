@@ -15,8 +15,9 @@ const MARKS: [&str; 3] = [
 /// above, in a home directory for example, is not the project's.
 const STORE: &str = ".contexture/contexture.db";
 
-/// Returns the directory that was named, else the nearest one from here upward
-/// that is a project, else this one. Says which, when it is above.
+/// Returns the named directory, else the nearest project from the current
+/// directory upward, else the current directory. Prints a notice if the project
+/// is above.
 pub(crate) fn project(named: Option<PathBuf>) -> PathBuf {
     if let Some(named) = named {
         return named;

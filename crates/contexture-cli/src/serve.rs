@@ -64,8 +64,8 @@ pub(crate) fn mcp(args: &McpArgs) -> anyhow::Result<()> {
         .map_err(Into::into)
 }
 
-/// Returns the parts of a server. With `make`, the store is made when there is
-/// none.
+/// Returns the parts of a server. With `make`, the store is created if it does
+/// not exist.
 pub(crate) fn service(options: &StoreOptions, make: bool) -> anyhow::Result<Service> {
     let config = settings(&options.root)?.config;
     let root = options.root.clone();
@@ -141,7 +141,7 @@ fn allow_connections(connections: usize) {
         current: Some(wanted.min(most)),
         ..now
     };
-    // Without, those that are too many wait until others leave.
+    // Without this, connections above the limit wait until others close.
     if setrlimit(Resource::Nofile, limits).is_err() || wanted > most {
         output::say(&format!(
             "warning: the system allows {most} open files, too few for `max_connections` = \

@@ -428,7 +428,7 @@ fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// Returns the first line of `text`, and no more of it than fits.
+/// Returns the first line of `text`, with at most `most` characters.
 pub(crate) fn short(text: &str, most: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let more = line.chars().count() > most || text.trim().lines().count() > 1;

@@ -102,14 +102,14 @@ impl StoreLocation {
         }
     }
 
-    /// Returns true when there is something. In a database, it is created when
-    /// the store is opened.
+    /// Returns true if the store exists. A PostgreSQL store is created when it
+    /// is opened.
     pub(crate) fn exists(&self) -> bool {
         self.file()
             .is_none_or(|path| path.symlink_metadata().is_ok())
     }
 
-    /// Opens the store, and makes it when there is none.
+    /// Opens the store, and creates it if it does not exist.
     pub(crate) fn open(self) -> Result<Arc<dyn Store>, Error> {
         match self {
             StoreLocation::Postgres { url, options } => {
@@ -123,7 +123,8 @@ impl StoreLocation {
         }
     }
 
-    /// Opens the store as all its tenants, and makes it when there is none.
+    /// Opens the store with all its tenants, and creates it if it does not
+    /// exist.
     pub(crate) fn open_tenants(self) -> Result<Box<dyn Tenants>, Error> {
         match self {
             StoreLocation::Postgres { url, options } => {

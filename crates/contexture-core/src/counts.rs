@@ -25,12 +25,12 @@ pub trait TokenCounter: Send + Sync {
     /// Returns the name shown in reports, such as `o200k_base`.
     fn name(&self) -> &str;
 
-    /// Returns a name that no other counter has, for counts that are kept.
+    /// Returns a unique name of the counter, for stored counts.
     fn identity(&self) -> &str {
         self.name()
     }
 
-    /// Returns false when the counts are estimates.
+    /// Returns false if the counts are estimates.
     fn is_exact(&self) -> bool;
 
     /// Returns the number of tokens of `text`.
@@ -38,13 +38,14 @@ pub trait TokenCounter: Send + Sync {
 
     /// Returns the number of tokens of `text` unless it exceeds `limit`.
     ///
-    /// A counter that can stop early does so: the cost follows `limit`, not
-    /// the length of `text`.
+    /// A counter that can stop early does so: the cost depends on `limit`, not
+    /// on the length of `text`.
     fn count_up_to(&self, text: &str, limit: Tokens) -> Option<Tokens> {
         Some(self.count(text)).filter(|&n| n <= limit)
     }
 
-    /// Returns the length of the longest token in bytes, when it is known.
+    /// Returns the length of the longest token in bytes, or `None` if it is
+    /// unknown.
     ///
     /// A text of `n` bytes then has at least `n / longest_token` tokens, which
     /// lets large candidates be dropped without reading them.
@@ -52,9 +53,9 @@ pub trait TokenCounter: Send + Sync {
         None
     }
 
-    /// Returns true when `before` and `after` can be counted apart, with a sum
-    /// that is at least the count of the two joined. `before` ends with a line
-    /// end.
+    /// Returns true if `before` and `after` can be counted separately, with a
+    /// sum that is at least the count of the two joined. `before` ends with a
+    /// line end.
     fn is_seam(&self, before: &str, after: &str) -> bool {
         let _ = (before, after);
         true
@@ -120,9 +121,9 @@ fn longest_within(total: usize, limit: Tokens, fits: impl Fn(usize) -> bool) -> 
     fitting
 }
 
-/// Below this many bytes a count is kept with the text alone, and not by its
-/// hash: the text is counted in a few microseconds, and hashing it would add a
-/// fifth to that the first time, which for messages is the only time.
+/// Below this many bytes, a count is cached only with the text, and not by its
+/// hash. Such a text is counted in a few microseconds; hashing would add a
+/// fifth to that, and most messages are counted only once.
 const SHORT_TEXT: usize = 1536;
 
 /// A token counter with a cache of its counts.
@@ -141,8 +142,8 @@ struct Shared {
     // Distinguishes counters in the memo that texts carry; never reused.
     id: u64,
     measured: Cache<ContentHash, Arc<Measured>>,
-    // The tags of plain text, by role, without a mark and with one; and by path
-    // where that shows.
+    // The tags of plain text, by role, without a mark and with one, and by path
+    // if it is shown.
     by_role: [[OnceLock<Wrapper>; 8]; 2],
     by_path: Cache<Arc<str>, Arc<Wrapper>>,
 }
@@ -201,7 +202,7 @@ impl Counts {
         !self.native || markup::is_tagged(role, part)
     }
 
-    /// Returns the token counts of `text`, line by line, as far as `limit`.
+    /// Returns the token counts of `text`, piece by piece, up to `limit`.
     pub(crate) fn measure(&self, text: &Text, limit: Tokens) -> Arc<Measured> {
         if let Some(known) = text.memo(self.shared.id)
             && known.covers(limit)
@@ -227,9 +228,8 @@ impl Counts {
         measured
     }
 
-    /// Counts `text` as far as `limit` and remembers it, so that a later
-    /// [`assemble`](crate::assemble) finds it counted. Safe to call from
-    /// several threads.
+    /// Counts `text` up to `limit` and caches the result for a later
+    /// [`assemble`](crate::assemble). Safe to call from several threads.
     pub fn warm(&self, text: &Text, limit: Tokens) {
         self.measure(text, limit);
     }
@@ -247,8 +247,8 @@ impl Counts {
         measured.within(Tokens::MAX).size(text.body()).tokens
     }
 
-    /// Returns the counts of `text` piece by piece, also where only its total
-    /// was [known](Counts::know).
+    /// Returns the counts of `text` piece by piece, even if only its total was
+    /// [known](Counts::know).
     pub(crate) fn measure_pieces(&self, text: &Text, limit: Tokens) -> Arc<Measured> {
         let measured = self.measure(text, limit);
         if measured.has_pieces() {
@@ -303,7 +303,7 @@ impl Counts {
     /// `body`: that is the same for all texts.
     fn tags_apart(&self, item: &Item, body: &str) -> Option<Tokens> {
         if item.part != Part::Text {
-            // No two calls have the same tag.
+            // Every call has a different tag.
             return None;
         }
         let path = item.path.as_ref().filter(|_| item.role.shows_path());

@@ -38,13 +38,13 @@ pub enum Cut {
 /// A shortened text, with a marker where lines were removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CutText {
-    // Ends with a line end, as the body of a whole text does.
+    // The text ends with a line end, like the body of a whole text.
     body: Arc<str>,
     /// The tokens of the text and its marker, without tags.
     pub tokens: Tokens,
     /// The lines that were removed.
     pub lines: LinesCut,
-    /// True when only a limit on lines took something away.
+    /// Whether only the limit on lines removed content.
     pub by_lines_only: bool,
 }
 
@@ -67,7 +67,7 @@ struct Bounds {
     tail: usize,
 }
 
-/// Returns true when the item's `max_lines` takes something away.
+/// Returns true if the item's `max_lines` removes lines.
 pub(crate) fn is_line_limited(item: &Item, text: &Text) -> bool {
     bounds(item, text.body()).is_some()
 }
@@ -84,7 +84,7 @@ fn bounds(item: &Item, body: &str) -> Option<Bounds> {
     let (head, tail) = match item.cut {
         Cut::Start => (0, max),
         Cut::Middle => (max - max / 2, max / 2),
-        // A limit on lines holds for an item that tokens never cut, too.
+        // A limit on lines also applies to an item that is never cut by tokens.
         Cut::End | Cut::Never => (max, 0),
     };
     Some(Bounds {

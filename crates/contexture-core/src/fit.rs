@@ -39,14 +39,14 @@ pub enum Fit {
     /// twice as much to come first. Tokens that nested layers leave unused go
     /// to the best items of all of them.
     ByScore(ByScore),
-    /// Items are a path, oldest first: the newest are kept, or both ends.
+    /// Along a path, oldest item first: the newest are kept, or both ends.
     Path(Path),
 }
 
-/// A text up to this long is counted whole even when it cannot be used.
+/// A text up to this many tokens is counted whole even if it cannot be used.
 const SHORT_TEXT_TOKENS: Tokens = 256;
 
-/// A text up to this long is counted before its turn comes.
+/// A text up to this many bytes is counted in advance.
 const SHORT_TEXT_BYTES: usize = 256;
 
 /// The same limit for a text that may be cut; a request has few of those.
@@ -119,7 +119,7 @@ impl Outcome {
     }
 }
 
-/// Decides for the items of one layer.
+/// Decides the outcome of each item of one layer.
 pub(crate) struct Fitter<'a> {
     pub(crate) counts: &'a Counts,
     /// The tokens available to the whole request. No text is counted beyond
@@ -246,7 +246,7 @@ impl Fitter<'_> {
     fn single(&mut self, item: &mut Item, left: Tokens) -> Outcome {
         let room = item.max_tokens.unwrap_or(left).min(left);
         let may_be_cut = item.cut != Cut::Never && room > MIN_USEFUL_TOKENS && !self.framed;
-        // A limit of its own holds where a cut can keep to it.
+        // The item's own limit applies only if the item may be cut.
         let left = if may_be_cut { room } else { left };
         if let Content::Pending { bytes, .. } = item.content
             && !may_be_cut
@@ -326,7 +326,7 @@ impl Fitter<'_> {
         }
     }
 
-    /// Decides for items that only make sense together.
+    /// Decides the items of a group, which are kept or dropped together.
     fn whole_or_none(
         &mut self,
         items: &mut [Item],
@@ -385,8 +385,8 @@ impl Fitter<'_> {
             .collect()
     }
 
-    /// Cuts those members of a group that may be cut, the largest most, so
-    /// that the whole costs at most `left`. Returns `None` when that is not
+    /// Cuts the members of a group that may be cut, the largest the most, so
+    /// that the group has at most `left` tokens. Returns `None` if that is not
     /// enough.
     fn cut_to_fit(
         &mut self,
@@ -524,7 +524,7 @@ fn over_budget(tokens: Tokens, available: Tokens, cut: Cut) -> Code {
 
 /// Returns `items` by descending rank, ties in the order given.
 pub(crate) fn highest_first(items: Vec<usize>, rank: impl Fn(usize) -> f64) -> Vec<usize> {
-    // Ranks are fetched once: the items are spread over far more memory.
+    // Ranks are read once, because the items are spread over much more memory.
     let mut ranked: Vec<(f64, usize)> = items.into_iter().map(|i| (rank(i), i)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
     ranked.into_iter().map(|(_, i)| i).collect()
@@ -536,7 +536,7 @@ fn is_out_of_room(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Dropped { code, .. } if *code != Code::GROUP_DROPPED)
 }
 
-/// Returns about what an item needs that is not worth counting.
+/// Returns the estimated size of an item that is not worth counting.
 fn estimated_size(item: &Item) -> Size {
     let tokens = match &item.content {
         Content::Ready(text) => (text.as_str().len() as u64).div_ceil(4),

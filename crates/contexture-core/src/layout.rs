@@ -33,7 +33,7 @@ pub enum Section {
 pub struct Block {
     /// The item's id.
     pub id: Arc<str>,
-    /// The layer it belongs to.
+    /// The layer of the item.
     pub layer: Arc<str>,
     /// The role: system, user, assistant, context and others.
     pub role: Role,
@@ -46,7 +46,7 @@ pub struct Block {
     pub join: Join,
     /// The trust level of the content.
     pub trust: Trust,
-    /// The path, if it is a file.
+    /// The path of the file. `None` if the item is not a file.
     pub path: Option<Arc<str>>,
     /// The size in tokens, tags included.
     pub tokens: Tokens,
@@ -62,7 +62,7 @@ pub struct Block {
     pub(crate) shown: Shown,
 }
 
-/// The whole of a text, or what a cut left of it.
+/// The whole text, or its shortened form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shown {
     Whole(Text),
@@ -70,8 +70,8 @@ pub(crate) enum Shown {
 }
 
 impl Block {
-    /// Returns a block of plain text that costs nothing yet; the rest is for
-    /// the caller to set.
+    /// Returns a block of plain text with 0 tokens; the caller sets the other
+    /// fields.
     pub fn new(
         id: impl Into<Arc<str>>,
         layer: impl Into<Arc<str>>,
@@ -104,8 +104,8 @@ impl Block {
         }
     }
 
-    /// Returns the hash of [`body`](Block::body). A text that is used again
-    /// and again is hashed once.
+    /// Returns the hash of [`body`](Block::body). A text that is used
+    /// repeatedly is hashed once.
     pub fn body_hash(&self) -> ContentHash {
         match &self.shown {
             Shown::Whole(text) => text.hash(),
@@ -125,8 +125,9 @@ impl Block {
             && !names_another
     }
 
-    /// Returns [`text`](Block::text) as a string of JSON, if it is worth keeping
-    /// in that form: not when it is new each time, or was cut for this request.
+    /// Returns [`text`](Block::text) as a JSON string, if it is worth caching
+    /// in that form. Returns `None` if the text changes with every request, or
+    /// was cut for this one.
     pub fn json(&self) -> Option<&str> {
         match &self.shown {
             Shown::Whole(text) if !self.volatile => Some(text.json()),
@@ -146,7 +147,7 @@ impl Block {
 /// The blocks of a request, in the order in which they are sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Layout {
-    /// The mark of its boundary tags: no block holds it.
+    /// The mark of the boundary tags. No block contains it.
     pub mark: Mark,
     /// The static part.
     pub system: Vec<Block>,
@@ -160,14 +161,14 @@ impl Layout {
     /// Chooses the first mark of `key` that no block contains.
     pub fn choose_mark(&mut self, key: &MarkKey) {
         let is_free = |mark: &Mark| self.holder_of(*mark).is_none();
-        // The marks of a key do not end, and content is finite.
+        // A key has infinitely many marks, and content is finite.
         if let Some(mark) = key.marks().find(is_free) {
             self.mark = mark;
         }
     }
 
-    /// Returns the first block that holds `mark` in its text, its path or its
-    /// attributes.
+    /// Returns the first block that contains `mark` in its text, its path or
+    /// its attributes.
     pub(crate) fn holder_of(&self, mark: Mark) -> Option<&Block> {
         self.blocks().find(|block| {
             let mut attributes = block.part.attributes();

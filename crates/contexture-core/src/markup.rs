@@ -14,8 +14,8 @@ use crate::layout::{Block, Layout};
 use crate::{Part, Role};
 use contexture_guard::{self as guard, Mark};
 
-/// Returns true when a block is written between tags in every form, and not in
-/// the text form alone: no provider has a role of its own for it.
+/// Returns true if a block is written between tags in every form, not only in
+/// the text form, because no provider has a role for it.
 pub fn is_tagged(role: Role, part: &Part) -> bool {
     *part == Part::Text && matches!(role, Role::Context | Role::Tool | Role::Developer)
 }
@@ -170,7 +170,7 @@ pub fn write_document<'b>(out: &mut String, blocks: impl IntoIterator<Item = &'b
 /// estimates of its parts.
 pub(crate) fn adds_up(layout: &Layout, counter: &dyn TokenCounter) -> bool {
     let apart = |pair: &[Block]| {
-        // The blank line between takes the place of two tags, and is cheaper.
+        // The blank line between them replaces two tags, and is cheaper.
         !pair[1].joins(&pair[0])
             || counter.is_seam(&format!("{}\n", pair[0].body()), pair[1].body())
     };
@@ -179,7 +179,7 @@ pub(crate) fn adds_up(layout: &Layout, counter: &dyn TokenCounter) -> bool {
     !counter.is_exact() || (!layout.is_document() && pairs.all(apart))
 }
 
-/// Names and values, in order.
+/// Names and values of attributes, in order.
 pub type Attributes = Vec<(String, String)>;
 
 /// A block read back from text.
@@ -203,8 +203,8 @@ pub fn parse(text: &str, mark: Mark) -> Result<Vec<Parsed>, usize> {
     let mut at = 0;
     if !text.is_empty() && parse_open(text, mark).is_none() {
         let end = find_open(text, mark).unwrap_or(text.len());
-        // A header ends with a line end and, unless it is all there is, a
-        // blank line.
+        // A header ends with a line end and, if more blocks follow, a blank
+        // line.
         let body = text[..end].strip_suffix('\n').ok_or(0usize)?;
         let body = if end == text.len() {
             body
@@ -252,7 +252,7 @@ fn find_open(text: &str, mark: Mark) -> Option<usize> {
         .find(|&at| parse_open(&text[at..], mark).is_some())
 }
 
-/// Reads an opening tag: its role, its attributes, and how long it is.
+/// Parses an opening tag. Returns its role, its attributes and its length.
 fn parse_open(text: &str, mark: Mark) -> Option<(Role, Attributes, usize)> {
     let end = text.find(">\n")?;
     let inside = text.get(1..end).filter(|_| text.starts_with('<'))?;

@@ -20,9 +20,9 @@ pub(crate) struct Measured {
     // The limit of the measurement. Measuring stops there because a larger text
     // cannot be used anyway.
     limit: Tokens,
-    // False when it stopped; the pieces then cover a prefix.
+    // False if measuring stopped at the limit; the pieces then cover a prefix.
     complete: bool,
-    // True when only the total is known, from an earlier count.
+    // Whether only the total is known, from an earlier count.
     total_only: bool,
     // The tokens of the first `SAMPLE` bytes, if the first piece is longer than
     // that. It is the only known count if not even the first piece is within
@@ -53,7 +53,7 @@ const TENTHS_OF_BYTES: [(&str, u64); 14] = [
 /// The same value for all other files.
 const USUAL_TENTHS: u64 = 30;
 
-/// Ends of the names of files that hold no text.
+/// File name extensions of binary formats.
 const BINARY_ENDS: [&str; 36] = [
     "png", "jpg", "jpeg", "gif", "webp", "ico", "bmp", "tiff", "pdf", "zip", "gz", "tgz", "xz",
     "bz2", "zst", "7z", "tar", "jar", "whl", "exe", "dll", "so", "dylib", "a", "o", "wasm", "woff",
@@ -65,7 +65,7 @@ fn end_of(path: &str) -> Option<String> {
     Some(end.to_ascii_lowercase())
 }
 
-/// Returns about how many tokens a file has that is not worth reading.
+/// Returns the estimated tokens of a file that is not worth reading.
 pub(crate) fn likely_tokens(path: &str, bytes: u64) -> Tokens {
     let end = end_of(path);
     let known = |(of, _): &&(&str, u64)| end.as_deref() == Some(of);
@@ -129,7 +129,8 @@ impl Measured {
         }
     }
 
-    /// Returns a text of `bytes` bytes whose total is known and nothing else.
+    /// Returns the measurement of a text of `bytes` bytes of which only the
+    /// total is known.
     pub(crate) fn known(bytes: usize, tokens: Tokens) -> Self {
         Self {
             pieces: SmallVec::from_elem(Piece { end: bytes, tokens }, 1),
@@ -141,19 +142,19 @@ impl Measured {
         }
     }
 
-    /// Returns about how many bytes it takes in memory.
+    /// Returns the approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.pieces.len() * size_of::<Piece>()
     }
 
-    /// Returns false when only the total is known.
+    /// Returns false if only the total is known.
     pub(crate) fn has_pieces(&self) -> bool {
         !self.total_only
     }
 
     /// Returns true if measuring again with `limit` would add no information.
     pub(crate) fn covers(&self, limit: Tokens) -> bool {
-        // Of a total nothing is known but that it is within a limit, or not.
+        // A total alone only shows whether the text is within a limit.
         match self.total_only {
             true => self.tokens <= limit,
             false => self.complete || self.limit >= limit,
@@ -202,7 +203,7 @@ fn sample_of(body: &str, end: usize, counter: &dyn TokenCounter) -> Option<Token
     (end > SAMPLE).then(sample)
 }
 
-/// A measurement as far as some limit.
+/// A measurement up to a limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoundedMeasure<'m> {
     pieces: &'m [Piece],
@@ -225,7 +226,8 @@ impl BoundedMeasure<'_> {
         self.complete
     }
 
-    /// Returns the size of the whole, extrapolated when it is beyond the limit.
+    /// Returns the size of the whole text, extrapolated if it exceeds the
+    /// limit.
     pub(crate) fn size(&self, body: &str) -> Size {
         if self.complete {
             return Size {

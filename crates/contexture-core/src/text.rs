@@ -23,7 +23,7 @@ pub struct ContentHash([u8; 32]);
 
 impl std::hash::Hash for ContentHash {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        // Without the length that a derived one would write first.
+        // A derived implementation would also write the length.
         state.write(&self.0);
     }
 }
@@ -34,7 +34,7 @@ impl ContentHash {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// Returns the hash that is these bytes.
+    /// Returns the hash with these bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -111,7 +111,8 @@ struct Inner {
     // Boxed, like the findings: most texts are short and have neither.
     hash: OnceLock<Box<ContentHash>>,
     findings: Box<[Finding]>,
-    // False when it may hold invisible characters.
+    // Whether invisible characters are written out. False if the text may hold
+    // them.
     shows_invisible: bool,
     // The latest measurement, by the id of the `Counts` that made it.
     memo: Mutex<Option<(u64, Arc<Measured>)>>,
@@ -147,14 +148,14 @@ impl Text {
         Self::of(body, findings, policy)
     }
 
-    /// Returns a text that was guarded before, such as one that was saved.
+    /// Returns a text that was guarded before, such as a stored one.
     pub fn verbatim(guarded: &str) -> Self {
         Self::of(guarded.to_owned(), Vec::new(), Policy::masking(false))
     }
 
     /// Returns `raw[part]` after the guard, by `policy`.
     ///
-    /// Secrets are looked for in the whole of `raw`, so that a part of a
+    /// Secrets are searched for in the whole of `raw`, so that a part of a
     /// private key is masked although it holds neither its first line nor its
     /// last.
     pub fn guarded_part(raw: &str, part: Range<usize>, policy: Policy) -> Self {

@@ -87,7 +87,7 @@ pub(crate) fn summarise(report: &Report) -> Vec<Warning> {
     lines
 }
 
-/// Names the first few.
+/// Returns the first few names as a list.
 fn named(names: &[String]) -> String {
     let first = names[..names.len().min(MOST_NAMED)].join(", ");
     match names.len().saturating_sub(MOST_NAMED) {
@@ -113,8 +113,8 @@ pub(crate) struct Logged<'r> {
     effective: Tokens,
     used: Tokens,
     included: Vec<(&'r str, Tokens)>,
-    // Blocks of history and their tokens: which they are is in the ledger, and
-    // naming them with each request would make the log grow with its square.
+    // The number of blocks of history and their tokens. The ledger lists them;
+    // listing them in each request would make the log grow quadratically.
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<(usize, Tokens)>,
     #[serde(skip_serializing_if = "Option::is_none")]

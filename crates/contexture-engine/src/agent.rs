@@ -9,7 +9,7 @@ use crate::source::Scope;
 /// The role and the permissions of an agent.
 #[derive(Debug, Clone, Default)]
 pub struct Agent {
-    /// The name of its persona, when it has one.
+    /// The name of the persona. `None` if the agent has none.
     pub persona: Option<String>,
     /// The directory of its persona.
     pub persona_dir: String,
@@ -57,7 +57,7 @@ pub fn place_of(root: &Root, path: &str) -> String {
 
 /// Returns the directory of a persona.
 ///
-/// Fails when a persona is named that has none.
+/// Fails if the named persona does not exist.
 pub fn persona_dir(root: &Root, dir: &str, name: Option<&str>) -> Result<String, Error> {
     let Some(name) = name else {
         return Ok(place_of(root, "persona"));

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::report::Report;
 use crate::source::{Concept, Details};
 
-/// An assembled request and its account.
+/// An assembled request and its report.
 #[derive(Debug, Clone)]
 pub struct Assembled {
     /// The blocks of a request, in the order in which they are sent.
@@ -26,19 +26,19 @@ pub struct Assembled {
     pub budget: Budget,
     /// The model it is for.
     pub model: Model,
-    /// Whether the model is to go on where its own last message ends.
+    /// Whether the model continues its own last message.
     pub continues: bool,
     /// The sampling settings for the answer.
     pub sampling: Sampling,
     /// The session it belongs to.
     pub session_label: Option<String>,
-    /// Tools that the model can search for, where the provider supports that.
+    /// Tools that the model can search for, if the provider supports that.
     pub deferred: Vec<Block>,
     /// The key by which a provider finds the cache of the session's requests.
     pub cache_key: Option<String>,
     /// The head of the session: the parent of the turn that answers.
     pub parent_turn_id: Option<TurnId>,
-    /// The agent's role, where it has one.
+    /// The agent's role. `None` if it has none.
     pub role: Option<AgentRole>,
     /// The set that the tools were taken from.
     pub toolset_name: Option<String>,
@@ -46,7 +46,7 @@ pub struct Assembled {
     pub permissions_granted: Vec<String>,
     /// The event that is answered.
     pub source_event_id: Option<String>,
-    /// The hash that the request is kept by, if it is kept.
+    /// The hash of the saved request. `None` if it is not saved.
     pub snapshot: Option<String>,
     /// The data that is stored in the ledger with the answer: hashes of the
     /// contents of the system prompt, and the context of the event.

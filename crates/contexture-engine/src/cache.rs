@@ -34,7 +34,7 @@ pub struct CacheReport {
     /// cache and that the later request cannot use.
     pub missed_tokens: Tokens,
     /// Whether the later request changes tools, instructions or history of the
-    /// earlier one, or is for another model. Time plays no part.
+    /// earlier one, or is for another model. The time is not considered.
     pub broken: bool,
     /// The reason why tokens were missed. Null if none were.
     pub cause: Option<CacheCause>,
@@ -120,8 +120,9 @@ const MINIMUM: Tokens = 1024;
 impl CacheTerms {
     /// Returns the terms for a model.
     ///
-    /// Anthropic keeps what a mark without `ttl` covers for 5 minutes. OpenAI
-    /// keeps it for 30 minutes from gpt-5.6 on, and for 5 to 10 minutes before.
+    /// Anthropic caches the content before a mark without `ttl` for 5 minutes.
+    /// OpenAI caches content for 30 minutes from gpt-5.6 on, and for 5 to 10
+    /// minutes with older models.
     pub fn of(model: &Model) -> Self {
         let minutes = match model.provider {
             Provider::Anthropic => Some(5),
@@ -144,10 +145,10 @@ impl CacheTerms {
 pub(crate) struct Sharing {
     /// All tokens of the later request.
     pub(crate) total: Tokens,
-    /// The later request's tokens before the first that is new each time.
+    /// The later request's tokens before the first volatile block.
     pub(crate) stable: Tokens,
     /// The tokens of the earlier request's tools, instructions and history,
-    /// before the first that is new each time.
+    /// before the first volatile block.
     pub(crate) standing: Tokens,
     /// The number of `standing` tokens that the later request begins with.
     pub(crate) kept: Tokens,
@@ -253,9 +254,8 @@ impl CacheReport {
     }
 }
 
-/// Returns a sum of money without what adding binary fractions leaves at its
-/// end. Prices are of millions of tokens: nine places hold a tenth of the
-/// cheapest one.
+/// Returns an amount without the rounding errors of binary fractions. Prices
+/// are per million tokens, so nine decimal places are enough for the cheapest.
 pub fn exact(dollars: f64) -> f64 {
     (dollars * 1e9).round() / 1e9
 }

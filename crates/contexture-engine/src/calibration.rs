@@ -11,7 +11,7 @@ use contexture_tokens::{Model, Models, Tokenizer};
 
 use crate::error::Error;
 
-/// An estimate that fewer samples than this taught is raised by a step: the
+/// With fewer samples than this, the factor is raised by a step, because the
 /// next ratio may be a little higher.
 const FEW_SAMPLES: usize = 3;
 
@@ -25,8 +25,8 @@ const QUANTILE: f64 = 0.95;
 /// long.
 const STEP: f64 = 0.05;
 
-/// Requests below this many tokens say little: what a provider adds to each
-/// would be taken for a factor.
+/// Smaller requests are ignored: the tokens that a provider adds to each
+/// request would look like a factor.
 const LEAST_TOKENS: u64 = 1_000;
 
 /// A ratio outside this range cannot belong to the same request: no two
@@ -34,7 +34,7 @@ const LEAST_TOKENS: u64 = 1_000;
 const LEAST_RATIO: f64 = 0.4;
 const MOST_RATIO: f64 = 5.0;
 
-/// Returns the name that samples of a model are kept under: its own, without
+/// Returns the name under which samples of a model are stored: its own, without
 /// the vendor.
 fn key(model: &Model) -> String {
     let name = model.name.rsplit('/').next().unwrap_or(&model.name);
@@ -53,8 +53,8 @@ fn counter(model: &Model) -> String {
     }
 }
 
-/// Returns the names that samples of a model are kept under: the model's and the
-/// counter's.
+/// Returns the names under which samples of a model are stored: the model's and
+/// the counter's.
 pub(crate) fn names(model: &Model) -> (String, String) {
     (key(model), counter(model))
 }
@@ -77,7 +77,7 @@ pub fn apply(store: &dyn Samples, models: &Models, model: &mut Model) -> Result<
         return Ok(0.0);
     };
     if model.tokenizer.factor().is_some() {
-        // Samples are kept as counts with a factor of one.
+        // Samples are stored as counts with a factor of one.
         let steps = (ratio / STEP).ceil() + f64::from(samples.len() < FEW_SAMPLES);
         let factor = (steps * STEP).clamp(1.0, 10.0);
         model.tokenizer = (model.tokenizer).with_factor((factor * 100.0).round() / 100.0);
@@ -112,7 +112,7 @@ pub fn sample(
     })
 }
 
-/// Returns the ratio that all but a few samples stay below.
+/// Returns a high quantile of the ratios of the samples.
 fn high_ratio(samples: &[Sample]) -> Option<f64> {
     let mut ratios: Vec<f64> = samples
         .iter()

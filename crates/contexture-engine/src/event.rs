@@ -124,8 +124,8 @@ impl Event {
     pub fn read(name: &str, text: &str) -> Result<Self, Error> {
         let is_json_file = name.to_ascii_lowercase().ends_with(".json");
         let start = text.trim_start();
-        // A brace and a quotation mark: JSON, whole or torn. Whoever means text
-        // gives it as such.
+        // A brace and a quotation mark indicate JSON, complete or truncated.
+        // Such a text must be sent as a JSON event.
         let looks_like_one = start
             .strip_prefix('{')
             .is_some_and(|rest| rest.trim_start().starts_with(['"', '}']));
@@ -139,7 +139,7 @@ impl Event {
         Ok(event)
     }
 
-    /// Checks what the types do not say.
+    /// Checks the rules that the types do not express.
     pub fn check(&self, name: &str) -> Result<(), Error> {
         let refuse =
             |field: String, message: &str| Err(Error::input(format!("{name}: {field}: {message}")));

@@ -61,7 +61,7 @@ impl ContextFilters {
     }
 }
 
-/// A time as a filter has it: RFC 3339 or Unix milliseconds.
+/// The time of a filter: RFC 3339 or Unix milliseconds.
 mod since {
     use jiff::Timestamp;
     use serde::{Deserializer, Serialize, Serializer};

@@ -1,4 +1,5 @@
-//! The sources `system` and `items`: what the request itself holds.
+//! The sources `system` and `items`: instructions and items inside the request
+//! itself.
 
 use std::collections::BTreeSet;
 

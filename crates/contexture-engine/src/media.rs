@@ -110,7 +110,8 @@ pub(crate) fn warning(report: &Report) -> Option<Warning> {
     ))
 }
 
-/// Gathers media, and the tool results that may have some in their own form.
+/// Collects media, and the tool results that may contain media in their own
+/// form.
 fn collect<'l>(layers: &'l mut [Layer], found: &mut Vec<(&'l mut Item, Place)>) {
     for layer in layers {
         let place = layer.place;
@@ -144,7 +145,7 @@ fn replace(found: &mut [(&mut Item, Place)], at: usize, why: &str) {
         None => String::new(),
     };
     item.content = Content::Ready(Text::new(&format!("{what}, left out{handle}]")));
-    // A medium without a source is not sent: its text is.
+    // For a medium without a source, its text is sent.
     item.part = Part::Media(Arc::new(Media {
         kind: media.kind,
         media_type: media.media_type.clone(),
@@ -153,7 +154,7 @@ fn replace(found: &mut [(&mut Item, Place)], at: usize, why: &str) {
     item.replaced = Some(why.into());
     item.surcharge = 0;
     item.native = None;
-    // The provider's own form of a result has its media in it.
+    // The provider's own form of a result contains its media.
     let group = item.group.clone();
     let before = found[..at].iter_mut().rev();
     let result = before

@@ -62,7 +62,7 @@ pub struct Saved {
     made_at: Timestamp,
 }
 
-/// Whether a request is kept.
+/// The state of a snapshot's storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Durability {
@@ -94,8 +94,8 @@ impl Saved {
         Self::load_with(store, snapshot, &mut LoadedChunks::default())
     }
 
-    /// Loads a snapshot as [`load`](Self::load) does, and reads only the parts
-    /// that the one before, loaded with the same `chunks`, did not have.
+    /// Loads a snapshot like [`load`](Self::load), and reads only the parts
+    /// that the previous one, loaded with the same `chunks`, did not have.
     pub fn load_with(
         store: &dyn Snapshots,
         snapshot: &Snapshot,
@@ -166,8 +166,8 @@ impl Saved {
         history.map(|entry| (&entry.id, entry.group.as_ref()))
     }
 
-    /// Returns the ids of the blocks of history, oldest first, with the hash of
-    /// what each shows.
+    /// Returns the ids of the blocks of history, oldest first, each with the
+    /// hash of its shown text.
     pub fn history_bodies(&self) -> impl Iterator<Item = (&Arc<str>, ContentHash)> {
         let history = self.entries.iter();
         let history = history.filter(|entry| entry.section == Section::History);
@@ -336,12 +336,13 @@ impl Saved {
         }
     }
 
-    /// Returns its [contents](Saved::contents) as JSON.
+    /// Returns the [contents](Saved::contents) as JSON.
     pub fn to_json(&self) -> Value {
         to_json!(self.contents())
     }
 
-    /// Returns the most tokens of the answer, when that was limited.
+    /// Returns the maximum number of tokens of the answer, or `None` if there
+    /// was no limit.
     pub fn max_output(&self) -> Option<u64> {
         self.settings.max_output
     }
@@ -377,7 +378,7 @@ impl Saved {
         self.entries.iter().map(block).collect()
     }
 
-    /// Returns the model it was made for.
+    /// Returns the model that the request was made for.
     pub fn model(&self) -> &str {
         &self.settings.model
     }
@@ -448,8 +449,8 @@ pub struct CurrentMessage {
 }
 
 impl CurrentMessage {
-    /// Returns that of a request which was just made, and its size in bytes, unless
-    /// it holds more than text.
+    /// Returns the current message of a new request, and its size in bytes.
+    /// Returns `None` if it holds more than text.
     pub(crate) fn of(layout: &Layout) -> Option<(Self, usize)> {
         let recorded = || layout.current.iter().filter(|block| block.recorded);
         let is_text = |block: &Block| block.part == Part::Text && block.native.is_none();
@@ -461,8 +462,8 @@ impl CurrentMessage {
         recorded().all(is_text).then_some((message, bytes))
     }
 
-    /// Loads it. The cost does not depend on the length of the history before
-    /// it.
+    /// Loads the current message of a snapshot. The cost does not depend on the
+    /// length of the history before it.
     pub fn load(store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Self, Error> {
         let root: RootBlob = parse(&fetch(store, &[snapshot.root])?[0])?;
         let mut entries: Vec<Entry> = Vec::new();

@@ -153,7 +153,7 @@ pub enum Position {
     Current,
 }
 
-/// A parameter of a source: something that `with:` may hold.
+/// A parameter of a source, which `with:` in a recipe can set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameter {
     /// The name.
@@ -267,9 +267,9 @@ impl Parameter {
 /// request take precedence; of two sources, the first one does.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// The model, when the request names none.
+    /// The model, if the request names none.
     pub model: Option<String>,
-    /// The window, when the request names none.
+    /// The size of the window in tokens, if the request does not set it.
     pub max_tokens: Option<Tokens>,
     /// The tokens reserved for the answer, if the request does not set them.
     pub reserve_response: Option<Tokens>,
@@ -427,7 +427,7 @@ impl Scope<'_> {
         self.shared(&self.layer.name, || Ok(LayerState(Mutex::default())))
     }
 
-    /// Returns something that another layer of the request has shared.
+    /// Returns a value that another layer of the request has shared, or `None`.
     pub fn peek<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
         let shared = self.call.shared.lock();
         let shared = shared.unwrap_or_else(PoisonError::into_inner);
@@ -435,7 +435,7 @@ impl Scope<'_> {
         Arc::clone(known).downcast().ok()
     }
 
-    /// Replaces something that all layers of one request share.
+    /// Sets a value that all layers of one request share.
     pub fn share<T: Any + Send + Sync>(&self, key: &str, value: Arc<T>) {
         let key = (TypeId::of::<T>(), key.to_owned());
         let shared = self.call.shared.lock();
@@ -474,8 +474,8 @@ impl Scope<'_> {
         Ok(Some(found))
     }
 
-    /// Returns true when the request is assembled for a look at it: nothing may
-    /// be stored, and history may not be summarised.
+    /// Returns true if the request is only previewed: nothing may be stored,
+    /// and history may not be summarised.
     pub fn is_preview(&self) -> bool {
         self.call.preview.is_some()
     }
@@ -529,7 +529,7 @@ pub struct Ask<'a> {
     pub counts: &'a Counts,
     /// The guard's policy for content of this layer.
     pub policy: Policy,
-    /// The request before this one, if it is known.
+    /// The previous request of the session, if it is known.
     pub previous: Option<&'a Saved>,
     /// The facts that sources provided before the budget was computed.
     pub facts: &'a Facts,
@@ -553,8 +553,7 @@ impl Ask<'_> {
         format.is_some_and(|format| contexture_providers::defers_tools(format, &self.model.name))
     }
 
-    /// Returns text from outside with everything escaped that only another
-    /// source may write at the beginning of a line.
+    /// Returns text from outside with all reserved line beginnings escaped.
     pub fn without_reserved(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for prefix in &self.facts.reserved_prefixes {
@@ -595,7 +594,8 @@ pub struct Offer {
     pub layers: Vec<Layer>,
     /// The method that chooses the kept items. `None` follows the recipe.
     pub fit: Option<Fit>,
-    /// The block that all items are lines of, when they have no tags.
+    /// The block that all items are lines of. `None` if the items have tags of
+    /// their own.
     pub frame: Option<Frame>,
     /// The source's curator, which helps to fit the items.
     pub curator: Option<Arc<dyn Curator>>,
@@ -607,8 +607,8 @@ pub struct Offer {
     pub volatile: bool,
     /// Rows of the report for candidates that are not offered.
     pub excluded: Vec<Excluded>,
-    /// Tools that are not in the context, and that the model can search for where
-    /// the provider supports that.
+    /// Tools that are not in the context. The model can search for them if the
+    /// provider supports that.
     pub deferred: Vec<Item>,
     /// Whether the recipe's `cut` applies only to text and tool results.
     pub keeps_parts: bool,
@@ -630,13 +630,13 @@ impl From<Option<Item>> for Offer {
 }
 
 impl Offer {
-    /// Marks the items as new each time.
+    /// Marks the items as changing with every request.
     pub fn volatile(mut self) -> Self {
         self.volatile = true;
         self
     }
 
-    /// Adds a row for something that is not offered.
+    /// Adds a row of the report for a candidate that is not offered.
     pub fn exclude(&mut self, id: &str, role: Role, code: Code, reason: impl Into<String>) {
         // The engine sets the layer.
         let row = Excluded::unoffered(id, "", role, code, reason.into());
@@ -684,7 +684,7 @@ pub struct Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// Returns the request as it would be, unless it does not fit.
+    /// Returns the request as fitted so far, or `None` if it does not fit.
     pub fn assembly(&self) -> Option<&'a Assembly> {
         self.fitted.ok()
     }

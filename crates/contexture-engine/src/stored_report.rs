@@ -39,7 +39,7 @@ struct Written<'a> {
     recipe: &'a str,
     tokenizer: &'a TokenizerInfo,
     budget: &'a contexture_core::BudgetReport,
-    // Only the rows that say more than the snapshot's list of blocks.
+    // Only the rows with more information than the snapshot's list of blocks.
     included: Vec<&'a Included>,
     excluded: &'a [Excluded],
     excluded_omitted: usize,
@@ -265,8 +265,8 @@ pub fn load(
     })
 }
 
-/// Returns since when each block is sent, by the earlier requests of the
-/// session.
+/// Returns the first request that contained each block, from the earlier
+/// requests of the session.
 fn since(store: &dyn Snapshots, snapshot: &Snapshot, saved: &Saved) -> Result<Vec<Since>, Error> {
     let first = Since {
         snapshot: snapshot.hash.to_string(),
@@ -280,7 +280,7 @@ fn since(store: &dyn Snapshots, snapshot: &Snapshot, saved: &Saved) -> Result<Ve
     let session = Some(snapshot.session.as_str());
     let earlier = store.snapshots_before(session, snapshot.hash, MOST_EARLIER)?;
     for earlier in &earlier {
-        // A damaged request ends the search, nothing else.
+        // A damaged request only ends the search.
         let Ok(there) = Saved::load(store, earlier) else {
             break;
         };

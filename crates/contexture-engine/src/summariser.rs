@@ -36,7 +36,7 @@ pub struct SummaryAsk<'a> {
     pub instructions: &'a str,
     /// The text to summarise.
     pub text: &'a str,
-    /// The most tokens of the answer, about.
+    /// The approximate maximum number of tokens of the answer.
     pub max_output: Tokens,
     /// The maximum duration, if shorter than the default. `None` uses the
     /// default.
@@ -54,8 +54,8 @@ pub struct SummaryText {
     pub stop_reason: Option<String>,
 }
 
-/// Returns the summariser that the settings name; `None` for the extractive one,
-/// which needs no model.
+/// Returns the configured summariser, or `None` for the extractive one, which
+/// needs no model.
 pub(crate) fn configured(settings: &config::Summariser) -> Option<std::sync::Arc<dyn Summariser>> {
     if settings.is_extractive() {
         return None;

@@ -100,7 +100,7 @@ pub(crate) fn usage_at(
             (all, ToolUsage::default())
         }
     };
-    // Newest first, and read oldest first.
+    // The list is newest first; turns are read oldest first.
     let ids: Vec<TurnId> = new.iter().rev().map(|turn| turn.id).collect();
     for some in ids.chunks(AT_ONCE) {
         for turn in store.turns(some, "")? {

@@ -53,14 +53,14 @@ pub fn turn_from_json(name: &str, text: &str) -> Result<NewTurn, Error> {
     })
 }
 
-/// Returns JSON as a text that stays JSON through the guard.
+/// Returns JSON as a guarded text that is still valid JSON.
 pub fn guarded_json(value: &Value, policy: Policy) -> Text {
     let written = |value: &Value| value.to_string();
     let text = Text::guarded(&written(value), policy);
     if serde_json::from_str::<serde::de::IgnoredAny>(text.as_str()).is_ok() {
         return text;
     }
-    // A mask took a quotation mark with it: mask each string by itself.
+    // A mask removed a quotation mark, so each string is masked by itself.
     let cleaned = written(&clean_strings(value, policy));
     Text::guarded(&cleaned, Policy::masking(false))
 }

@@ -305,7 +305,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the section, or nothing when there is nothing to say.
+    /// Returns the text of the section. Empty if there are no capabilities.
     fn text(&self, task: Option<&str>) -> String {
         let mut text = String::new();
         for (category, list) in &self.categories {

@@ -22,7 +22,7 @@ pub struct Scaffold {
     pub written: Vec<String>,
     /// Files that were replaced.
     pub replaced: Vec<String>,
-    /// Files that were there already, and were left alone.
+    /// Existing files, which were not changed.
     pub kept: Vec<String>,
 }
 
@@ -57,9 +57,9 @@ pub fn propose(dir: &Path, counter: &dyn TokenCounter, window: Tokens) -> Result
     propose::propose(&root, counter, window, &constitution)
 }
 
-/// Writes the first files of a project below `dir`, which is created when it
-/// is not there. Files that exist are left as they are; with `force`, a manifest
-/// that exists is replaced, and nothing else.
+/// Writes the first files of a project below `dir`, which is created if it does
+/// not exist. Existing files are not changed; with `force`, only an existing
+/// manifest is replaced.
 pub fn init(
     dir: &Path,
     proposal: &Proposal,
@@ -85,7 +85,7 @@ pub fn init(
         }
         Ok(())
     };
-    // A manifest in the root is the one that is read.
+    // A manifest in the root takes precedence.
     let manifest = find_manifest(&root).unwrap_or_else(|_| MANIFEST.to_owned());
     let (constitution, others) = TEMPLATES.split_at(1);
     for (path, text) in constitution {
@@ -98,7 +98,7 @@ pub fn init(
     Ok(scaffold)
 }
 
-/// Returns the manifest of the project below `dir`, when there is one.
+/// Returns the path of the manifest of the project below `dir`, or `None`.
 pub fn existing_manifest(dir: &Path) -> Option<String> {
     let root = Root::open(dir).ok()?;
     find_manifest(&root).ok()

@@ -57,8 +57,8 @@ const FILES: [&str; 6] = [
 ];
 
 impl StaticContent {
-    /// Reads the file at `path`, or the one that is found; no tools when there
-    /// is none.
+    /// Reads the tools of the file at `path`, or of the default file. Empty if
+    /// there is none.
     pub(crate) fn toolbox(&self, root: &Root, path: Option<&str>) -> Result<Arc<Toolbox>, Error> {
         let found = || FILES.into_iter().find(|path| !root.is_absent(path));
         let Some(path) = path.or_else(found) else {

@@ -194,8 +194,8 @@ fn sanitise<'t>(
         out.push_str("[secret masked: ");
         out.push_str(secret.rule);
         out.push(']');
-        // A key of many lines still takes as many, so that the lines after it
-        // keep their numbers.
+        // The mask of a key has as many lines as the key, so that the lines
+        // after it keep their numbers.
         let lines = memchr::memchr_iter(b'\n', raw[secret.range.clone()].as_bytes()).count();
         out.extend(std::iter::repeat_n('\n', lines));
         at = secret.range.end;

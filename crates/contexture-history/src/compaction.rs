@@ -294,7 +294,7 @@ impl Compactor<'_> {
         Ok(tokens)
     }
 
-    /// Asks the language model for a summary, if there is one.
+    /// Requests a summary from the language model, if one is configured.
     fn by_model(
         &self,
         plan: &Plan<'_>,

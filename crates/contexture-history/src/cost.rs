@@ -95,9 +95,9 @@ impl Sessions<'_> {
         )
     }
 
-    /// Compares two saved requests, each given by its hash or the first digits:
-    /// what the provider's cache makes of the later one, what the provider
-    /// reported, and which blocks differ.
+    /// Compares two saved requests, each given by its hash or its first digits.
+    /// Returns the later request's expected use of the provider's cache, the
+    /// reported usage, and the blocks that differ.
     pub fn compare(&self, earlier: &str, later: &str) -> Result<Comparison, Error> {
         let store = self.engine.snapshots()?;
         let later = snapshot::find(store, later)?;

@@ -385,7 +385,7 @@ impl Facts {
         if self.decisions.iter().any(|known| known.text == text) {
             return;
         }
-        // A decision that was taken back would mislead.
+        // A retracted decision would mislead.
         let given_up = prose::given_up(&text);
         let stands = |known: &Decision| {
             let chosen = known.text.split(" instead of ").next().unwrap_or("");

@@ -119,7 +119,8 @@ impl Target {
             None | Some(Format::Text | Format::Json) => match self.provider {
                 Provider::Anthropic => name == Format::Anthropic.name(),
                 Provider::Gemini => name == Format::Gemini.name(),
-                // The one or the other: which is known when it is rendered.
+                // Either of the two APIs; which one is known only when the
+                // request is rendered.
                 Provider::OpenAi => {
                     name == Format::OpenAiChat.name() || name == Format::OpenAiResponses.name()
                 }
@@ -352,8 +353,8 @@ impl History {
         Some(&*first.id).filter(|id| id.starts_with(SUMMARY_NAME))
     }
 
-    /// Returns true when a window that begins with `start` holds the latest
-    /// steps, as many as are kept in any case.
+    /// Returns true if a window that begins with `start` contains at least the
+    /// latest steps that are always kept.
     pub(crate) fn holds_latest(&self, start: &str, least: usize) -> bool {
         let steps = |items: &[Item]| {
             let mut groups: Vec<_> = items
@@ -460,8 +461,9 @@ impl Reader<'_> {
         Ok((prepared, corrected || !uncounted.is_empty()))
     }
 
-    /// Remembers what turns really cost in this window, where their stored
-    /// counts say more. Returns true when the walk knew less.
+    /// Caches the actual tokens of turns in this window, if they are fewer than
+    /// the stored counts. Returns true if a count that the walk used has
+    /// changed.
     fn correct(
         &self,
         heads: &[TurnHead],
@@ -509,7 +511,7 @@ impl Reader<'_> {
         unread(history);
     }
 
-    /// Pins the user's latest message, when it leaves room for the steps.
+    /// Pins the user's latest message, if it leaves tokens for the steps.
     fn pin_question(&self, history: &mut History) {
         let asked: Vec<usize> = (0..history.items.len())
             .filter(|&at| history.question.contains(&history.items[at].id))

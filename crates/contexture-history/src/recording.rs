@@ -344,7 +344,7 @@ pub fn make_ids_unique(messages: &mut [Message]) {
     if count.is_empty() {
         return;
     }
-    // The number of each call so far, and how many there are.
+    // The number of calls so far with each id.
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let name = |id: &str, number: usize| match count.get(id) {
         Some(&most) if number < most => Some(format!("{id}~{number}")),

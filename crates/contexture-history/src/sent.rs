@@ -114,8 +114,8 @@ fn says_the_same(turn: &NewTurn, current: &CurrentMessage, policy: Policy) -> bo
     letters(&texts.concat()) == letters(&written)
 }
 
-/// Returns the items of the blocks that a turn stores. `name` is the turn's and
-/// `message` where they are shown.
+/// Returns the items of the blocks that a turn stores. `name` is the name of
+/// the turn, and `message` the index of the message in which they are shown.
 pub(crate) fn items(
     sent: &[SentBlock],
     name: &str,

@@ -188,8 +188,7 @@ impl Chat {
         }
     }
 
-    /// Records the messages as turns. Turns that are there are not recorded
-    /// again.
+    /// Records the messages as turns. Existing turns are not recorded again.
     fn write(&self, file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
         let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
         let id = self.id.as_deref().unwrap_or(&stem);

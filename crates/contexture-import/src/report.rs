@@ -18,7 +18,7 @@ pub struct Counts {
     pub trees: u64,
     /// New nodes of trees.
     pub nodes: u64,
-    /// Rows that are not understood. They are kept.
+    /// The number of rows that are not understood. They are stored.
     pub unknown: u64,
     /// Lines over the limit, which are left out.
     pub too_long: u64,

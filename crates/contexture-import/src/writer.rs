@@ -21,7 +21,7 @@ const BATCH_BYTES: usize = 8 << 20;
 /// A batch is written when it holds this many steps.
 const BATCH_STEPS: usize = 4096;
 
-/// The longest row that is kept when it is not understood, in bytes.
+/// The maximum bytes of a stored row that is not understood.
 const MAX_KEPT_ROW: usize = 64 * 1024;
 
 /// A turn that a reader found.

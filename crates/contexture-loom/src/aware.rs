@@ -199,7 +199,7 @@ pub(crate) fn position(
     Ok(item)
 }
 
-/// Returns a text on one line, so that it cannot be taken for a line of ours.
+/// Returns a text on one line, so that it cannot imitate one of our lines.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -40,7 +40,7 @@ pub(crate) struct PreparedNode {
     pub(crate) items: Vec<Item>,
     /// The size of all items, in tokens.
     pub(crate) tokens: Tokens,
-    /// Blocks that say nothing, or that have no place.
+    /// Blocks that are empty, or that the shape cannot contain.
     pub(crate) unsent: Vec<Unsent>,
     bytes: usize,
 }

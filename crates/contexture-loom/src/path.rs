@@ -1,7 +1,7 @@
-//! The way from a place in a tree back to its root.
+//! The path from a node of a tree back to its root.
 //!
-//! Steps that can only be taken one way come from the store in long runs; only
-//! where ways or versions meet is there something to decide.
+//! The store returns unambiguous steps in long runs. Only nodes with several
+//! edges or versions need a choice.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct PathNode {
     pub(crate) others: Vec<NodeHead>,
 }
 
-/// A path as far as it was walked.
+/// The part of a path that was walked.
 #[derive(Debug, Clone)]
 pub(crate) struct Path {
     // Shared with the cache: a long path is not copied for each request.
@@ -46,7 +46,7 @@ impl Path {
         self.places().len() - usize::from(!self.is_whole)
     }
 
-    /// Returns about how many bytes it takes.
+    /// Returns the approximate size in memory, in bytes.
     fn bytes(&self) -> usize {
         let heads = self.places.iter().map(|place| {
             let sources = place.onward.iter().map(|edge| edge.sources.len());
@@ -65,7 +65,7 @@ const LONGEST_RUN: usize = 4096;
 /// at which a new path joins it.
 const MEETING: usize = 64;
 
-/// About how many bytes a node without its content takes.
+/// The approximate size in memory of a node without its content, in bytes.
 const HEAD_BYTES: usize = 320;
 
 /// Paths that were walked before.
@@ -81,7 +81,7 @@ type Key = (String, Vec<String>);
 /// Walks from a place towards the root.
 pub(crate) struct Walker<'a> {
     pub(crate) store: &'a dyn Trees,
-    /// Paths that were walked before, when they are kept.
+    /// The cache of walked paths. `None` for no cache.
     pub(crate) cache: Option<&'a PathCache>,
     pub(crate) info: &'a TreeInfo,
     /// The nodes and edges to choose where there are several.
@@ -250,8 +250,8 @@ fn meeting(path: &Path, id: &str) -> Option<usize> {
     latest.position(|place| place.node.id == id)
 }
 
-/// Returns the edge by which a node is reached: a continuation, or an
-/// annotation where there is none. `None` for a root.
+/// Returns the edge that leads to a node on the path: a continuation, else an
+/// annotation. Returns `None` for a root.
 fn choose_arrival<'a>(
     node: &NodeHead,
     arrivals: &'a [Arrival],

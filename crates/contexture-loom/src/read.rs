@@ -68,7 +68,7 @@ impl PathItems {
         let nodes_kept = units.clone().filter(kept).count() as u64;
         let unseen = self.unseen.map_or(0, |unseen| unseen.count);
         let dropped = self.units.len() as u64 - nodes_kept + unseen;
-        // Older ones than those on offer are surely dropped.
+        // Nodes older than the offered ones are certainly dropped.
         let all = match self.is_partial {
             true => self.recent,
             false => usize::try_from(self.units.len() as u64 + unseen).unwrap_or(usize::MAX),
@@ -234,7 +234,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         })
     }
 
-    /// Counts the latest nodes, as far as they are to be kept in any case.
+    /// Counts the latest nodes, up to the number that must be kept.
     fn count_recent(&self, walker: &Walker<'_>, path: &mut Path) -> Result<usize, Error> {
         let wanted = self.source.loom.minimum_recent;
         loop {

@@ -122,8 +122,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Returns the directives of the edges on the path, each once, and those for
-    /// what comes next.
+    /// Returns the instructions of the edges on the path, each once, and those
+    /// for the next node.
     fn instructions(&self, unsent: &mut Vec<Excluded>) -> Result<Vec<Item>, Error> {
         let mut items = Vec::new();
         if !self.loom.has_system() {

@@ -303,7 +303,7 @@ impl Loom {
         .advise("shorten the system context"))
     }
 
-    /// Returns the label that its requests are kept under.
+    /// Returns the label under which requests of the loom are saved.
     pub(crate) fn label(&self) -> String {
         let tree = &self.info.tree.id;
         // Agents have prompts of their own, and so nothing in common.
@@ -344,7 +344,7 @@ fn sampling_of(agent: &Agent) -> Result<Sampling, Error> {
     })
 }
 
-/// Returns the place where there is only one to choose.
+/// Returns the only leaf of a tree. Fails if there are several.
 fn only_leaf(store: &dyn Trees, info: &TreeInfo) -> Result<NodeHead, Error> {
     let tree = &info.tree.id;
     if info.root.is_none() {

@@ -331,7 +331,7 @@ impl<'e> Looms<'e> {
         added.ok_or_else(|| Error::damage(format!("node `{id}` was not added")))
     }
 
-    /// Changes flags of a node; the others stay as they are. Returns all flags.
+    /// Changes flags of a node; other flags are unchanged. Returns all flags.
     pub fn flag_node(&self, tree: &str, name: &str, change: FlagChange) -> Result<Flags, Error> {
         let store = self.engine.trees()?;
         let node = store.find_node(tree, name)?;

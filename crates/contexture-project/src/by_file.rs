@@ -48,7 +48,7 @@ impl<T: Clone + Send + Sync + 'static> ByFile<T> {
         self.get_by(stamp, root, path, policy, make)
     }
 
-    /// Returns the same when the file's stamp was just taken.
+    /// Does the same as [`get`](Self::get) with a stamp that was just read.
     pub fn get_by<E>(
         &self,
         stamp: Option<Stamp>,

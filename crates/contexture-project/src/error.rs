@@ -336,7 +336,7 @@ impl From<StoreError> for Error {
 
 /// Returns the word of `known` that is nearest to `word`, if one is near.
 pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // Likeness takes time with the product of both lengths.
+    // Comparing words takes time in proportion to the product of their lengths.
     if word.len() > LONGEST_WORD {
         return None;
     }

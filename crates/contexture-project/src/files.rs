@@ -22,8 +22,8 @@ pub use temporary::{replace_file, replace_private_file};
 /// The directories that belong to Contexture by their name.
 const OWN: [&str; 3] = [".contexture", ".contexture/sessions", ".agent/sessions"];
 
-/// The most sessions that are searched for temporary files at a start, so that
-/// a start takes no longer the more there are.
+/// The maximum number of sessions that are searched for temporary files at a
+/// start, which bounds the time of a start.
 const MOST_SESSIONS: usize = 256;
 
 /// Makes a new file accessible to its owner only.
@@ -144,14 +144,14 @@ impl Root {
         &self.path
     }
 
-    /// Returns true when there is something at `path`, without following a
-    /// link that leads out.
+    /// Returns true if `path` exists. Links that lead outside the root are not
+    /// followed.
     pub fn exists(&self, path: &str) -> bool {
         !self.is_hidden(path) && self.dir.metadata(path).is_ok()
     }
 
-    /// Returns true when there is nothing at `path`, not even a link that leads
-    /// nowhere or out.
+    /// Returns true if nothing is at `path`, not even a link that is broken or
+    /// leads outside.
     pub fn is_absent(&self, path: &str) -> bool {
         if self.is_hidden(path) {
             return true;
@@ -322,9 +322,8 @@ impl Root {
         temporary::remove_left_over(dir, |left| left.target == temporary::shortened(name));
     }
 
-    /// Writes a file of Contexture's own, with the directories above it: only
-    /// its owner can read it, and git ignores it. A file that is there is
-    /// replaced.
+    /// Writes one of Contexture's own files, with its parent directories: only
+    /// its owner can read it, and git ignores it. An existing file is replaced.
     pub fn write_private(&self, path: &str, text: &str) -> Result<(), Error> {
         self.create_private_dir_of(path)
             .map_err(|source| Error::failure(format!("cannot write {path}: {source}"), source))?;
@@ -353,8 +352,8 @@ impl Root {
         file.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Writes a new file below the root, with the directories above it: whole,
-    /// or not at all. Fails when there is one.
+    /// Writes a new file below the root atomically, with its parent
+    /// directories. Fails if the file exists.
     pub fn write_new(&self, path: &str, text: &str) -> std::io::Result<()> {
         self.create_dir_of(path)?;
         let (parent, name) = match path.rsplit_once('/') {
@@ -415,8 +414,8 @@ impl Root {
         let _ = file.and_then(|mut file| file.write_all(b"*\n"));
     }
 
-    /// Removes the temporary files that killed processes left where Contexture
-    /// writes: in the root, in `.agent/`, in `.contexture/` and in the
+    /// Removes the temporary files of killed processes from the directories
+    /// that Contexture writes to: the root, `.agent/`, `.contexture/` and the
     /// directories of sessions.
     pub fn remove_left_over(&self) {
         // In the root, a name that another program could have chosen is left
@@ -458,8 +457,8 @@ impl Root {
         names
     }
 
-    /// Opens the directory that `path` lies in, which is what its writers
-    /// lock: a lock on the file itself would be lost when it is replaced.
+    /// Opens the directory of `path`, which writers lock: a lock on the file
+    /// itself would be lost when it is replaced.
     pub fn open_dir_of(&self, path: &str) -> std::io::Result<std::fs::File> {
         let parent = path.rsplit_once('/').map_or(".", |(parent, _)| parent);
         // Opened as a file: a handle to a directory alone cannot be locked.
@@ -606,7 +605,7 @@ fn not_a_file(meta: &cap_std::fs::Metadata) -> &'static str {
     }
 }
 
-/// Returns a path without `.` and without what a `..` takes back.
+/// Returns a path with `.` and `..` resolved by its text.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -73,8 +73,8 @@ pub fn masked_json(mut value: Value) -> String {
     // A value that spans lines is recognised only without escapes.
     mask_values(&mut value);
     let line = value.to_string();
-    // Others are recognised only next to their key. A mask that takes more than
-    // the value would break the line.
+    // Other secrets are recognised only next to their key. A mask that covers
+    // more than the value would break the line.
     let whole = masked(&line);
     match serde_json::from_str::<serde::de::IgnoredAny>(&whole) {
         Ok(_) => whole,
@@ -121,8 +121,8 @@ impl<'r> Log<'r> {
         }
     }
 
-    /// Appends an event. A log that cannot be written is returned as a
-    /// warning: it must not keep a turn from being made.
+    /// Appends an event. Returns a warning if the log cannot be written; that
+    /// must not prevent a turn.
     pub fn append(&self, now: Timestamp, event: &str, details: impl Serialize) -> Option<Warning> {
         let line = Line {
             time: now.to_string(),

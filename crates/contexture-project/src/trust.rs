@@ -147,7 +147,7 @@ pub fn names(settings: &[ActiveSetting]) -> String {
     names.join(", ")
 }
 
-/// A `contexture.toml` as it was read.
+/// The content of a `contexture.toml`.
 #[derive(Debug, Clone)]
 pub struct SettingsFile {
     path: PathBuf,
@@ -156,7 +156,7 @@ pub struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// Reads the file of `root`; `None` when there is none.
+    /// Reads the file of `root`. Returns `None` if there is none.
     pub fn read(root: &Root) -> Result<Option<Self>, Error> {
         if root.is_absent(FILE) {
             return Ok(None);

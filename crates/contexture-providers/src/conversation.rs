@@ -59,7 +59,7 @@ impl<'a> Piece<'a> {
     /// Returns a text of this piece as JSON.
     pub(crate) fn json(block: &'a Block, text: Cow<'a, str>) -> Json<'a> {
         match text {
-            // The block's own text, unchanged: how that is written is kept.
+            // The block's own text, unchanged: its JSON form is cached.
             Cow::Borrowed(text) if std::ptr::eq(text, block.text()) => match block.json() {
                 Some(json) => Json::Written { text, json },
                 None => Json::text(text),
@@ -102,7 +102,7 @@ pub(crate) struct Call<'a> {
 pub(crate) struct ToolResult<'a> {
     pub(crate) id: Cow<'a, str>,
     pub(crate) name: &'a str,
-    /// Blank only when there are media.
+    /// The text. Blank only if there are media.
     pub(crate) text: Cow<'a, str>,
     pub(crate) is_error: bool,
     pub(crate) media: Vec<&'a Media>,

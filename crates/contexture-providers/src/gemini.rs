@@ -60,7 +60,7 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
             if let Some(description) = tool.description {
                 function.push("description", Json::Text(description.into()));
             }
-            // `parameters` takes a part of JSON Schema only.
+            // `parameters` supports only a part of JSON Schema.
             function.push("parametersJsonSchema", Value::Object(tool.parameters));
             function
         })

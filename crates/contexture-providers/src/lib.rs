@@ -133,8 +133,9 @@ pub struct Prompt<'a> {
     /// them into the context only when the model finds them. Providers that
     /// [have no such search](defers_tools) do not get them.
     pub deferred: &'a [Block],
-    /// The key by which the provider finds the cache of earlier requests: the
-    /// same for all requests of a session, and no content. OpenAI takes one.
+    /// The key by which the provider finds the cache of earlier requests. It is
+    /// the same for all requests of a session, and contains no content. Only
+    /// OpenAI uses it.
     pub cache_key: Option<&'a str>,
 }
 
@@ -201,7 +202,8 @@ impl<'a> Prompt<'a> {
 }
 
 impl Prompt<'_> {
-    /// Returns the most tokens that the answer may have, if that is limited.
+    /// Returns the maximum number of tokens of the answer, or `None` for no
+    /// limit.
     pub(crate) fn limit(&self) -> Option<u64> {
         match (self.max_output, self.sampling.max_tokens) {
             (Some(limit), Some(asked)) => Some(limit.min(asked)),

@@ -222,8 +222,8 @@ pub fn kind(raw: &RawJson) -> String {
     kind_of(raw.as_str()).into_owned()
 }
 
-/// Reads the body of a request of one of `apis`, which it is found out of by its
-/// shape.
+/// Reads the body of a request of one of `apis`. The form of the body decides
+/// which one.
 pub fn read_request(body: &[u8], apis: &[Api]) -> Result<NativeRequest, NativeError> {
     let text = utf8(body)?;
     let node = Node::root(text)?;
@@ -378,7 +378,7 @@ fn with_native(api: Api, mut block: Block, raw: &RawJson, expected: &Json<'_>) -
     block
 }
 
-/// Returns the medium of a block, if the provider takes it from us as well.
+/// Returns the medium of a block, if the provider also accepts it in our form.
 fn sendable(dialect: &Dialect, block: &Block) -> Option<Media> {
     let media = block.media()?;
     (dialect.check_media)(&media).is_ok().then_some(media)

@@ -25,7 +25,7 @@ pub(crate) fn is_of_openai(model: &str) -> bool {
     numbered_o || model.starts_with("gpt-") || model.starts_with("chatgpt-")
 }
 
-/// Returns true for OpenAI's models whose cache takes explicit breakpoints:
+/// Returns true for OpenAI's models whose cache supports explicit breakpoints:
 /// those from gpt-5.6 on.
 pub fn has_cache_breakpoints(model: &str) -> bool {
     is_since(model, (5, 6))

@@ -26,9 +26,8 @@ pub fn preflight(format: Format, request: &Value) -> Result<(), Refused> {
     check(format, request, Demands::ALL)
 }
 
-/// Checks a finished request as [`preflight`] does, but takes one that ends with
-/// the model's own message, for the model to go on with, where there are models
-/// that do.
+/// Checks a finished request like [`preflight`], but accepts one that ends with
+/// the model's own message, if the provider has models that continue it.
 pub fn preflight_continued(format: Format, request: &Value) -> Result<(), Refused> {
     let demands = Demands {
         user_last: format == Format::Gemini,

@@ -102,11 +102,11 @@ impl Key {
     }
 }
 
-/// A setting as a provider takes it.
+/// A setting that a provider supports.
 struct Taken {
     key: Key,
     field: &'static str,
-    /// The least and the most; of texts, how many.
+    /// The minimum and the maximum value; for texts, their number.
     range: (f64, f64),
     rule: &'static str,
 }
@@ -134,8 +134,8 @@ const ANTHROPIC: &[Taken] = &[
     taken(Key::Stop, "stop_sequences", (0.0, MANY), "anthropic.stop"),
 ];
 
-/// From Claude 4.7 on there is nothing else to set. Earlier models take the rest
-/// with version 2023-06-01 of the API only.
+/// From Claude 4.7 on, no other setting exists. Earlier models support the
+/// others only with version 2023-06-01 of the API.
 const ANTHROPIC_LATER: &[Taken] = &[taken(
     Key::Stop,
     "stop_sequences",

@@ -50,7 +50,7 @@ const ONE_LINE: usize = 100;
 /// Keys that are named of an object that is not shown.
 const NAMED_KEYS: usize = 8;
 
-/// A string with at least so many lines is cut like a text of its own.
+/// A string with at least this many lines is cut like a text of its own.
 const LEAST_LINES: usize = 8;
 
 /// Returns true for an object or a list.
@@ -68,7 +68,7 @@ pub(crate) fn is_json(text: &str) -> bool {
     may_be && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Shortens JSON. Returns `None` when nothing of it can be shown.
+/// Shortens JSON. Returns `None` if no part of it can be shown.
 pub(crate) fn shorten(task: &Task<'_>) -> Option<Shortened> {
     let value: Value = serde_json::from_str(task.text).ok()?;
     let lines = LinesCut {

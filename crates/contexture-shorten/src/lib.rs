@@ -263,7 +263,7 @@ impl Rate {
         }
     }
 
-    /// Returns about how many tokens so many bytes have.
+    /// Returns the approximate number of tokens of `bytes` bytes.
     fn tokens(self, bytes: usize) -> Tokens {
         let exact = u128::from(self.tokens) * bytes as u128 / self.bytes as u128;
         Tokens::try_from(exact).unwrap_or(Tokens::MAX)

@@ -16,7 +16,7 @@ const AFTER: usize = 3;
 /// The most lines of a stack trace that are shown with a failure.
 const TRACE: usize = 12;
 
-/// A run of at least so many similar lines is folded.
+/// A run of at least this many similar lines is folded.
 const LEAST_RUN: usize = 4;
 
 /// The sign that a line of a log gives.

@@ -306,6 +306,6 @@ fn last_row(node: Node<'_>) -> usize {
 fn first_words(node: Node<'_>) -> usize {
     let from = node.start_position();
     let is_block = last_row(node) > from.row;
-    // `/**` and `"""` alone say nothing.
+    // `/**` and `"""` alone are not informative.
     from.row + usize::from(is_block)
 }

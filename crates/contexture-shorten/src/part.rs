@@ -29,15 +29,15 @@ pub struct Selection<'a> {
 pub struct Part {
     /// The text.
     pub text: String,
-    /// The number of lines that there are in all.
+    /// The total number of lines.
     pub lines: usize,
-    /// The first and the last line that were looked at, from 1.
+    /// The first and the last line of the part, from 1.
     pub shown: (usize, usize),
-    /// With `grep`: how many lines match among those that were looked at.
+    /// With `grep`: the number of matching lines among the searched ones.
     pub matches: Option<usize>,
-    /// The first line of the next part, when the limit ended this one.
+    /// The first line of the next part, if the limit ended this one.
     pub next: Option<usize>,
-    /// True when the last line is not whole, because it is longer than the
+    /// Whether the last line is incomplete, because it is longer than the
     /// limit.
     pub is_line_cut: bool,
 }

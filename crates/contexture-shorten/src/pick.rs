@@ -11,7 +11,7 @@ use crate::{Kind, Shortened, Task};
 /// The number of successive lines that may not fit before a step ends.
 const MOST_MISSES: usize = 32;
 
-/// A gap of at most so many lines is closed when that costs no more than its
+/// A gap of at most this many lines is closed if that costs no more than its
 /// marker.
 const SMALL_GAP: usize = 4;
 
@@ -115,7 +115,7 @@ impl<'a> Picker<'a> {
             };
             self.take(step, plan, cap.max(self.full));
         }
-        // Similar lines say little, but more than nothing.
+        // Similar lines are little information, but better than none.
         if plan.folded.contains(&true) {
             let open = Plan::new(self.lines.len());
             self.take(&Step::Tail, &open, self.task.limit / 4);

@@ -129,8 +129,8 @@ const CLAUDE: Tokenizer = Scaled(O200k, 1.25);
 const CLAUDE_4_7: Tokenizer = Scaled(O200k, 1.5);
 const GEMINI: Tokenizer = Estimate(1.15);
 const OPEN: Tokenizer = Estimate(1.2);
-// OpenAI has published no vocabulary for its models after GPT-5; the one
-// before is the best guess.
+// OpenAI has published no vocabulary for its models after GPT-5; the previous
+// one is the best guess.
 const LATER_GPT: Tokenizer = Scaled(O200k, 1.0);
 
 /// The model table: the built-in one or its replacement, and what a user added.

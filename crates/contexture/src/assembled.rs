@@ -35,7 +35,7 @@ impl DerefMut for Assembled {
 }
 
 impl Assembled {
-    /// Returns the engine's part of it.
+    /// Returns the engine's own request.
     pub fn into_inner(self) -> contexture_engine::Assembled {
         self.0
     }

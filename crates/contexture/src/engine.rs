@@ -38,7 +38,7 @@ pub struct EngineBuilder {
     embedder: Option<Arc<dyn Embedder>>,
 }
 
-/// Passes what the engine's own builder takes on to it.
+/// Defines methods that call the engine's own builder.
 macro_rules! pass_on {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
         $($(#[$doc])*
@@ -53,8 +53,8 @@ impl EngineBuilder {
     pass_on! {
         /// Sets the settings. Default: those of an empty `contexture.toml`.
         config(config: Config);
-        /// Uses the settings of a root. Every report warns about those that
-        /// are inactive.
+        /// Uses the settings of a root. Every report warns about inactive
+        /// settings.
         settings(settings: Settings);
         /// Sets what paths in the settings are relative to.
         folder(folder: &Path);

@@ -52,7 +52,7 @@ pub struct Fitted {
     pub body: String,
     /// The format of the body.
     pub format: Format,
-    /// Whether the body differs from the one that was given. One that fits is
+    /// Whether the body differs from the given one. A request that fits is
     /// returned byte for byte.
     pub is_changed: bool,
     /// The assembled request, with the report of the kept and the removed

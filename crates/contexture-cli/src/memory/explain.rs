@@ -206,7 +206,7 @@ fn why(part: &ContextComponent, context: &Context) -> String {
     with_part(&found, part)
 }
 
-/// Adds which part of something is shown, when it is not whole.
+/// Adds the shown part of an item, if it is not whole.
 fn with_part(found: &str, part: &ContextComponent) -> String {
     let shown = match part.shown {
         None => return found.to_owned(),

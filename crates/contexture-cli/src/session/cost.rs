@@ -79,8 +79,8 @@ fn share(part: u64, all: u64) -> String {
     }
 }
 
-/// Lists the turns whose requests could not use what the provider had cached,
-/// and those where the provider read much less from its cache than was expected.
+/// Lists the turns whose requests broke the provider's cache, and those where
+/// the provider read much less from its cache than expected.
 fn breaks(cost: &SessionCost) -> String {
     let header = [
         "turn",

@@ -251,7 +251,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
             true => MOST_BRANCHES.saturating_sub(marked),
             false => 0,
         };
-        // The latest ones are shown, and those with something to see.
+        // The latest branches are shown, and those with marks.
         let mut shown = Vec::new();
         for &child in beside.shown.iter().rev() {
             if is_marked(&child) {
@@ -300,8 +300,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
         shown
     }
 
-    /// Returns true when there is nothing to see about a node but that it is
-    /// there.
+    /// Returns true if a node has no marks, agents, paths or sources to show.
     fn is_plain(&self, node: usize) -> bool {
         let (head, spot) = (&self.shape.nodes[node].0, &self.shape.spots[node]);
         let flags = head.flags;

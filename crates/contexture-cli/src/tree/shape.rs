@@ -73,8 +73,8 @@ pub(super) struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// Finds the places of all nodes; `path` is the one that is looked at, the
-    /// root first.
+    /// Finds the positions of all nodes; `path` is the shown path, the root
+    /// first.
     pub(super) fn new(skeleton: &'a Skeleton, info: &TreeInfo, path: &[NodeHead]) -> Self {
         let nodes = &skeleton.nodes[..];
         let index: HashMap<&str, usize> = nodes
@@ -154,7 +154,7 @@ impl<'a> Shape<'a> {
             let remarks = edges.iter().filter(|edge| !edge.continues());
             let first = continues.chain(remarks).next();
             let Some(first) = first else { continue };
-            // A place's own edges are those of its first version.
+            // The edges of a node with versions are those of its first version.
             let mut befores: BTreeSet<usize> = BTreeSet::new();
             for edge in edges {
                 let primary = edge.sources_as(SourceRole::Primary);

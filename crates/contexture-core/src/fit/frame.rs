@@ -1,5 +1,5 @@
-//! Layers with a frame: all their items are lines of one block, which is paid
-//! for once.
+//! Layers with a frame: all their items are lines of one block, which is
+//! charged once.
 
 use super::{Fitter, Outcome};
 use crate::assemble::{Fitted, kept_in_order};
@@ -56,7 +56,7 @@ impl Fitter<'_> {
     }
 }
 
-/// The lines of a layer that are kept, in order, and of the layers inside it.
+/// The kept lines of a layer and its nested layers, in order.
 pub(super) struct KeptLines<'a> {
     pub(super) heading: Option<&'a Heading>,
     pub(super) lines: Vec<(&'a Item, &'a Outcome)>,

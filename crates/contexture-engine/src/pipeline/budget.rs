@@ -60,7 +60,7 @@ pub(super) fn budget(
     let asked = request.max_tokens.or(facts.max_tokens);
     let asked = match (asked, &request.model, facts.budget_needed.take()) {
         (Some(asked), ..) => asked,
-        // Naming a model is naming its window.
+        // A named model sets its window.
         (None, Some(_), _) | (None, None, None) => model.window,
         (None, None, Some(error)) => return Err(error),
     };
@@ -102,7 +102,7 @@ pub(super) fn budget(
             grouped(response),
             grouped(window)
         ));
-        // A window that is the model's own cannot be raised.
+        // The model's own window cannot be raised.
         let error = match window < model.window || !model.known {
             true => error.advise(Advice::raise("max_tokens")),
             false => error,

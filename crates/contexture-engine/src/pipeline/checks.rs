@@ -13,7 +13,7 @@ use crate::recipe::Recipe;
 use crate::request::Request;
 use crate::source::Concept;
 
-/// Fails when the request names something that no layer of the recipe uses.
+/// Fails if the request sets a field that no layer of the recipe uses.
 pub(super) fn check_used(
     request: &Request,
     recipe: &Recipe,
@@ -67,7 +67,7 @@ pub(super) fn unread_history(
     Some(Warning::new("history_unused", message).advise(Advice::set("recipe")))
 }
 
-/// Returns a warning for each medium that the model's provider does not take,
+/// Returns a warning for each medium that the model's provider does not accept,
 /// so that only its description is sent.
 pub(super) fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
     let Some(format) = usual_format(model.provider) else {
@@ -77,7 +77,7 @@ pub(super) fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
         Part::Media(media) => Some((block, media)),
         _ => None,
     });
-    // One that is left out because of its size has a warning of its own.
+    // A medium that is left out because of its size has a warning of its own.
     let is_there = |media: &Media| media.source != MediaSource::Url(String::new());
     let gone =
         media.filter(|(block, media)| is_there(media) && describes(format, block.role, media));

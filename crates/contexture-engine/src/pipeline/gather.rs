@@ -1,4 +1,4 @@
-//! Asks the sources for their items.
+//! Calls the sources for their items.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,8 @@ use crate::error::{Cause, Error};
 use crate::source::Offer;
 
 impl Call<'_> {
-    /// Asks every source for its layer; those that wait, at the same time.
+    /// Calls every source for its layer. Sources that wait are called
+    /// concurrently.
     pub(super) fn gather_all(&self) -> Result<Vec<Offer>, Error> {
         let waiting = |at: &usize| !self.sources[*at].1.is_immediate();
         let slow: Vec<usize> = (0..self.sources.len()).filter(waiting).collect();
@@ -27,7 +28,7 @@ impl Call<'_> {
                 offers[at] = Some(self.gather(at));
             }
             for (at, thread) in threads {
-                // A panic was caught inside.
+                // A panic was caught inside the thread.
                 offers[at] = thread.join().ok();
             }
         });
@@ -47,8 +48,7 @@ impl Call<'_> {
         self.checked(at, offer)
     }
 
-    /// Fails when an offer is none that can be fitted: with one id twice, or
-    /// with more items than are allowed.
+    /// Fails if an offer has an id twice, or more items than are allowed.
     pub(super) fn checked(&self, at: usize, offer: Offer) -> Result<Offer, Error> {
         let (layer, source, _) = &self.sources[at];
         fn ids<'o>(layers: &'o [Layer], all: &mut Vec<&'o str>) {
@@ -69,7 +69,8 @@ impl Call<'_> {
             ))
             .advise(Advice::configure("limits.max_items")));
         }
-        // Looked up only, never walked.
+        // The set is only used for lookups, never iterated, so its order does
+        // not matter.
         #[allow(clippy::disallowed_types)]
         let mut seen = std::collections::HashSet::with_capacity(all.len());
         if let Some(twice) = all.iter().find(|id| !seen.insert(**id)) {
@@ -98,9 +99,9 @@ fn panicked(name: &str, message: &str) -> Error {
     Error::damage(format!("the source `{name}` panicked{colon}{message}"))
 }
 
-/// Does `work` for each of `wanted`, in as many threads as pay.
+/// Does `work` for each of `wanted`, in as many threads as are worthwhile.
 pub(super) fn in_parallel<T: Send>(wanted: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    // Asking how many cores there are means reading files, too.
+    // Finding the number of cores reads files, too.
     let threads = match wanted.len() / 4 {
         0 | 1 => 1,
         most => std::thread::available_parallelism().map_or(1, |cores| most.min(cores.get())),

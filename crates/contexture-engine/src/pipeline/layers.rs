@@ -7,7 +7,7 @@ use contexture_core::{Block, Content, Item, Layer, Part};
 use crate::recipe::RecipeLayer;
 use crate::source::Offer;
 
-/// Returns a layer of a recipe, and those inside it, without items.
+/// Returns a layer of a recipe with its nested layers, without items.
 pub(super) fn empty_layer(recipe: &RecipeLayer, in_session: bool) -> Layer {
     Layer {
         share: recipe.share,
@@ -22,7 +22,7 @@ pub(super) fn empty_layer(recipe: &RecipeLayer, in_session: bool) -> Layer {
     }
 }
 
-/// Finds the layer of a recipe by its name, which no other has.
+/// Finds the layer of a recipe by its unique name.
 pub(super) fn find_layer<'l>(layers: &'l mut [Layer], name: &str) -> Option<&'l mut Layer> {
     for layer in layers {
         if *layer.name == *name {

@@ -12,7 +12,7 @@ use crate::recipe::{Recipe, RecipeLayer, RecipeRef};
 use crate::request::{Request, VARIABLES};
 use crate::source::{Concept, Position};
 
-/// Fails when a recipe refers to a field that requests do not have.
+/// Fails if a recipe refers to a field that requests do not have.
 pub(crate) fn check_variables(recipe: &Recipe, layer: &RecipeLayer) -> Result<(), Error> {
     for (name, value) in &layer.with {
         if let Some(variable) = variable_in(value)
@@ -31,7 +31,7 @@ pub(super) fn variable_in(value: &Value) -> Option<&str> {
 }
 
 /// Returns the parameters of a layer's source: those of the request, else those
-/// of the recipe, with the request's fields in the place of variables.
+/// of the recipe, with variables replaced by the request's fields.
 pub(super) fn parameters(request: &Request, layer: &RecipeLayer) -> Map<String, Value> {
     let mut with = layer.with.clone();
     if let Some(more) = request.with.get(&*layer.name) {
@@ -72,7 +72,8 @@ pub(super) fn recipe_of(
     Ok(positioned(engine, recipe))
 }
 
-/// Returns the recipe with layers moved to where the settings want them.
+/// Returns the recipe with its layers moved to the positions that the settings
+/// require.
 pub(super) fn positioned(engine: &Engine, recipe: Arc<Recipe>) -> Arc<Recipe> {
     let wanted = |layer: &RecipeLayer| {
         let source = engine.source(layer.source.as_deref()?)?;

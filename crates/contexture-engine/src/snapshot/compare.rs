@@ -1,5 +1,5 @@
-//! Compares two requests: where they part, and what the provider's cache makes
-//! of it.
+//! Compares two requests: the first difference, and the effect on the
+//! provider's cache.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ impl Saved {
             elapsed: self.made_at.duration_since(previous.made_at),
         };
         if self.settings.model != previous.settings.model {
-            // No provider shares anything between models.
+            // No provider shares a cache between models.
             let difference = Difference {
                 layer: "model".into(),
                 item: self.settings.model.as_str().into(),
@@ -134,14 +134,14 @@ impl Saved {
         ))
     }
 
-    /// Returns the blocks before the first one that is new each time.
+    /// Returns the blocks before the first volatile one.
     fn stable(&self) -> &[Entry] {
         let is_volatile = |entry: &Entry| entry.volatile;
         let end = self.entries.iter().position(is_volatile);
         &self.entries[..end.unwrap_or(self.entries.len())]
     }
 
-    /// Returns the blocks that the next request is to begin with: the stable
+    /// Returns the blocks that the next request should begin with: the stable
     /// ones before the current message.
     fn standing(&self) -> &[Entry] {
         let stable = self.stable();
@@ -252,7 +252,8 @@ impl Saved {
         let (close, open) = lead(&self.entries, at, bare, mark);
         let shown = usize::try_from(shown_bytes(entry)).unwrap_or(usize::MAX);
         let body = &body[..shown.min(body.len())];
-        // One may end where the other holds what looks like its end.
+        // One text may end where the other contains the same characters as
+        // content.
         [
             close.as_bytes(),
             open.as_bytes(),

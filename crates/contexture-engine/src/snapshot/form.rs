@@ -217,7 +217,7 @@ pub(super) enum SavedPart {
 }
 
 impl SavedPart {
-    /// Returns the name of its kind.
+    /// Returns the name of the part's kind.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             SavedPart::Text => "text",
@@ -244,8 +244,7 @@ impl SavedPart {
         *self == SavedPart::Text
     }
 
-    /// Returns the part as far as it shows in the text form: a medium without
-    /// its bytes.
+    /// Returns the part as shown in the text form: a medium without its bytes.
     pub(super) fn shown(&self) -> Part {
         match self.clone() {
             SavedPart::Text => Part::Text,

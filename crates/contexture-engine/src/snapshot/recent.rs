@@ -34,7 +34,7 @@ pub(crate) struct RecentRequests {
 
 #[derive(Debug, Default)]
 pub(super) struct RecentSession {
-    // Oldest first.
+    // The requests, oldest first.
     pub(super) requests: VecDeque<Arc<Saved>>,
     // The session's key in `by_use`.
     used: u64,
@@ -46,7 +46,8 @@ impl RecentRequests {
         self.used(session)?.requests.back().cloned()
     }
 
-    /// Returns the request of that hash, if it is one of the session's latest.
+    /// Returns the request with that hash, if it is one of the session's
+    /// latest.
     pub(crate) fn find(&mut self, session: &str, hash: ContentHash) -> Option<Arc<Saved>> {
         let mut saved = self.used(session)?.requests.iter().rev();
         saved.find(|saved| saved.hash == hash).cloned()
@@ -54,7 +55,7 @@ impl RecentRequests {
 
     pub(crate) fn put(&mut self, session: &str, saved: Arc<Saved>) {
         if self.blocks + saved.blocks() > MOST_REMEMBERED_BLOCKS {
-            // An eighth is left free, so that the next requests have room.
+            // An eighth is left free for the next requests.
             let limit = MOST_REMEMBERED_BLOCKS - MOST_REMEMBERED_BLOCKS / 8;
             self.shrink(limit.saturating_sub(saved.blocks()));
         }
@@ -82,7 +83,7 @@ impl RecentRequests {
         }
     }
 
-    /// Returns a session, which is now the one that was used last.
+    /// Returns a session, and marks it as the most recently used one.
     fn used(&mut self, session: &str) -> Option<&mut RecentSession> {
         let recent = self.sessions.get_mut(session)?;
         self.uses += 1;
@@ -93,8 +94,8 @@ impl RecentRequests {
         Some(recent)
     }
 
-    /// Drops requests until the others have at most `limit` blocks: first those
-    /// that came before the latest of their session, then whole sessions.
+    /// Drops requests until at most `limit` blocks remain: first the older
+    /// requests of each session, then whole sessions.
     fn shrink(&mut self, limit: usize) {
         for recent in self.sessions.values_mut() {
             let mut later = recent.requests.len();
@@ -110,7 +111,7 @@ impl RecentRequests {
         self.drop_oldest(|recent| recent.blocks <= limit);
     }
 
-    /// Drops the sessions that were used longest ago until that is `enough`.
+    /// Drops the least recently used sessions until that is `enough`.
     fn drop_oldest(&mut self, enough: impl Fn(&Self) -> bool) {
         let mut from = 0;
         while !enough(self)

@@ -46,7 +46,7 @@ pub struct RecordedRequest {
     pub marks: Vec<CacheMark>,
 }
 
-/// A cache mark, and where it is.
+/// A cache mark and its path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheMark {
     /// The path to the block that has the mark.
@@ -93,7 +93,7 @@ impl RecordedRequest {
         }
     }
 
-    /// Returns the body, without blanks, with its cache marks.
+    /// Returns the body, without white space, with its cache marks.
     pub fn body(&self, store: &dyn Snapshots) -> Result<String, Error> {
         let mut hashes = Vec::new();
         for bytes in fetch(store, &self.chunks)? {

@@ -88,7 +88,7 @@ pub(crate) fn take(
     let mut start = 0;
     let mut same_so_far = true;
     for chunk in standing.chunks(CHUNK).chain(current.chunks(CHUNK)) {
-        // A chunk that is the same was kept with the request before.
+        // An unchanged chunk was saved with the previous request.
         let i = lengths.len();
         same_so_far &= previous.is_some_and(|it| it.lengths.get(i) == Some(&chunk.len()));
         let known = previous
@@ -169,8 +169,8 @@ fn saved_tools(
     Some(hash)
 }
 
-/// Returns the hash of the text form. It is written into a room that is kept:
-/// it is large, and of no use afterwards.
+/// Returns the hash of the text form, which is written into a reused buffer,
+/// because it is large and not needed afterwards.
 fn text_hash(layout: &Layout) -> ContentHash {
     thread_local! {
         static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
@@ -189,7 +189,7 @@ fn text_hash(layout: &Layout) -> ContentHash {
 /// The most room that a thread keeps for the text form.
 const MOST_ROOM: usize = 1 << 20;
 
-/// Returns the texts of the current message, as far as they are short.
+/// Returns the short texts of the current message.
 fn new_texts(blocks: &[Block]) -> Vec<(ContentHash, Arc<str>)> {
     let mut bytes = 0;
     let mut new = Vec::new();

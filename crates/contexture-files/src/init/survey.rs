@@ -462,8 +462,8 @@ fn kind_of(path: &str, bytes: u64) -> Kind {
     }
 }
 
-/// Returns true when the first lines say that a program wrote the file, or when
-/// its lines are too long to be written by a person.
+/// Returns true if the first lines show that a program wrote the file, or if
+/// its lines are too long for a person.
 fn is_generated(text: &str) -> bool {
     let says = |line: &str| {
         let line = line.trim_start_matches(['/', '*', '#', '-', ';', '<', '!', ' ', '\t']);

@@ -67,7 +67,7 @@ pub fn why_absent(
     Ok(Some((reason, add)))
 }
 
-/// Returns the first entry whose pattern or directory takes in a path.
+/// Returns the first entry whose pattern or directory matches a path.
 fn matching<'m>(manifest: &'m Manifest, path: &str) -> Option<&'m Entry> {
     manifest.files.iter().find(|entry| {
         glob_of(entry).is_ok_and(|glob| glob.compile_matcher().is_match(path)) || entry.path == path

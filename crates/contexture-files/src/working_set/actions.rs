@@ -662,8 +662,8 @@ struct EntryState {
     pinned: bool,
 }
 
-/// Checks the actions against the entries there are, one after the other, and
-/// returns the edits they come to.
+/// Checks the actions against the existing entries, one after the other, and
+/// returns the resulting edits.
 fn plan(
     manifest: &Manifest,
     actions: &[Action],

@@ -181,8 +181,8 @@ fn walk(
     let above = root.clone();
     let walker = WalkBuilder::new(root.path())
         .hidden(!wants_hidden.contains(&true))
-        // A `.gitignore` counts in a tree that is not a repository, too; those
-        // above the root are not the user's concern here.
+        // A `.gitignore` also applies in a tree that is not a repository; files
+        // above the root are ignored.
         .require_git(false)
         .parents(false)
         .git_global(false)

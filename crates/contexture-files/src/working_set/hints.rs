@@ -63,9 +63,9 @@ pub enum HintOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HintList {
-    /// To be kept.
+    /// Files to keep.
     Hot,
-    /// To be dropped.
+    /// Files to drop.
     Cold,
 }
 

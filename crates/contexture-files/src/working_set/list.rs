@@ -88,8 +88,8 @@ impl WorkingSet {
         }
     }
 
-    /// Counts the tokens of the files that can be read. `candidates` are those
-    /// that the list was made of.
+    /// Counts the tokens of the files that can be read. `candidates` are the
+    /// files of the list.
     pub fn count(
         &mut self,
         root: &Root,

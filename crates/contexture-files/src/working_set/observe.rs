@@ -120,7 +120,7 @@ pub fn observe(
                 .last_mention
                 .entry(id.clone())
                 .or_insert(memory.turn - 1);
-            // The file is a person's to edit: it may say anything.
+            // A person may edit the file, so it can contain any value.
             let silent = memory.turn.saturating_sub(last);
             let demoted = round(entry.priority - habits.step).max(habits.floor);
             let overdue = silent >= habits.untouched_turns;
@@ -164,7 +164,7 @@ pub fn observe(
     let text = serde_json::to_string_pretty(&memory)
         .map_err(|error| Error::failure(format!("cannot write {memory_path}"), error))?;
     root.write_private(&memory_path, &text)?;
-    // Also those that were removed from the manifest by hand.
+    // This includes files that were removed from the manifest by hand.
     let names = root.names_in(&format!("{dir}tool")).into_iter();
     let outputs = names.map(|name| format!("{dir}tool/{name}"));
     delete_unlisted(root, target.manifest, outputs)?;

@@ -150,7 +150,8 @@ impl Shape {
         self.pairs >= 4 && self.common * 20 >= self.pairs * 13
     }
 
-    /// Returns true when most of it counts up or repeats: `0123456789abcdef`, `aaaaaaaa`.
+    /// Returns true if most of the value counts up or repeats:
+    /// `0123456789abcdef`, `aaaaaaaa`.
     pub(super) fn is_counting(&self) -> bool {
         self.steps * 2 >= self.len
     }
@@ -182,7 +183,7 @@ impl Shape {
     }
 }
 
-/// Words that say a value is not the real one.
+/// Words that mark a value as a placeholder.
 #[rustfmt::skip] // A list of words reads better in rows.
 const FILLER: &[&str] = &[
     "example", "placeholder", "changeme", "change-me", "change_me", "replace", "xxxx", "****",

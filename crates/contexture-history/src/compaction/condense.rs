@@ -17,7 +17,7 @@ const MAX_SUMMARY: Tokens = 8_192;
 /// The most tokens of the user's messages that stay verbatim.
 const MAX_MESSAGES: Tokens = 20_000;
 
-/// A summary has this much room where the window allows it.
+/// The tokens that a summary gets if the window allows it.
 const USEFUL_SUMMARY: Tokens = 1_200;
 
 /// The shortest that is worth making.

@@ -50,7 +50,7 @@ pub(super) struct Prose {
     pub(super) usage: Usage,
 }
 
-/// Reasons to stop that say that an answer is not a summary, or not all of it.
+/// Stop reasons that mean that an answer is not a summary, or is incomplete.
 const BAD_STOPS: [&str; 9] = [
     "max_tokens",
     "length",

@@ -1,4 +1,4 @@
-//! Decides where the part that stays begins: at the start of a step.
+//! Decides at which step the kept part of a history begins.
 
 use contexture_core::Tokens;
 use contexture_store::Turn;
@@ -24,9 +24,9 @@ pub(super) struct Limits {
     pub(super) turns: usize,
 }
 
-/// Returns the start of the part that stays: as many steps as there is room
-/// for, and the latest turns. Where those are all there are, the latest steps
-/// stay. The latest step always does.
+/// Returns the start of the kept part: as many steps as fit, and the latest
+/// turns. If the latest turns are the whole history, only the latest steps are
+/// kept. The latest step is always kept.
 ///
 /// `tokens` are the tokens of each message of each turn. Messages before `from`
 /// belong to an earlier summary. Returns `None` if no step could be summarised.

@@ -41,8 +41,7 @@ const PATH_KEYS: [&str; 8] = [
 /// The arguments that hold a command.
 const COMMAND_KEYS: [&str; 4] = ["command", "cmd", "script", "code"];
 
-/// The arguments that say what a call is about, when it names no file and no
-/// command.
+/// The arguments that describe a call that names no file and no command.
 const SUBJECT_KEYS: [&str; 6] = ["query", "pattern", "url", "name", "id", "q"];
 
 /// Commands that only read.

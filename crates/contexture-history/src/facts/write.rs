@@ -206,7 +206,7 @@ impl Facts {
         let mut left = room.messages.saturating_sub(24);
         let mut cut_off: Vec<usize> = Vec::new();
         let shown = whole_or_cut(&goal.text, left * 2 / 3, counter);
-        // A few words of it say more than none.
+        // A few words of the request are better than none.
         let shown = match shown.is_empty() {
             true => goal.text[..counter.prefix_within(&goal.text, left.max(8))].to_owned(),
             false => shown,
@@ -217,9 +217,9 @@ impl Facts {
         left = left.saturating_sub(counter.count(&shown));
         let mut text =
             format!("## Goal\nThe user's latest request before this point, verbatim:\n{shown}\n");
-        // The first of all, which began the work, and the newest. Of the others,
-        // those with constraints come first. Messages about the focus come
-        // before all of them.
+        // The first message, which began the work, and the newest are chosen.
+        // Of the others, those with constraints come first. Messages about the
+        // focus come before all others.
         let mut chosen: Vec<(usize, String)> = Vec::new();
         let mut order: Vec<usize> = (0..earlier.len()).rev().collect();
         let (focus, lexicon) = (Focus::of(room.focus), Lexicon::new());

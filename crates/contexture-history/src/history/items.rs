@@ -27,7 +27,7 @@ use crate::turn::guarded_json;
 /// The most tokens of a tool result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResultLimits {
-    /// In this request, if there is a limit.
+    /// The limit in this request. `None` for no limit.
     pub(crate) shown: Option<Tokens>,
     /// In the counts that are stored with a turn. It depends on the settings
     /// only, so that turns are counted once for windows of all sizes.
@@ -156,7 +156,7 @@ pub(super) struct ItemBuilder {
     paths: BTreeMap<String, String>,
     policy: Policy,
     target: Target,
-    // The most tokens of a tool result, if there is a limit.
+    // The maximum tokens of a tool result. `None` for no limit.
     max_result: Option<Tokens>,
     open: Vec<(Arc<str>, Arc<str>)>,
     answers: Vec<Arc<str>>,
@@ -190,8 +190,8 @@ impl ItemBuilder {
         }
     }
 
-    /// Names the items of messages that no turn holds by their position, and
-    /// passes over those before `first`.
+    /// Names the items of messages without a turn by their position, and skips
+    /// the messages before `first`.
     pub(super) fn of_loose_messages(mut self, first: usize) -> Self {
         "messages".clone_into(&mut self.name);
         self.first = first;
@@ -258,8 +258,8 @@ impl ItemBuilder {
                 let mut item = self.with_part(item, block);
                 // A shortened block no longer equals the provider's own form.
                 if let Some(native) = block.native().filter(|_| original.is_none()) {
-                    // Counted for every provider, so that a stored count holds
-                    // for all of them.
+                    // Counted for every provider, so that a stored count is
+                    // valid for all of them.
                     let raw = native.raw.as_str();
                     // The cost of media does not depend on their bytes.
                     let media = match block.media().is_some() || role == Role::Tool {
@@ -342,7 +342,7 @@ impl ItemBuilder {
             return None;
         };
         let (max_tokens, handle) = (self.max_result?, handle?);
-        // No counter makes more than two tokens of a byte: a short result is
+        // No counter has more than two tokens per byte, so a short result is
         // within the limit.
         if content.len() as Tokens <= max_tokens / 2 {
             return None;
@@ -372,8 +372,8 @@ impl ItemBuilder {
         }
         match block {
             Block::Text { text, .. } if text.trim().is_empty() => Some("is blank"),
-            // Providers want it back unchanged where tools were called, and
-            // have no use for it elsewhere.
+            // Providers require it unchanged if tools were called, and ignore
+            // it otherwise.
             Block::Thinking { .. } if is_changed(text) => {
                 Some("thinking changed by the guard, so that its signature is no longer valid")
             }
@@ -513,8 +513,8 @@ impl ItemBuilder {
     }
 }
 
-/// Leaves out all reasoning of a message of which some cannot be sent: a
-/// provider takes back all of it or none.
+/// Leaves out all reasoning of a message if some of it cannot be sent: a
+/// provider accepts all of it or none.
 fn whole_thinking(made: &mut [BlockItem]) {
     let is_redacted = |one: &BlockItem| match &one.item.part {
         Part::Provider(own) => native::kind(&own.raw) == "redacted_thinking",
@@ -557,8 +557,9 @@ fn extra_bytes(part: &Part) -> usize {
     }
 }
 
-/// Returns the name of a tool as a provider takes it back. A model may have
-/// called one that never was, by any name: that must not end the conversation.
+/// Returns the name of a tool in a form that a provider accepts. A model may
+/// have called a tool that does not exist, by any name; that must not end the
+/// conversation.
 fn sendable(name: &str, provider: Provider) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let is_taken = |c: char| is_plain(c) || provider == Provider::Gemini && matches!(c, '.' | ':');
@@ -574,7 +575,7 @@ fn sendable(name: &str, provider: Provider) -> String {
     sent
 }
 
-/// The name of the API that takes signed thinking back.
+/// The name of the API that accepts signed reasoning.
 const ANTHROPIC: &str = "anthropic";
 
 /// The number of bytes of a block's own form, beyond its text, that count as

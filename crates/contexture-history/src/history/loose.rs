@@ -45,8 +45,8 @@ const MOST_BYTES_PER_TOKEN: usize = 5;
 const USUAL_BYTES_PER_TOKEN: usize = 4;
 
 impl LooseMessages {
-    /// Prepares messages for a request: all of them, or those that are within
-    /// its reach. What lies before is neither guarded nor counted.
+    /// Prepares messages for a request: all of them, or those within `reach`.
+    /// Earlier messages are neither guarded nor counted.
     pub(crate) fn new(
         messages: Vec<Message>,
         counts: &Counts,
@@ -113,8 +113,8 @@ impl LooseMessages {
         (&self.turn, &self.tokens)
     }
 
-    /// Returns the messages from one on as items, after a summary of those
-    /// before.
+    /// Returns the messages from index `from` on as items, after a summary of
+    /// the earlier ones.
     pub(crate) fn history(&self, from: usize, summary: Option<&str>, policy: Policy) -> History {
         let turn = &self.turn[0];
         let mut history = History {

@@ -93,7 +93,7 @@ impl Graph {
         None
     }
 
-    /// Writes the rows that are `kept` as bytes.
+    /// Writes the `kept` rows as bytes.
     pub(super) fn write(&self, kept: &[bool], writer: &Writer<'_>, out: &mut Vec<u8>) {
         let kept = self.nodes.iter().zip(kept).filter(|(_, kept)| **kept);
         let kept: Vec<&Node> = kept.map(|(node, _)| node).collect();

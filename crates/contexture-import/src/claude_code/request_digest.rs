@@ -19,7 +19,7 @@ use crate::canonical::{Mark, Sha, hash_message, split_fields};
 /// are.
 const FIRST: u64 = 4;
 
-/// After those, one in so many is checked.
+/// After the first ones, one request in this many is checked.
 const ONE_IN: u64 = 16;
 
 /// The digests of the requests of a file.

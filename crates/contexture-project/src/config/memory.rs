@@ -164,7 +164,8 @@ impl Default for EmbedderConfig {
     }
 }
 
-/// Reads an embedder: a text is its model, a table all of it.
+/// Reads an embedder: a text is the name of the model, a table has all
+/// settings.
 fn embedder<'de, D: serde::Deserializer<'de>>(d: D) -> Result<EmbedderConfig, D::Error> {
     struct Either;
 

@@ -105,8 +105,8 @@ impl Drop for Temporary<'_> {
     }
 }
 
-/// Replaces the file at `path`: the old or the new one is there at any moment.
-/// An existing file keeps its permissions.
+/// Replaces the file at `path` atomically. An existing file keeps its
+/// permissions.
 ///
 /// A symbolic link is replaced, not followed.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -180,7 +180,7 @@ impl<'n> LeftOver<'n> {
     }
 }
 
-/// Removes the temporary files of `dir` that `accept` takes and whose writers
+/// Removes the temporary files of `dir` that `accept` matches and whose writers
 /// were killed.
 pub(super) fn remove_left_over(dir: &Dir, accept: impl Fn(&LeftOver<'_>) -> bool) {
     let Ok(entries) = dir.entries() else {

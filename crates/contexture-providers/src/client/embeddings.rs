@@ -96,8 +96,8 @@ struct Row {
 }
 
 impl EmbeddingsApi {
-    /// Returns an API without a key that has ten seconds for a call, and takes
-    /// 128 texts at a time.
+    /// Returns an API without a key, with a deadline of ten seconds per call
+    /// and at most 128 texts per request.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> EmbeddingsApi {
         EmbeddingsApi {
             base_url: base_url.into(),

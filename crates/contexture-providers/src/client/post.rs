@@ -95,7 +95,7 @@ fn watched<T>(
                 agent.shutdown();
             }
         };
-        // A machine that has no thread to spare still has those timeouts.
+        // If no thread can be started, the client's own timeouts still apply.
         let _ = thread::Builder::new().spawn_scoped(scope, watch);
         let result = call.run(read);
         drop(done);
@@ -211,8 +211,8 @@ impl<'a> Call<'a> {
     /// Sends the request once; `attempts_left` counts this one.
     fn attempt<T>(&self, attempts_left: u32, read: &mut Reader<'_, T>) -> Result<T, Failure> {
         let left = self.clock.left();
-        // A server that does not take the connection is worth a second try
-        // while there is time; one that thinks for long is left to think.
+        // A connection that is not accepted is tried again while there is time;
+        // a slow answer is waited for.
         let to_connect = left / attempts_left;
         let mut request = self
             .agent
@@ -348,7 +348,7 @@ impl<'a> Call<'a> {
     fn broken(&self, error: ureq::Error) -> Failure {
         use CallErrorKind::{BadAnswer, Timeout, Unreachable};
 
-        // Whatever the error says, the watch caused it.
+        // The watch caused the error, whatever its message.
         if self.clock.is_over() {
             return self.timeout();
         }

@@ -123,7 +123,8 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
             return Err(NativeError::new(path, "is missing"));
         }
     };
-    // A name, say: it belongs to the message, and so to its only block.
+    // Other fields, such as a name, belong to the message, and so to its only
+    // block.
     let more = node
         .fields()?
         .iter()
@@ -351,7 +352,7 @@ pub(super) fn arguments(text: &str) -> Value {
     }
 }
 
-/// Returns arguments as they are sent.
+/// Returns the arguments in the form in which they are sent.
 pub(super) fn sent(arguments: &Value) -> String {
     match arguments {
         Value::String(text) => text.clone(),

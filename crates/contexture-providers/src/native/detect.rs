@@ -122,8 +122,8 @@ pub(super) fn request(node: &Node<'_>, apis: &[Api]) -> Result<Api, NativeError>
     named(node, api, apis, "request")
 }
 
-/// Both have `messages`. What only one of the two has decides; without any of
-/// it, the model's name does.
+/// Both APIs have `messages`. A field that only one of them has decides;
+/// without such a field, the model's name does.
 fn is_anthropic(node: &Node<'_>, apis: &[Api]) -> bool {
     match (
         apis.contains(&Api::Anthropic),

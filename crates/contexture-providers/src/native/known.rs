@@ -69,9 +69,9 @@ impl KnownRequest {
         self.body.len() + self.messages.len() * size_of::<Range<usize>>()
     }
 
-    /// Returns the end of `body`, if that begins as this request does.
+    /// Returns the end of `body`, if it begins like this request.
     ///
-    /// `keep` is how many of the messages that both have are in it at least.
+    /// `keep` is the minimum number of common messages that the end includes.
     pub fn end_of(&self, body: &[u8], keep: usize) -> Option<RequestEnd> {
         let common = common_prefix(&self.body, body);
         let shared = self.messages.partition_point(|place| place.end <= common);

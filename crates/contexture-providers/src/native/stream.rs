@@ -208,7 +208,7 @@ impl Open {
         }
         if !self.input.trim().is_empty() {
             let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&self.input).is_ok();
-            // Arguments that were cut off are kept as a text.
+            // Truncated arguments are stored as a text.
             let raw = match is_json {
                 true => self.input.trim().to_owned(),
                 false => quoted(&self.input),

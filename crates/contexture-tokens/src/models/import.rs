@@ -67,7 +67,7 @@ pub struct ListedModel {
     pub name: String,
     /// The provider whose API the model is called through.
     pub provider: Provider,
-    /// The family. Default: what the name says.
+    /// The family. Default: derived from the name.
     #[serde(default)]
     pub family: String,
     /// The input limit, in tokens.

@@ -30,7 +30,7 @@ const VENDORS: &[&str] = &[
     "xai",
 ];
 
-/// Words at the end of a name that say how a platform runs the model.
+/// Suffixes of a name that describe how a platform runs the model.
 const DEPLOYMENTS: &[&str] = &["-maas", "-fp8", "-bf16", "-tee"];
 
 /// Product lines whose unknown models get the values of a known one.

@@ -98,8 +98,8 @@ impl Vocabulary {
     }
 }
 
-/// Returns true when both are the same, which have the same length. Most have
-/// at most two words, for which this is faster than a call.
+/// Returns true if two byte strings of the same length are equal. Most have at
+/// most two machine words, for which this is faster than a call.
 #[inline]
 fn equal(one: &[u8], other: &[u8]) -> bool {
     match one.len() {

@@ -348,7 +348,7 @@ impl Document {
         Err(self.unsupported(node.span.start, reason))
     }
 
-    /// Returns the key and the value of `key`; an error when it is there twice.
+    /// Returns the key and the value of `key`. Fails if the key occurs twice.
     pub(super) fn pair<'n>(
         &self,
         map: &'n Node,
@@ -458,7 +458,8 @@ impl Document {
             .map_or(self.text.len(), |i| at + i + 1)
     }
 
-    /// Returns the line break that ends the line of `at`, or the one the file uses.
+    /// Returns the line break at the end of the line of `at`, or the usual one
+    /// of the file.
     pub(super) fn line_break(&self, at: usize) -> &'static str {
         let line = self.slice(..self.line_end(at));
         match line.ends_with("\r\n") || (!line.ends_with('\n') && line.contains("\r\n")) {
@@ -766,7 +767,7 @@ impl Document {
     }
 }
 
-/// An entry to be written in the style of those that are there.
+/// A new entry, written in the style of the existing ones.
 pub(super) struct NewEntry<'d> {
     document: &'d Document,
     fields: &'d [(&'d str, Node)],

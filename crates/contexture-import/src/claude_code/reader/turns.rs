@@ -192,7 +192,7 @@ impl Reader {
                 turn.messages.extend(self.take_input(*input));
             }
         }
-        // Attachments and results alone say nothing that is worth a turn.
+        // Attachments and results alone are not worth a turn.
         let is_said = |message: &Message| message.role == MessageRole::User;
         let is_result = |message: &Message| message.role == MessageRole::Tool;
         if !turn
@@ -238,7 +238,8 @@ impl Reader {
         let before = self.graph.turn_at(boundary.logical_parent);
         let before = before.or(self.lanes[usize::from(lane)].head);
         let Some(before) = before else {
-            // The file begins with it: there is nothing that it is a summary of.
+            // The file begins with the summary, so there are no turns that it
+            // summarises.
             let text = messages::text(MessageRole::User, texts.join("\n\n"));
             self.wait(at_row, vec![text], at, raw.len());
             return Ok(());
