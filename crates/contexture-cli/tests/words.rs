@@ -266,12 +266,14 @@ fn help(command: &[String], found: &mut Vec<(String, String)>) {
         .unwrap();
     assert!(output.status.success(), "{command:?} --help");
     let text = String::from_utf8(output.stdout).unwrap();
-    let commands = text
-        .split_once("\nCommands:\n")
-        .map_or("", |(_, rest)| rest);
+    // The commands are in one list, or in groups before the options.
+    let commands = match text.split_once("\nCommands:\n") {
+        Some((_, rest)) => rest.split("\n\n").next().unwrap_or(rest),
+        None if command.is_empty() => text.split("\nOptions:\n").next().unwrap_or(&text),
+        None => "",
+    };
     let below: Vec<String> = (commands.lines())
-        .take_while(|line| line.starts_with("  "))
-        .filter(|line| !line.starts_with("   "))
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
         .map(str::to_owned)
