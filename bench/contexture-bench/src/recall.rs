@@ -1,6 +1,7 @@
 //! Recall: is what answers a question found again, and how soon?
 
 mod baseline;
+pub(crate) mod limits;
 mod made;
 pub(crate) mod size;
 pub(crate) mod times;
