@@ -132,6 +132,12 @@ fn main() -> anyhow::Result<()> {
             "--dir",
             dir,
         ] => recall::size::recall(records.parse()?, Path::new(db), Path::new(dir)),
+        ["recall-tenants", "--tenants", tenants, "--dir", dir] => {
+            recall::limits::tenants(tenants.parse()?, Path::new(dir))
+        }
+        ["recall-cap", "--records", records, "--db", db, "--dir", dir] => {
+            recall::limits::cap(records.parse()?, Path::new(db), Path::new(dir))
+        }
         [
             "recall-compare",
             "--records",
@@ -152,6 +158,7 @@ fn main() -> anyhow::Result<()> {
              growth --text FILE --dir DIR --requests N --sessions N | recall --locomo DIR --dir DIR [--vectors encoder|static|none] | recall-times --dir DIR | recall-key --dir DIR | \
              recall-make --records N --db FILE --dir DIR | \
              recall-size --records N --db FILE --dir DIR | \
+             recall-tenants --tenants N --dir DIR | recall-cap --records N --db FILE --dir DIR | \
              recall-compare --records N --db FILE --data DIR"
         ),
     }

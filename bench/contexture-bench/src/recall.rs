@@ -1,6 +1,7 @@
 //! Recall: is what answers a question found again, and how soon?
 
 mod baseline;
+pub(crate) mod limits;
 mod made;
 pub(crate) mod size;
 pub(crate) mod times;
@@ -84,6 +85,7 @@ struct Said {
 struct Conversation {
     name: String,
     project: Project,
+    vectors: String,
     engine: Engine,
     turns: Vec<Turn>,
     now: Timestamp,
@@ -203,14 +205,7 @@ impl Conversation {
         let mut project = Project::new(&dir.join(name), dir.join(format!("{name}.db")))?;
         // `none` is no model that the settings could name.
         project.config.memory.embedder.model = (vectors != "none").then(|| vectors.to_owned());
-        let engine = match vectors {
-            "none" => Engine::builder()
-                .config(project.config.clone())
-                .embedder(Arc::new(NoVectors))
-                .store(project.store()?)
-                .build()?,
-            _ => project.engine(&project.store()?)?,
-        };
+        let engine = engine(&project, vectors)?;
         let recorded = record_file(&engine, &file, last)?;
         ensure!(
             recorded.added == turns.len() as u64 && recorded.warnings.is_empty(),
@@ -220,6 +215,7 @@ impl Conversation {
         Ok(Self {
             name: name.to_owned(),
             project,
+            vectors: vectors.to_owned(),
             engine,
             turns,
             now: Timestamp::from_millisecond(last.as_millisecond() + 24 * 60 * 60 * 1000)?,
@@ -232,6 +228,18 @@ impl Conversation {
 
     fn ask(&self, query: &str, budget: u64) -> anyhow::Result<Recalled> {
         ask(&self.engine, query, budget, self.now)
+    }
+}
+
+/// Returns an engine that has seen nothing, over the store of a project.
+fn engine(project: &Project, vectors: &str) -> anyhow::Result<Engine> {
+    match vectors {
+        "none" => Ok(Engine::builder()
+            .config(project.config.clone())
+            .embedder(Arc::new(NoVectors))
+            .store(project.store()?)
+            .build()?),
+        _ => project.engine(&project.store()?),
     }
 }
 
@@ -382,8 +390,7 @@ fn cold(conversations: &[Conversation], questions: &[Question]) -> anyhow::Resul
             let mut own = conversation.questions(questions).skip(pass);
             let question = own.next().context("a question for each conversation")?;
             times.take(|| {
-                let project = &conversation.project;
-                let engine = project.engine(&project.store()?)?;
+                let engine = engine(&conversation.project, &conversation.vectors)?;
                 ask(&engine, &question.query, TIMED, conversation.now)
             })?;
         }

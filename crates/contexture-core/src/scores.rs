@@ -88,15 +88,15 @@ impl Serialize for Scores {
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for Scores {
     fn schema_name() -> Cow<'static, str> {
-        Parts::schema_name()
+        <Parts as schemars::JsonSchema>::schema_name()
     }
 
     fn inline_schema() -> bool {
-        Parts::inline_schema()
+        <Parts as schemars::JsonSchema>::inline_schema()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Parts::json_schema(generator)
+        <Parts as schemars::JsonSchema>::json_schema(generator)
     }
 }
 

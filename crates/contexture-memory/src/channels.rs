@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{Scores as Parted, grouped};
-use contexture_recall::{Hit, Order, Scores, Slot, Strategy, best, hit};
+use contexture_recall::{Hit, Order, Scores, Slot, Strategy, best, hits};
 use contexture_store::{ConditionKind, Outcome, RecordKey, RecordKind};
 
 use crate::admission::Admission;
@@ -168,20 +168,18 @@ impl ChannelSearch<'_> {
             slots.extend(latest.into_iter().take(HIGHLIGHTS));
         }
         found.events += slots.len();
-        for slot in slots {
-            let bonus = self.bonus(scores, slot);
-            if let Some(hit) = hit(&view.index, scores, slot, bonus) {
-                let mut candidate = self.text(Channel::Recent, &hit);
-                let here = |text: &Text| text.session.is_some() && text.session == session;
-                if let Some(candidate) = &mut candidate
-                    && view.text(slot).is_some_and(here)
-                {
-                    // Of two that are as recent, what happened here.
-                    candidate.parts.insert("session".into(), HERE);
-                    candidate.score += HERE;
-                }
-                found.candidates.extend(candidate);
+        let texts = slots.iter().map(|slot| (*slot, self.bonus(scores, *slot)));
+        for hit in hits(&view.index, scores, texts) {
+            let mut candidate = self.text(Channel::Recent, &hit);
+            let here = |text: &Text| text.session.is_some() && text.session == session;
+            if let Some(candidate) = &mut candidate
+                && view.text(hit.slot).is_some_and(here)
+            {
+                // Of two that are as recent, what happened here.
+                candidate.parts.insert("session".into(), HERE);
+                candidate.score += HERE;
             }
+            found.candidates.extend(candidate);
         }
     }
 
@@ -216,13 +214,13 @@ impl ChannelSearch<'_> {
         let mut most = self.most;
         loop {
             let admit = |slot| self.admission.text(slot);
-            let mut hits = best(&view.index, scores, most, most_bonus, bonus, admit);
-            self.raise_instructions(&mut hits, scores);
-            if hits.len() < most {
-                self.add_latest(&mut hits, scores, most);
+            let mut found = best(&view.index, scores, most, most_bonus, bonus, admit);
+            self.raise_instructions(&mut found, scores);
+            if found.len() < most {
+                self.add_latest(&mut found, scores, most);
             }
-            let all = hits.len() < most;
-            let (hits, duplicates) = self.each_once(hits);
+            let all = found.len() < most;
+            let (hits, duplicates) = self.each_once(found);
             // Very many that say the same must not crowd out the rest.
             if all || hits.len() * 2 >= self.most {
                 return (hits, duplicates);
@@ -238,34 +236,30 @@ impl ChannelSearch<'_> {
     }
 
     /// Adds texts that match nothing of the query, the latest first.
-    fn add_latest(&self, hits: &mut Vec<Hit>, scores: &Scores, most: usize) {
-        let known: BTreeSet<Slot> = hits.iter().map(|hit| hit.slot).collect();
+    fn add_latest(&self, found: &mut Vec<Hit>, scores: &Scores, most: usize) {
+        let known: BTreeSet<Slot> = found.iter().map(|hit| hit.slot).collect();
         let latest = self.view.latest(self.now);
         let others = latest.filter(|slot| !known.contains(slot) && self.admission.text(*slot));
-        let others = others.filter_map(|slot| hit(&self.view.index, scores, slot, 0.0));
-        hits.extend(others.take(most - hits.len()));
+        let others = others.take(most - found.len()).map(|slot| (slot, 0.0));
+        found.extend(hits(&self.view.index, scores, others));
     }
 
     /// Raises standing instructions: they apply to queries that share no word
     /// with them.
-    fn raise_instructions(&self, hits: &mut Vec<Hit>, scores: &Scores) {
+    fn raise_instructions(&self, found: &mut Vec<Hit>, scores: &Scores) {
         let view = self.view;
-        let mut raised: BTreeMap<Slot, Hit> = BTreeMap::new();
-        for slot in view
-            .instructions()
-            .filter(|slot| self.admission.text(*slot))
-        {
-            let raised_by = scores.vector_weight * INSTRUCTION;
-            let bonus = self.bonus(scores, slot) + raised_by;
-            let hit = hit(&view.index, scores, slot, bonus);
-            raised.extend(hit.map(|hit| (slot, hit)));
-        }
+        let instructions = view.instructions();
+        let instructions = instructions.filter(|slot| self.admission.text(*slot));
+        let raised_by = scores.vector_weight * INSTRUCTION;
+        let texts = instructions.map(|slot| (slot, self.bonus(scores, slot) + raised_by));
+        let raised = hits(&view.index, scores, texts);
         if raised.is_empty() {
             return;
         }
-        hits.retain(|hit| !raised.contains_key(&hit.slot));
-        hits.extend(raised.into_values());
-        hits.sort_by(|a, b| {
+        let slots: BTreeSet<Slot> = raised.iter().map(|hit| hit.slot).collect();
+        found.retain(|hit| !slots.contains(&hit.slot));
+        found.extend(raised);
+        found.sort_by(|a, b| {
             let better = b.relevance().total_cmp(&a.relevance());
             better.then(b.key.cmp(&a.key))
         });

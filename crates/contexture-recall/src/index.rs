@@ -177,6 +177,8 @@ struct Runs {
     #[allow(clippy::disallowed_types)]
     names: HashMap<Box<str>, u32>,
     members: Vec<Vec<Slot>>,
+    // Whether the slots of a run follow each other, too.
+    straight: Vec<bool>,
 }
 
 /// How well each text fits a query, by slot.
@@ -385,8 +387,15 @@ impl Index {
             return;
         };
         self.postings.take_out(first as Slot, leaving);
-        for members in &mut self.runs.members {
+        let Runs {
+            members, straight, ..
+        } = &mut self.runs;
+        for (members, straight) in members.iter_mut().zip(straight) {
+            let before = members.len();
             members.retain(|&slot| !leaving(slot));
+            if members.len() < before {
+                *straight = is_straight(members);
+            }
         }
         for (slot, text) in (0..).zip(&mut self.texts) {
             if text.state == State::Leaving {
@@ -404,14 +413,18 @@ impl Index {
     /// `mute` lend no words to their neighbours.
     pub fn scores(&self, terms: &[u32], vector: Option<&[f32]>, mute: &[Slot]) -> Scores {
         let slots = self.texts.len();
-        let mut scores = Scores {
-            words: Buffers::take(&self.buffers, slots),
-            vectors: Buffers::take(&self.buffers, slots),
-            ..Scores::default()
-        };
         let vector = vector.filter(|v| v.len() == self.dimensions());
         let probe = vector.and_then(Probe::new);
         let estimated = slots >= self.estimated || !self.vectors.is_in_memory();
+        let mut scores = Scores {
+            words: Buffers::take(&self.buffers, slots),
+            vectors: match estimated && probe.is_some() {
+                // Every number is written.
+                true => Buffers::take_any(&self.buffers, slots),
+                false => Buffers::take(&self.buffers, slots),
+            },
+            ..Scores::default()
+        };
         if let (Some(vector), Some(probe), true) = (vector, &probe, estimated) {
             let Scores { words, vectors, .. } = &mut scores;
             let best = match slots < WORTH_THREADS {
@@ -572,6 +585,7 @@ impl Index {
         let mean = mean.max(f32::MIN_POSITIVE);
         let mut counts = self.buffers.take_counts(scores.len());
         let mut shorter = Buffers::take(&self.buffers, scores.len());
+        let mut most = 0.0_f32;
         let mut touched = Vec::new();
         for &term in terms {
             self.postings.each(term, |slot, count| {
@@ -595,12 +609,14 @@ impl Index {
                 let damp = K1 * (1.0 - B + B * self.lengths[at] / mean);
                 scores[at] += share * count / (count + damp);
                 shorter[at] += share * count / (count + damp.min(K1));
+                // Sums only grow: the largest so far is the largest at the end.
+                if shorter[at] > most && !mute.holds(slot) {
+                    most = shorter[at];
+                }
             }
         }
-        let heard = (0..).zip(&*shorter).filter(|(slot, _)| !mute.holds(*slot));
-        let best = heard.map(|(_, words)| *words).fold(0.0, f32::max);
         self.buffers.give_counts(counts);
-        best
+        most
     }
 
     /// Calls with a text and its neighbours, and which part of its words each
@@ -685,6 +701,8 @@ impl Index {
         };
         let before = place.checked_sub(1).map_or(NONE, |i| members[i]);
         let behind = members.get(place).copied().unwrap_or(NONE);
+        let follows = before == NONE || before.checked_add(1) == Some(slot);
+        self.runs.straight[run as usize] &= follows && behind == NONE;
         members.insert(place, slot);
         self.join(before, slot);
         self.join(slot, behind);
@@ -733,6 +751,17 @@ impl Mute {
         let word = self.0.get(slot as usize / 64);
         word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
     }
+
+    /// Returns true when neither these slots nor others close to them are in
+    /// the set.
+    fn is_free(&self, slots: &std::ops::Range<usize>) -> bool {
+        let words = slots.start / 64..slots.end.div_ceil(64);
+        self.0.is_empty()
+            || self
+                .0
+                .get(words)
+                .is_some_and(|words| words.iter().all(|word| *word == 0))
+    }
 }
 
 impl Runs {
@@ -742,7 +771,24 @@ impl Runs {
         }
         let run = self.members.len() as u32;
         self.members.push(Vec::new());
+        self.straight.push(true);
         self.names.insert(name.into(), run);
         run
     }
+
+    /// Returns the runs with these names and members.
+    fn new(names: Vec<Box<str>>, members: Vec<Vec<Slot>>) -> Self {
+        Self {
+            names: (0..).zip(names).map(|(run, name)| (name, run)).collect(),
+            straight: members.iter().map(|members| is_straight(members)).collect(),
+            members,
+        }
+    }
+}
+
+/// Returns true when slots follow each other.
+fn is_straight(members: &[Slot]) -> bool {
+    members
+        .windows(2)
+        .all(|two| two[0].checked_add(1) == Some(two[1]))
 }

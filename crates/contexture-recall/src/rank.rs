@@ -54,17 +54,24 @@ impl Hit {
     }
 }
 
-/// Returns the text in a slot as a hit, whatever its score.
-pub fn hit(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit> {
-    let mut hit = [estimated(index, scores, slot, bonus)?];
-    rescore(index, scores, &mut hit);
-    let [hit] = hit;
-    Some(hit)
+/// Returns texts as hits, whatever their scores. Each is given with what else
+/// speaks for it.
+pub fn hits(
+    index: &Index,
+    scores: &Scores,
+    texts: impl IntoIterator<Item = (Slot, f32)>,
+) -> Vec<Hit> {
+    let texts = texts.into_iter();
+    let mut hits: Vec<Hit> = texts
+        .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
+        .collect();
+    rescore(index, scores, &mut hits);
+    hits
 }
 
 /// Puts exact scores in the place of estimates.
 fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
-    if !scores.are_estimates() {
+    if !scores.are_estimates() || hits.is_empty() {
         return;
     }
     let slots: Vec<Slot> = hits.iter().map(|hit| hit.slot).collect();

@@ -379,6 +379,47 @@ proptest! {
             prop_assert_eq!(wanted, found);
         }
     }
+
+    /// The texts of a run whose slots follow each other are estimated at once,
+    /// and others one by one. The best are the same, to the last bit.
+    #[test]
+    fn the_order_of_slots_does_not_show(
+        seed in 0..u64::MAX,
+        count in 10..200_i64,
+        most in 1..30_usize,
+        muted in prop::option::of(0..200_i64),
+    ) {
+        let mut random = Random(seed);
+        let texts: Vec<Vector> = (0..count).map(|_| Vector::quantise(&random.vector(64))).collect();
+        let query = random.vector(64);
+        let mut mixed: Vec<(u32, i64)> = (0..count).map(|key| (random.next().to_bits(), key)).collect();
+        mixed.sort_unstable();
+        let found = |order: &mut dyn Iterator<Item = i64>| {
+            let mut index = Index::new(64).estimating_from(0, 0);
+            let mut mute = Vec::new();
+            for key in order {
+                let run = (key % 31 != 7).then(|| format!("run {}", key / 13));
+                let slot = index.add(&Entry {
+                    key,
+                    words: &analyse(WORDS[(key as usize * 5) % 12]),
+                    vector: Some(&texts[key as usize]),
+                    run: run.as_deref(),
+                    position: (key, 0),
+                });
+                mute.extend((Some(key) == muted).then_some(slot));
+            }
+            let scores = index.scores(&terms("boat noon"), Some(&query), &mute);
+            let bonus = |slot| match index.key(slot) {
+                Some(key) if key % 17 == 0 => 0.1,
+                _ => 0.0,
+            };
+            let admit = |slot| index.key(slot).is_some_and(|key| key % 5 != 0);
+            let hits = best(&index, &scores, most, 0.1, bonus, admit);
+            hits.iter().map(|hit| (hit.key, hit.relevance().to_bits())).collect::<Vec<_>>()
+        };
+        let in_order = found(&mut (0..count));
+        prop_assert_eq!(in_order, found(&mut mixed.into_iter().map(|(_, key)| key)));
+    }
 }
 
 /// Numbers that look random and follow from a seed.

@@ -410,14 +410,14 @@ pub(crate) fn key(dir: &Path) -> anyhow::Result<()> {
 
 /// Returns a project with its store there, that may keep more than a million
 /// records.
-fn project(dir: &Path, db: PathBuf) -> anyhow::Result<Project> {
+pub(super) fn project(dir: &Path, db: PathBuf) -> anyhow::Result<Project> {
     let mut project = Project::new(&dir.join("root"), db)?;
     project.config.memory.caps.events = u64::MAX >> 1;
     Ok(project)
 }
 
 /// Returns a time a day after the last of so many records.
-fn now(records: usize) -> Timestamp {
+pub(super) fn now(records: usize) -> Timestamp {
     let seconds = 1_600_000_000 + (records as i64 / 20 + 32) * 2_700;
     Timestamp::from_second(seconds).unwrap_or_default()
 }

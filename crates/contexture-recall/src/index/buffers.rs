@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many buffers of each kind are kept: those of one search.
-const MOST_KEPT: usize = 3;
+const MOST_KEPT: usize = 4;
 
 /// Buffers that no search uses.
 #[derive(Debug, Default)]
@@ -32,6 +32,22 @@ impl Buffers {
         let values = match spare {
             Some(mut spare) if spare.capacity() >= length => {
                 spare.clear();
+                spare.resize(length, 0.0);
+                spare
+            }
+            _ => vec![0.0; length],
+        };
+        Numbers {
+            values,
+            home: Some(Arc::clone(buffers)),
+        }
+    }
+
+    /// Returns so many numbers, which may be anything.
+    pub(super) fn take_any(buffers: &Arc<Buffers>, length: usize) -> Numbers {
+        let spare = buffers.spare().numbers.pop();
+        let values = match spare {
+            Some(mut spare) if spare.capacity() >= length => {
                 spare.resize(length, 0.0);
                 spare
             }

@@ -78,7 +78,7 @@ impl Index {
         file.array(section::HALVES, &halves)?;
         file.array(section::PAIRS, &self.pairs)?;
         // A run without texts is forgotten, and its name with it.
-        let Runs { names, members } = &self.runs;
+        let Runs { names, members, .. } = &self.runs;
         let mut runs: Vec<(&Box<str>, &Vec<Slot>)> = (names.iter())
             .map(|(name, run)| (name, &members[*run as usize]))
             .filter(|(_, members)| !members.is_empty())
@@ -223,8 +223,7 @@ fn read_texts(file: &SectionFile, slots: usize) -> io::Result<Texts> {
         }
         members.push(own.to_vec());
     }
-    let names = (0..).zip(names).map(|(run, name)| (name, run)).collect();
-    Ok((texts, beside, Runs { names, members }))
+    Ok((texts, beside, Runs::new(names, members)))
 }
 
 /// Returns names as bytes: the length of each, and its text.

@@ -7,17 +7,23 @@
 //!
 //! Whole runs are passed over whose best text cannot be among the best.
 
-use super::{Index, Mute, NONE, RUN_PART, Scores, Slot, together, weighed};
+use super::{Buffers, Index, Mute, NONE, Numbers, RUN_PART, Scores, Slot, together, weighed};
 use crate::scan::Probe;
 
 /// How many texts at least get exact scores.
 pub(super) const LEAST_RESCORED: usize = 2_048;
+
+/// How many numbers are compared at once.
+const LANES: usize = 8;
 
 /// What is needed to compute exact scores.
 #[derive(Debug)]
 pub(super) struct Rescoring {
     probe: Probe,
     mute: Mute,
+    // How well each text of a run fits by its words and its vector, as far as is
+    // estimated. Texts that are in no run have any number here.
+    plain: Numbers,
     // By the number of the run.
     runs: Vec<RunEstimate>,
     // Whether there are texts that are in no run.
@@ -27,8 +33,7 @@ pub(super) struct Rescoring {
 /// What the texts of a run reach, as far as is estimated.
 #[derive(Debug, Clone, Copy)]
 struct RunEstimate {
-    // The best text that is not mute, and its estimate.
-    slot: Slot,
+    // The best estimate of its texts that are not mute.
     best: f32,
     // The best estimate of all its texts.
     most: f32,
@@ -45,48 +50,30 @@ pub(crate) struct Exact {
 impl Index {
     /// Looks at the estimates of all texts, run by run.
     pub(super) fn rescoring(&self, scores: &Scores, probe: Probe, mute: Mute) -> Rescoring {
-        let mut in_runs = 0;
-        let runs = self.runs.members.iter().map(|members| {
-            in_runs += members.len();
-            self.run_estimate(scores, &mute, members)
+        let mut plain = Buffers::take_any(&self.buffers, scores.words.len());
+        let runs = pulp::Arch::new().dispatch(RunEstimates {
+            index: self,
+            scores,
+            mute: &mute,
+            plain: &mut plain,
         });
+        let in_runs: usize = self.runs.members.iter().map(Vec::len).sum();
         Rescoring {
-            runs: runs.collect(),
+            runs,
             lone: in_runs < self.live,
+            plain,
             probe,
             mute,
         }
-    }
-
-    fn run_estimate(&self, scores: &Scores, mute: &Mute, members: &[Slot]) -> RunEstimate {
-        let mut run = RunEstimate {
-            slot: NONE,
-            best: 0.0,
-            most: 0.0,
-        };
-        // The estimate of the text before, and whether that lends anything.
-        let (mut before, mut lends) = (0.0, false);
-        for &slot in members {
-            let at = slot as usize;
-            let own = scores.vectors[at];
-            let pair = if lends { self.pairs[at] } else { 0.0 };
-            let vector = together(own, before, pair);
-            let plain = weighed(scores.words[at]) + scores.vector_weight * vector.max(0.0);
-            (before, lends) = (own, !mute.holds(slot));
-            run.most = if plain > run.most { plain } else { run.most };
-            if lends && plain > run.best {
-                (run.slot, run.best) = (slot, plain);
-            }
-        }
-        run
     }
 
     /// Calls with each text that may be among the best, how well it fits by its
     /// words and its vector as far as is estimated, and what its run lends to
     /// it. What is called returns the least that a text must have now.
     ///
-    /// The most promising `first` runs come first. Texts of a run that cannot
-    /// have the least, with the largest bonus there is, are left out.
+    /// The best `first` texts of the most promising runs come first. Texts that
+    /// cannot have the least then, with the largest bonus there is, are left
+    /// out.
     pub(crate) fn each_estimate(
         &self,
         scores: &Scores,
@@ -95,7 +82,7 @@ impl Index {
         mut each: impl FnMut(Slot, f32, f32) -> f32,
     ) {
         let Some(Rescoring {
-            runs, lone, mute, ..
+            runs, lone, plain, ..
         }) = &scores.rescoring
         else {
             return;
@@ -106,35 +93,52 @@ impl Index {
         };
         let possible = |run: &u32| reach(*run) + most_bonus > 0.0;
         let mut order: Vec<u32> = (0..runs.len() as u32).filter(possible).collect();
-        if first < order.len() {
-            order.select_nth_unstable_by(first, |a, b| reach(*b).total_cmp(&reach(*a)));
+        let promising = first.min(order.len());
+        if promising < order.len() {
+            order.select_nth_unstable_by(promising, |a, b| reach(*b).total_cmp(&reach(*a)));
+        }
+        let lent = |run: u32| RUN_PART * runs[run as usize].best;
+        let of_run = |run: &u32| {
+            let (run, members) = (*run, &self.runs.members[*run as usize]);
+            members.iter().map(move |slot| (*slot, run))
+        };
+        let reaches = |slot: Slot, run: u32| plain[slot as usize] + lent(run);
+        let (promising, others) = order.split_at(promising);
+        let mut texts: Vec<(f32, Slot, u32)> = (promising.iter().flat_map(of_run))
+            .map(|(slot, run)| (reaches(slot, run), slot, run))
+            .collect();
+        if first < texts.len() {
+            texts.select_nth_unstable_by(first, |a, b| b.0.total_cmp(&a.0));
         }
         let mut least = 0.0_f32;
-        for run in order {
-            if reach(run) + most_bonus < least {
+        for (reached, slot, run) in texts {
+            if reached + most_bonus >= least {
+                least = each(slot, plain[slot as usize], lent(run));
+            }
+        }
+        for run in others {
+            if reach(*run) + most_bonus < least {
                 continue;
             }
-            let lent = RUN_PART * runs[run as usize].best;
-            for &slot in &self.runs.members[run as usize] {
-                least = each(slot, self.plain_estimate(scores, mute, slot), lent);
+            for (slot, run) in of_run(run) {
+                if reaches(slot, run) + most_bonus >= least {
+                    least = each(slot, plain[slot as usize], lent(run));
+                }
             }
         }
         if *lone {
             for (slot, text) in (0..).zip(&self.texts) {
                 if text.run == NONE {
-                    each(slot, scores.plain(slot as usize), 0.0);
+                    let plain = scores.plain(slot as usize);
+                    if plain + most_bonus >= least {
+                        least = each(slot, plain, 0.0);
+                    }
                 }
             }
         }
     }
 
-    /// Returns how well a text fits by its words and its vector, as far as is
-    /// estimated.
-    fn plain_estimate(&self, scores: &Scores, mute: &Mute, slot: Slot) -> f32 {
-        let vector = self.vector_of(scores, mute, slot);
-        weighed(scores.words[slot as usize]) + scores.vector_weight * vector.max(0.0)
-    }
-
+    /// Returns the estimate of a text by its vector.
     fn vector_of(&self, scores: &Scores, mute: &Mute, slot: Slot) -> f32 {
         let (at, before) = (slot as usize, self.beside[slot as usize].before);
         match before == NONE || mute.holds(before) {
@@ -166,7 +170,7 @@ impl Index {
     /// left out: its estimate must do.
     pub(crate) fn rescore(&self, scores: &Scores, slots: &[Slot]) -> Vec<Exact> {
         let Some(Rescoring {
-            probe, mute, runs, ..
+            probe, mute, plain, ..
         }) = &scores.rescoring
         else {
             return Vec::new();
@@ -179,8 +183,17 @@ impl Index {
             .collect();
         lent.sort_unstable_by_key(|(run, _)| *run);
         lent.dedup_by_key(|(run, _)| *run);
-        let best = lent.iter().map(|(run, _)| runs[*run as usize].slot);
-        slots.extend(best.filter(|slot| *slot != NONE));
+        let best_of = |(run, _): &(u32, f32)| {
+            let mut best = (0.0, None);
+            for &slot in &self.runs.members[*run as usize] {
+                let plain = plain[slot as usize];
+                if plain > best.0 && !mute.holds(slot) {
+                    best = (plain, Some(slot));
+                }
+            }
+            best.1
+        };
+        slots.extend(lent.iter().filter_map(best_of));
         slots.sort_unstable();
         slots.dedup();
         // With the ones before them, whose products count, too.
@@ -230,4 +243,94 @@ impl Index {
     pub fn is_damaged(&self) -> bool {
         self.vectors.is_damaged()
     }
+}
+
+/// The work of [`Index::rescoring`]: the estimates of all texts in runs.
+struct RunEstimates<'a> {
+    index: &'a Index,
+    scores: &'a Scores,
+    mute: &'a Mute,
+    plain: &'a mut [f32],
+}
+
+impl pulp::NullaryFnOnce for RunEstimates<'_> {
+    type Output = Vec<RunEstimate>;
+
+    #[inline(always)]
+    fn call(mut self) -> Vec<RunEstimate> {
+        let runs = &self.index.runs;
+        let mut estimates = Vec::with_capacity(runs.members.len());
+        for (members, straight) in runs.members.iter().zip(&runs.straight) {
+            let first = members.first().map_or(0, |slot| *slot as usize);
+            let slots = first..first + members.len();
+            estimates.push(match *straight && self.mute.is_free(&slots) {
+                true => self.straight(slots),
+                false => self.scattered(members),
+            });
+        }
+        estimates
+    }
+}
+
+impl RunEstimates<'_> {
+    /// Estimates the texts of a run whose slots follow each other. None is mute.
+    #[inline(always)]
+    fn straight(&mut self, slots: std::ops::Range<usize>) -> RunEstimate {
+        let weight = self.scores.vector_weight;
+        let words = &self.scores.words[slots.clone()];
+        let vectors = &self.scores.vectors[slots.clone()];
+        let pairs = &self.index.pairs[slots.clone()];
+        let plain = &mut self.plain[slots];
+        if let (Some(plain), Some(words), Some(own)) =
+            (plain.first_mut(), words.first(), vectors.first())
+        {
+            *plain = plain_of(*words, *own, weight);
+        }
+        for at in 1..plain.len() {
+            let vector = together(vectors[at], vectors[at - 1], pairs[at]);
+            plain[at] = plain_of(words[at], vector, weight);
+        }
+        let (lanes, rest) = plain.as_chunks::<LANES>();
+        let mut most = [0.0_f32; LANES];
+        for lane in lanes {
+            for (most, plain) in most.iter_mut().zip(lane) {
+                *most = if *plain > *most { *plain } else { *most };
+            }
+        }
+        let most = most.iter().chain(rest).copied().fold(0.0, f32::max);
+        RunEstimate { best: most, most }
+    }
+
+    /// Estimates the texts of any run.
+    #[inline(always)]
+    fn scattered(&mut self, members: &[Slot]) -> RunEstimate {
+        let mut run = RunEstimate {
+            best: 0.0,
+            most: 0.0,
+        };
+        // The estimate of the text before, and whether that lends anything.
+        let (mut before, mut lends) = (0.0, false);
+        for &slot in members {
+            let at = slot as usize;
+            let own = self.scores.vectors[at];
+            let pair = if lends { self.index.pairs[at] } else { 0.0 };
+            let vector = together(own, before, pair);
+            let plain = plain_of(self.scores.words[at], vector, self.scores.vector_weight);
+            self.plain[at] = plain;
+            (before, lends) = (own, !self.mute.holds(slot));
+            run.most = run.most.max(plain);
+            if lends {
+                run.best = run.best.max(plain);
+            }
+        }
+        run
+    }
+}
+
+/// Returns how well a text fits by its words and its vector: the sum that
+/// [`Scores::plain`] returns, without a branch.
+#[inline(always)]
+fn plain_of(words: f32, vector: f32, weight: f32) -> f32 {
+    let words = words.max(0.0);
+    words * words.sqrt().sqrt() + weight * vector.max(0.0)
 }
