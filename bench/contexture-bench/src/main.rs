@@ -12,6 +12,7 @@ mod fit;
 mod guard;
 mod history;
 mod loom;
+mod postgres;
 mod project;
 mod recall;
 mod serve;
@@ -77,6 +78,17 @@ fn main() -> anyhow::Result<()> {
             loom::loom([small.parse()?, large.parse()?], Path::new(dir))
         }
         ["durable", "--dir", dir] => durable::durable(Path::new(dir)),
+        [
+            "postgres",
+            "--url",
+            url,
+            "--dir",
+            dir,
+            "--tenants",
+            tenants,
+            "--records",
+            records,
+        ] => postgres::postgres(url, Path::new(dir), tenants.parse()?, records.parse()?),
         ["serve", "--text", file, "--dir", dir, "--seconds", seconds] => {
             serve::serve(file, Path::new(dir), seconds.parse()?)
         }

@@ -1,0 +1,331 @@
+//! PostgreSQL next to SQLite and to plain statements, on the server at a URL.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use contexture::memory::Lines;
+use contexture::store::{Ledger, MessageRole, Store};
+use contexture::{Engine, Format, Request, Timestamp};
+use contexture_postgres::{Options, PostgresStore};
+use serde_json::{Value, json};
+
+use crate::counter;
+use crate::durable::{ANSWERED, ASKED};
+use crate::project::{self, Project};
+
+/// The turns of a session that requests are assembled for.
+const TURNS: usize = 50;
+
+/// How often a request is assembled in a round, and how many rounds there are. The
+/// stores take turns.
+const ASSEMBLIES: u64 = 40;
+const ROUNDS: u64 = 8;
+
+/// How many write at once, and for how long.
+const WRITERS: usize = 64;
+const LENGTH: Duration = Duration::from_secs(3);
+
+/// How many records are recorded one by one.
+const SINGLE: u64 = 300;
+
+/// How many tenants few are.
+const FEW: usize = 10;
+
+/// Measures everything, each part in a schema of its own.
+pub(crate) fn postgres(
+    url: &str,
+    dir: &Path,
+    tenants: usize,
+    records: usize,
+) -> anyhow::Result<()> {
+    counter().count("load the vocabulary");
+    println!(
+        "{}",
+        json!({
+            "assemble": assemble(url, dir)?,
+            "record": record(url, dir)?,
+            "tenants": of_tenants(url, dir, tenants, records)?,
+        })
+    );
+    Ok(())
+}
+
+/// Opens a store in a schema that is empty.
+fn open(url: &str, schema: &str, pool_size: usize) -> anyhow::Result<PostgresStore> {
+    block_on(async {
+        let client = connect(url).await?;
+        let drop = format!("DROP SCHEMA IF EXISTS {schema} CASCADE");
+        Ok(client.batch_execute(&drop).await?)
+    })?;
+    let options = Options {
+        pool_size,
+        ..Options::default()
+    };
+    Ok(PostgresStore::open_with(
+        &format!("{url}?schema={schema}"),
+        options,
+    )?)
+}
+
+fn engine(project: &Project, store: Arc<dyn Store>) -> anyhow::Result<Engine> {
+    Ok(Engine::builder()
+        .config(project.config.clone())
+        .folder(project.root.path())
+        .store(store)
+        .confined()
+        .background_snapshots()
+        .build()?)
+}
+
+fn turn(n: u64) -> contexture::store::NewTurn {
+    project::turn(vec![
+        project::said(MessageRole::User, format!("{n}: {ASKED}")),
+        project::said(MessageRole::Assistant, format!("{n}: {ANSWERED}")),
+    ])
+}
+
+/// Assembles and renders a request, as a server does.
+fn ask(project: &Project, engine: &Engine, n: u64) -> anyhow::Result<usize> {
+    let event = format!("Question {n}: does the build pass now?");
+    let request = Request {
+        session: Some(project::SESSION.to_owned()),
+        event: Some(event.as_str().into()),
+        format: Some(Format::Anthropic),
+        ..Request::default()
+    };
+    let assembled = engine.assemble(&project.root, &request)?;
+    Ok(assembled.render(Format::Anthropic)?.len())
+}
+
+/// Warm requests of one session, on both stores in turn, and round trips.
+fn assemble(url: &str, dir: &Path) -> anyhow::Result<Value> {
+    let project = Project::new(&dir.join("assemble"), dir.join("assemble.db"))?;
+    let postgres = open(url, "bench_assemble", 16)?;
+    let engines = [
+        engine(&project, project.store()?)?,
+        engine(&project, Arc::new(postgres.clone()))?,
+    ];
+    let mut times = [Vec::new(), Vec::new()];
+    let mut sizes = Vec::new();
+    for engine in &engines {
+        let store = engine.store()?;
+        store.create_session(&project::session(project::SESSION), Timestamp::now())?;
+        for n in 0..TURNS {
+            engine.record(project::SESSION, &turn(n as u64), None)?;
+        }
+        sizes.push(ask(&project, engine, 0)?);
+    }
+    ensure!(
+        sizes[0] == sizes[1],
+        "the stores give other requests: {sizes:?}"
+    );
+    for round in 0..ROUNDS {
+        for (engine, times) in engines.iter().zip(&mut times) {
+            for n in 0..ASSEMBLIES {
+                let begun = Instant::now();
+                ask(&project, engine, round * ASSEMBLIES + n)?;
+                times.push(begun.elapsed());
+            }
+        }
+    }
+    let trips = |work: &mut dyn FnMut() -> anyhow::Result<()>| -> anyhow::Result<u64> {
+        let before = postgres.backend().round_trips();
+        work()?;
+        Ok(postgres.backend().round_trips() - before)
+    };
+    let of_assembly = trips(&mut || ask(&project, &engines[1], 1_000_000).map(drop))?;
+    let ledger: &dyn Ledger = &postgres;
+    let of_turn = trips(&mut || {
+        let turn = turn(1_000_000);
+        ledger.record(project::SESSION, &turn, None, None, Timestamp::now())?;
+        Ok(())
+    })?;
+    let [sqlite, postgres] = times.map(median_ms);
+    Ok(json!({
+        "sqlite_ms": sqlite,
+        "postgres_ms": postgres,
+        "round_trips": {"assemble": of_assembly, "record": of_turn},
+    }))
+}
+
+/// Turns of 64 writers, next to single rows that as many connections commit.
+fn record(url: &str, dir: &Path) -> anyhow::Result<Value> {
+    let project = Project::new(&dir.join("record"), dir.join("record.db"))?;
+    let store = open(url, "bench_record", WRITERS)?;
+    let (mut rows, mut one, mut each) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..3 {
+        rows.push(single_rows(url)?);
+        let same: Vec<PostgresStore> = vec![store.clone(); WRITERS];
+        one.push(turns(&project, &same, &format!("one-{round}"))?);
+        let own: Vec<PostgresStore> = (0..WRITERS)
+            .map(|writer| store.for_tenant(&format!("t{writer}")))
+            .collect();
+        each.push(turns(&project, &own, &format!("each-{round}"))?);
+    }
+    Ok(json!({
+        "rows_per_second": middle(rows),
+        "turns_per_second": {"one_tenant": middle(one), "tenant_each": middle(each)},
+    }))
+}
+
+/// Records turns from as many threads as there are stores. Returns how many were
+/// acknowledged in a second.
+fn turns(project: &Project, stores: &[PostgresStore], name: &str) -> anyhow::Result<f64> {
+    let engines = stores
+        .iter()
+        .map(|store| engine(project, Arc::new(store.clone())))
+        .collect::<anyhow::Result<Vec<Engine>>>()?;
+    let label = |writer: usize| format!("{name}-{writer}");
+    for (writer, store) in stores.iter().enumerate() {
+        store.create_session(&project::session(&label(writer)), Timestamp::now())?;
+    }
+    let next = AtomicU64::new(0);
+    let start = Instant::now();
+    std::thread::scope(|scope| -> anyhow::Result<()> {
+        let (next, label) = (&next, &label);
+        let threads: Vec<_> = engines
+            .iter()
+            .enumerate()
+            .map(|(writer, engine)| {
+                scope.spawn(move || -> anyhow::Result<()> {
+                    while start.elapsed() < LENGTH {
+                        let n = next.fetch_add(1, Ordering::Relaxed);
+                        engine.record(&label(writer), &turn(n), None)?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        for thread in threads {
+            let done = thread.join();
+            done.map_err(|_| anyhow::anyhow!("a writer panicked"))??;
+        }
+        Ok(())
+    })?;
+    Ok(next.into_inner() as f64 / start.elapsed().as_secs_f64())
+}
+
+async fn connect(url: &str) -> anyhow::Result<tokio_postgres::Client> {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
+    tokio::spawn(async move {
+        // Ends with the client.
+        let _ = connection.await;
+    });
+    Ok(client)
+}
+
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?
+        .block_on(work)
+}
+
+/// Commits single rows over 64 connections, as `pgbench` with a script of one
+/// INSERT does.
+fn single_rows(url: &str) -> anyhow::Result<f64> {
+    block_on(async {
+        let client = connect(url).await?;
+        client
+            .batch_execute(
+                "DROP TABLE IF EXISTS bench_rows;
+                 CREATE TABLE bench_rows (key BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+                     text TEXT NOT NULL)",
+            )
+            .await?;
+        let mut clients = Vec::new();
+        for _ in 0..WRITERS {
+            clients.push(connect(url).await?);
+        }
+        let start = Instant::now();
+        let writers: Vec<_> = clients
+            .into_iter()
+            .map(|client| {
+                tokio::spawn(async move {
+                    let insert = "INSERT INTO bench_rows (text) VALUES ($1)";
+                    let insert = client.prepare(insert).await?;
+                    let mut rows = 0_u64;
+                    while start.elapsed() < LENGTH {
+                        client.execute(&insert, &[&ANSWERED]).await?;
+                        rows += 1;
+                    }
+                    Ok::<u64, tokio_postgres::Error>(rows)
+                })
+            })
+            .collect();
+        let mut rows = 0;
+        for writer in writers {
+            rows += writer.await??;
+        }
+        let took = start.elapsed().as_secs_f64();
+        client.batch_execute("DROP TABLE bench_rows").await?;
+        Ok(rows as f64 / took)
+    })
+}
+
+/// One more record of a tenant, with few tenants in the database and with many.
+fn of_tenants(url: &str, dir: &Path, tenants: usize, records: usize) -> anyhow::Result<Value> {
+    let project = Project::new(&dir.join("tenants"), dir.join("tenants.db"))?;
+    let store = open(url, "bench_tenants", 16)?;
+    let mut figures = json!({"few": FEW, "many": tenants, "records": records});
+    let of = |tenant: usize| -> anyhow::Result<Engine> {
+        engine(&project, Arc::new(store.for_tenant(&format!("t{tenant}"))))
+    };
+    for (name, begin, end) in [("few_ms", 0, FEW), ("many_ms", FEW, tenants)] {
+        for tenant in begin..end {
+            let engine = of(tenant)?;
+            remember(&engine, tenant, 0..records as u64)?;
+        }
+        let first = of(0)?;
+        let from = records as u64 + if begin == 0 { 0 } else { SINGLE };
+        let mut times = Vec::new();
+        for n in from..from + SINGLE {
+            let begun = Instant::now();
+            remember(&first, 0, n..n + 1)?;
+            times.push(begun.elapsed());
+        }
+        figures[name] = median_ms(times).into();
+    }
+    Ok(figures)
+}
+
+/// Records events of a tenant's memory in one call.
+fn remember(engine: &Engine, tenant: usize, of: std::ops::Range<u64>) -> anyhow::Result<()> {
+    let count = of.end - of.start;
+    let mut lines = String::new();
+    for n in of {
+        let text = format!(
+            "Ship {} of line {tenant} reached pier {} with {n} crates of tea.",
+            n % 97,
+            n % 13
+        );
+        let line = json!({"kind": "event", "id": format!("e{n}"), "type": "user_message",
+            "actor": "user", "content": {"speaker": "Ana", "text": text}});
+        writeln!(lines, "{line}").context("a line")?;
+    }
+    let recorded = engine.memory()?.record_lines(
+        &mut Lines {
+            name: "made up",
+            reader: &mut lines.as_bytes(),
+            progress: &mut |_, _| {},
+        },
+        Some(Timestamp::now()),
+    )?;
+    ensure!(recorded.added == count, "{count} records, but {recorded:?}");
+    Ok(())
+}
+
+fn median_ms(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e3
+}
+
+fn middle(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
