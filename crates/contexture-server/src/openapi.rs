@@ -10,6 +10,7 @@ mod generators;
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
+use contexture::store::MAX_IDEMPOTENCY_KEY_BYTES;
 use schemars::Schema;
 use serde_json::{Map, Value, json};
 
@@ -294,18 +295,24 @@ fn describe(
         );
     }
     if operation.takes.idempotency_header {
+        let (about, schema) = match operation.takes.native.is_some() {
+            true => (
+                "The same as `idempotency_key` in the body. If both are sent, they must be equal.",
+                json!({"type": "string", "minLength": 1}),
+            ),
+            false => (
+                "A text that makes retries safe. A call that is sent again with the same key \
+                 within 24 hours is done once and gets the first answer. Another call with the \
+                 same key is rejected with 409.",
+                json!({"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY_BYTES}),
+            ),
+        };
         parameters.push(json!({
             "name": "Idempotency-Key",
             "in": "header",
             "required": false,
-            "description": match operation.takes.native.is_some() {
-                true => "The same as `idempotency_key` in the body. If both are sent, they must \
-                         be equal.",
-                false => "A text of up to 255 characters that makes retries safe. A call that is \
-                          sent again with the same key within 24 hours is done once and gets the \
-                          first answer. Another call with the same key is rejected with 409.",
-            },
-            "schema": {"type": "string", "minLength": 1},
+            "description": about,
+            "schema": schema,
         }));
     }
     let mut described = json!({

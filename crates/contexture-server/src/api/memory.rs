@@ -361,6 +361,7 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
         let (parts, incoming) = request.into_parts();
         let _: Nothing = operation::query(&parts)?;
         let media = body::media(&parts.headers)?;
+        let key = crate::idempotency::KeyOfCall::read(&parts)?;
         let tenant = app.tenant(&parts).await?;
         if media == Media::Lines {
             let done = record_lines(&app, tenant, app.watch(&parts)?, incoming).await?;
@@ -369,7 +370,6 @@ async fn record(app: App, request: Request<Body>, id: &'static str) -> Response 
         let reader = body::Reader::new(&app, &tenant);
         let bytes = body::json(reader, &parts.headers, incoming).await?;
         let shared = app.clone();
-        let key = crate::idempotency::KeyOfCall::read(&parts)?;
         let name = Arc::clone(&tenant.name);
         app.run(&name, move || {
             let most = crate::json::MOST_VALUES;
