@@ -358,6 +358,40 @@ fn what_is_remembered_is_recalled() {
 }
 
 #[test]
+fn what_is_remembered_belongs_to_its_scope() {
+    let project = project();
+    let scope = json!({"text": "The tea of the morning is green.", "user": "ada",
+                       "agent": "cook", "session": "kitchen", "task": "breakfast",
+                       "source": "kitchen.md", "why": "It is asked every day."});
+    let recall = |filters| call("recall", json!({"query": "Which tea?", "filters": filters}));
+    let entity = json!({"record": {"kind": "entity", "type": "person", "name": "Ada"},
+                        "user": "ada", "why": "x"});
+    let done = called(
+        &project,
+        &[
+            call("remember", scope),
+            recall(json!({"user": "ada", "agent": "cook", "source": "kitchen.md"})),
+            recall(json!({"user": "ben"})),
+            call("remember", entity),
+        ],
+    );
+    assert!(text(&done[1]).contains("green"), "{}", text(&done[1]));
+    assert_eq!(text(&done[2]), "no records found");
+    assert_eq!(done[3]["structuredContent"]["field"], "user");
+    let id = done[0]["structuredContent"]["id"].as_str().unwrap();
+    let shown = json_of(&project, &["memory", "show", id]).to_string();
+    for field in [
+        r#""user":"ada""#,
+        r#""agent":"cook""#,
+        r#""session_id":"kitchen""#,
+        r#""task_id":"breakfast""#,
+        r#""source":"kitchen.md""#,
+    ] {
+        assert!(shown.contains(field), "{field}: {shown}");
+    }
+}
+
+#[test]
 fn tasks_are_pushed_and_popped() {
     let project = project();
     let done = called(

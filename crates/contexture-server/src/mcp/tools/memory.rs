@@ -34,6 +34,19 @@ struct Remember {
     /// The session that the record belongs to. Default: none.
     #[serde(default)]
     session: Option<String>,
+    /// The user that the record belongs to. `recall` returns it only to that
+    /// user when its filters name a user. Default: none.
+    #[serde(default)]
+    user: Option<String>,
+    /// The agent that the record belongs to. Default: none.
+    #[serde(default)]
+    agent: Option<String>,
+    /// The id of the task that the record belongs to. Default: none.
+    #[serde(default)]
+    task: Option<String>,
+    /// The origin of the text, such as a file or a page. Default: none.
+    #[serde(default)]
+    source: Option<String>,
     /// The type of record, such as `decision` or `preference`. Default: `note`.
     #[serde(default, rename = "type")]
     kind: Option<String>,
@@ -235,6 +248,10 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
                 "content": content,
                 "actor": remember.speaker,
                 "session_id": remember.session,
+                "user": remember.user,
+                "agent": remember.agent,
+                "task_id": remember.task,
+                "source": remember.source,
                 "keywords": remember.keywords,
                 "supersedes": remember.supersedes,
             });
@@ -248,6 +265,10 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
                 ("type", remember.kind.is_some()),
                 ("keywords", !remember.keywords.is_empty()),
                 ("supersedes", remember.supersedes.is_some()),
+                ("user", remember.user.is_some()),
+                ("agent", remember.agent.is_some()),
+                ("task", remember.task.is_some()),
+                ("source", remember.source.is_some()),
             ];
             if let Some((name, _)) = text_fields.iter().find(|(_, given)| *given) {
                 let message = format!("`{name}` cannot be combined with `record`");
