@@ -171,7 +171,14 @@ fn everything(client: &Client) -> Vec<String> {
         "/v1/trees",
         "/v1/working-set",
     ]
-    .map(|target| client.get(target).ok(200).body)
+    .map(|target| {
+        let mut found = client.get(target).ok(200).json();
+        // The encoder catches up in the background.
+        if let Some(found) = found.as_object_mut() {
+            found.remove("encoder");
+        }
+        found.to_string()
+    })
     .to_vec()
 }
 
