@@ -1373,9 +1373,29 @@ export interface paths {
         post?: never;
         /**
          * Revoke an API key
-         * @description Revokes a key and returns it. This server rejects the key at once, and ends its open streams within five seconds. Revoking a key again changes nothing. Needs an admin key.
+         * @description Revokes a key and returns it. This server rejects the key at once, and ends its open streams within two seconds. Revoking a key again changes nothing. Needs an admin key.
          */
         delete: operations["admin_revoke_key"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/reload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reload the settings
+         * @description Reads `contexture.toml` again and applies it. `changed` lists the settings that apply now, and `needs_restart` those that apply after a restart. Environment variables override the file as before. If the file has an error, nothing changes. Open streams stay open. The signal SIGHUP does the same. Needs an admin key.
+         */
+        post: operations["admin_reload_settings"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1704,7 +1724,7 @@ export interface components {
         };
         /** @description A part of an archive. */
         ArchivePart: {
-            /** @description What it holds. */
+            /** @description The kind of data in the part. */
             part: components["schemas"]["ArchivePartKind"];
             /** @description The name of the tenant; `default` is the default tenant. */
             tenant?: string | null;
@@ -1717,7 +1737,7 @@ export interface components {
             hash: components["schemas"]["ContentHash"];
         };
         /**
-         * @description What a part of an archive holds.
+         * @description The kind of data in a part of an archive.
          * @enum {string}
          */
         ArchivePartKind: "tenant" | "keys" | "audit";
@@ -2020,7 +2040,7 @@ export interface components {
         AudioHistoryBlock: {
             /** @constant */
             type: "audio";
-            /** @description Its media type, such as `image/png`. */
+            /** @description The media type, such as `image/png`. */
             media_type: string;
         } & (({
             data: string;
@@ -2044,7 +2064,7 @@ export interface components {
             act: string;
             /** @description The tenant. */
             tenant: string;
-            /** @description What it was done to, such as the id of a key. */
+            /** @description The object of the action, such as the id of a key. */
             subject: string;
             /** @description The id of the API key of the caller. `None` for acts on the command line. */
             actor: string | null;
@@ -2161,7 +2181,7 @@ export interface components {
             };
         };
         /**
-         * @description Why a request cannot use what the provider has in its cache.
+         * @description The reason why a request cannot use the provider's cache.
          * @enum {string}
          */
         CacheCause: "model" | "time_to_live" | "tools" | "compaction" | "edit";
@@ -2199,10 +2219,10 @@ export interface components {
             missed_tokens: number;
             /**
              * @description Whether the later request changes tools, instructions or history of the
-             *     earlier one, or is for another model. Time plays no part.
+             *     earlier one, or is for another model. The time is not considered.
              */
             broken: boolean;
-            /** @description Why tokens were missed. Null if none were. */
+            /** @description The reason why tokens were missed. Null if none were. */
             cause: components["schemas"]["CacheCause"] | null;
             /**
              * Format: double
@@ -2212,8 +2232,8 @@ export interface components {
             dollars: number | null;
             /**
              * Format: double
-             * @description How much of `dollars` is due to missed tokens. Null if the prices of the
-             *     model are unknown.
+             * @description The part of `dollars` that is due to missed tokens. Null if the prices
+             *     of the model are unknown.
              */
             dollars_missed: number | null;
         };
@@ -2550,7 +2570,7 @@ export interface components {
         };
         /** @description The result of a deletion. */
         DeletionResult: {
-            /** @description The number of deleted rows by what they are, such as `turns`. */
+            /** @description The number of deleted rows by kind, such as `turns`. */
             deleted: {
                 [key: string]: number;
             };
@@ -2599,7 +2619,7 @@ export interface components {
         DocumentHistoryBlock: {
             /** @constant */
             type: "document";
-            /** @description Its media type, such as `image/png`. */
+            /** @description The media type, such as `image/png`. */
             media_type: string;
         } & (({
             data: string;
@@ -3098,7 +3118,7 @@ export interface components {
         ImageHistoryBlock: {
             /** @constant */
             type: "image";
-            /** @description Its media type, such as `image/png`. */
+            /** @description The media type, such as `image/png`. */
             media_type: string;
         } & (({
             data: string;
@@ -3122,7 +3142,7 @@ export interface components {
             version: string;
             /**
              * Format: date-time
-             * @description When it was written.
+             * @description The time at which the archive was written.
              */
             created_at: string;
             /** @description The parts. */
@@ -4001,7 +4021,7 @@ export interface components {
             /** @description The pins in the order in which they are sent. */
             pins: components["schemas"]["SessionPin"][];
         };
-        /** @description What to pin: a text, or what was said in a turn. */
+        /** @description The text to pin, given directly or by its turn. */
         PinRequest: {
             /**
              * @description The name of the pin. A pin with this name is replaced. Default: `pin-1`,
@@ -5102,6 +5122,18 @@ export interface components {
             /** @description The blocks that differ from the saved request. */
             changes: components["schemas"]["BlockChange"][];
         };
+        /** @description The result of reading the settings again. */
+        ReloadedSettings: {
+            /** @description The settings that changed and apply now, such as `server.rate_per_second`. */
+            changed: string[];
+            /** @description The settings that changed and apply after a restart of the server. */
+            needs_restart: string[];
+            /**
+             * @description The tenants whose own settings have an error, with the error. Their previous
+             *     settings still apply.
+             */
+            unchanged_tenants: components["schemas"]["UnchangedTenant"][];
+        };
         /** @description Removes a file. */
         RemoveFromWorkingSetAction: {
             /**
@@ -5195,7 +5227,10 @@ export interface components {
              *     can read from its cache, and what is lost.
              */
             cache?: components["schemas"]["CacheReport"] | null;
-            /** @description Tool results that later results replace, and whether clearing them pays. */
+            /**
+             * @description Tool results that later results replace, and whether clearing them saves
+             *     tokens.
+             */
             stale_results?: components["schemas"]["StaleResults"] | null;
             /** @description The hash under which the request was saved. */
             snapshot?: string | null;
@@ -5275,7 +5310,7 @@ export interface components {
             /** @description The directory to run the command for. */
             on?: string | null;
         };
-        /** @description What happens while a tree is continued. */
+        /** @description An event during the continuation of a tree. */
         SampleEvent: components["schemas"]["TextSampleEvent"] | components["schemas"]["NodeSampleEvent"] | components["schemas"]["FailedSampleEvent"];
         /** @description A saved path: a name for a node and for the branches that lead to it. */
         SavedPath: {
@@ -5375,8 +5410,8 @@ export interface components {
             dollars_saved: number;
             /**
              * Format: double
-             * @description How much of `dollars` is due to tokens that the provider had in its cache
-             *     and had to read again, as Contexture expects.
+             * @description The part of `dollars` that is due to cached tokens that the provider had
+             *     to read again, as estimated by Contexture.
              */
             dollars_missed: number;
             /**
@@ -5418,7 +5453,10 @@ export interface components {
             /** @description The new status. */
             status?: components["schemas"]["SessionStatus"] | null;
         };
-        /** @description A text that stays in every request of a session, whatever is summarised. */
+        /**
+         * @description A text that every request of a session contains, even after its turn was
+         *     summarised.
+         */
         SessionPin: {
             /** @description The name of the pin, unique in its session. */
             name: string;
@@ -5704,7 +5742,7 @@ export interface components {
          * @example refusal
          */
         StopReasonOutput: string;
-        /** @description How much a tenant has stored. */
+        /** @description The amount of data that a tenant has stored. */
         StorageUsage: {
             /**
              * Format: uint64
@@ -5951,7 +5989,7 @@ export interface components {
             /** @description The value of `after` for the next page. Null on the last page. */
             next: string | null;
         };
-        /** @description The limits of what a tenant can store and send. 0 is no limit. */
+        /** @description The limits on the data that a tenant can store and send. 0 means no limit. */
         TenantQuota: {
             /**
              * Format: uint64
@@ -5975,11 +6013,11 @@ export interface components {
             max_nodes?: number;
             /**
              * Format: uint64
-             * @description The number of requests in a day, by UTC. The count is reset by a restart. Default: `0`.
+             * @description The number of requests in a day, by UTC, on all servers of the store. Default: `0`.
              */
             max_requests_per_day?: number;
         };
-        /** @description The limits of what a tenant can store and send. 0 is no limit. */
+        /** @description The limits on the data that a tenant can store and send. 0 means no limit. */
         TenantQuotaOutput: {
             /**
              * Format: uint64
@@ -6003,7 +6041,7 @@ export interface components {
             max_nodes: number;
             /**
              * Format: uint64
-             * @description The number of requests in a day, by UTC. The count is reset by a restart. Default: `0`.
+             * @description The number of requests in a day, by UTC, on all servers of the store. Default: `0`.
              */
             max_requests_per_day: number;
         };
@@ -6670,8 +6708,8 @@ export interface components {
              */
             dollars_uncached: number | null;
             /**
-             * @description What Contexture expected of the provider's cache, compared with the
-             *     request of the turn before. Null if one of the requests was not saved.
+             * @description The expected use of the provider's cache, compared with the previous
+             *     turn's request. Null if one of the requests was not saved.
              */
             cache: components["schemas"]["CacheReport"] | null;
         };
@@ -6734,6 +6772,13 @@ export interface components {
          * @enum {string}
          */
         TurnStatus: "pending" | "streaming" | "completed" | "failed";
+        /** @description A tenant whose settings could not be read again. */
+        UnchangedTenant: {
+            /** @description The name of the tenant. */
+            tenant: string;
+            /** @description The error message. */
+            error: string;
+        };
         /** @description Removes a pin. */
         UnpinAgentMemoryChange: {
             /**
@@ -7594,7 +7639,10 @@ export interface operations {
     create_session: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8553,7 +8601,10 @@ export interface operations {
     compact_session: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The session's label or alias.
@@ -8720,7 +8771,10 @@ export interface operations {
     recover_overflow: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The session's label or alias.
@@ -8894,7 +8948,10 @@ export interface operations {
     uncompact_session: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The session's label or alias.
@@ -9026,7 +9083,10 @@ export interface operations {
     fork_session: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The session's label or alias.
@@ -9455,7 +9515,10 @@ export interface operations {
     pin: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The session's label or alias.
@@ -10276,7 +10339,10 @@ export interface operations {
     record_memory: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -10460,7 +10526,10 @@ export interface operations {
     record_text: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -10522,6 +10591,15 @@ export interface operations {
             };
             /** @description Request timeout: the body did not arrive in time */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11823,7 +11901,10 @@ export interface operations {
                 /** @description The name of the task stack. Default: `main`. */
                 stack?: string;
             };
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -12008,7 +12089,10 @@ export interface operations {
                 /** @description The name of the task stack. Default: `main`. */
                 stack?: string;
             };
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The id of the task.
@@ -12189,7 +12273,10 @@ export interface operations {
                 /** @description The name of the task stack. Default: `main`. */
                 stack?: string;
             };
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The id of the task.
@@ -12568,7 +12655,10 @@ export interface operations {
     import_tree: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -13372,7 +13462,10 @@ export interface operations {
     add_node: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The id of the tree.
@@ -13864,7 +13957,10 @@ export interface operations {
     edit_node: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The id of the tree.
@@ -14047,7 +14143,10 @@ export interface operations {
     add_edge: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The id of the tree.
@@ -14859,7 +14958,10 @@ export interface operations {
     change_agent_memory: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /**
                  * @description The id of the tree.
@@ -14947,6 +15049,15 @@ export interface operations {
             };
             /** @description Request timeout: the body did not arrive in time */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15325,7 +15436,10 @@ export interface operations {
                 /** @description The session whose event log records the change. Default: `default`. */
                 session?: string;
             };
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -15408,6 +15522,15 @@ export interface operations {
             };
             /** @description Request timeout: the body did not arrive in time */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15500,7 +15623,10 @@ export interface operations {
                 /** @description The session whose event log records the change. Default: `default`. */
                 session?: string;
             };
-            header?: never;
+            header?: {
+                /** @description A text that makes retries safe. A call that is sent again with the same key within 24 hours is done once and gets the first answer. Another call with the same key is rejected with 409. */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -15585,6 +15711,15 @@ export interface operations {
             };
             /** @description Request timeout: the body did not arrive in time */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19590,7 +19725,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "bytes": 812744,
+                     *       "bytes": 820936,
                      *       "sessions": 4,
                      *       "turns": 15,
                      *       "snapshots": 2,
@@ -20188,7 +20323,7 @@ export interface operations {
                      *         {
                      *           "tenant": "default",
                      *           "usage": {
-                     *             "bytes": 598672,
+                     *             "bytes": 606864,
                      *             "sessions": 0,
                      *             "turns": 0,
                      *             "snapshots": 0,
@@ -20305,7 +20440,7 @@ export interface operations {
                      * @example {
                      *       "tenant": "island",
                      *       "usage": {
-                     *         "bytes": 516272,
+                     *         "bytes": 524464,
                      *         "sessions": 1,
                      *         "turns": 0,
                      *         "snapshots": 0,
@@ -21292,6 +21427,114 @@ export interface operations {
             };
             /** @description Not found: see `message` */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    admin_reload_settings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "changed": [],
+                     *       "needs_restart": [],
+                     *       "unchanged_tenants": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReloadedSettings"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -83,5 +83,6 @@ export const OPERATIONS = {
   admin_create_key: {"method":"POST","path":"/v1/admin/keys","in_path":[],"in_query":[],"has_body":true,"is_stream":false},
   admin_list_keys: {"method":"GET","path":"/v1/admin/keys","in_path":[],"in_query":[],"has_body":false,"is_stream":false},
   admin_revoke_key: {"method":"DELETE","path":"/v1/admin/keys/{id}","in_path":["id"],"in_query":[],"has_body":false,"is_stream":false},
+  admin_reload_settings: {"method":"POST","path":"/v1/admin/reload","in_path":[],"in_query":[],"has_body":false,"is_stream":false},
   admin_list_audit: {"method":"GET","path":"/v1/admin/audit","in_path":[],"in_query":["limit"],"has_body":false,"is_stream":false},
 } as const;

@@ -176,6 +176,7 @@ class Operations:
         persona: str | Unset | None = UNSET,
         parent_session: str | Unset | None = UNSET,
         task: str | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.Session:
         """Create a session.
 
@@ -190,11 +191,15 @@ class Operations:
             persona: The persona that the agent speaks as. Default: none.
             parent_session: The label of the session that starts this one. Default: none.
             task: The task of the agent in this session. Default: none.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.Session = self._call(
             "POST",
             "/v1/sessions",
             models.Session,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "label": label,
@@ -330,6 +335,7 @@ class Operations:
         focus: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.CompactResponse:
         """Compact a session.
 
@@ -343,11 +349,15 @@ class Operations:
                 request.
             max_tokens: The number of tokens that a request can use. Default: the budget of the
                 latest request.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.CompactResponse = self._call(
             "POST",
             path_of("/v1/sessions/{label}/compact", {"label": label}),
             models.CompactResponse,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"focus": focus, "model": model, "max_tokens": max_tokens}),
         )
         return answer
@@ -359,6 +369,7 @@ class Operations:
         focus: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.CompactionResult:
         """Recover from a context overflow.
 
@@ -372,39 +383,61 @@ class Operations:
                 request.
             max_tokens: The number of tokens that a request can use. Default: the budget of the
                 latest request.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.CompactionResult = self._call(
             "POST",
             path_of("/v1/sessions/{label}/overflow", {"label": label}),
             models.CompactionResult,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"focus": focus, "model": model, "max_tokens": max_tokens}),
         )
         return answer
 
-    def uncompact_session(self, label: str) -> models.CompactionUndone:
+    def uncompact_session(
+        self, label: str, *, idempotency_key: str | Unset = UNSET
+    ) -> models.CompactionUndone:
         """Undo a compaction.
 
         Undoes the latest compaction of the session. Turns that were recorded since are kept.
+
+        Args:
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.CompactionUndone = self._call(
             "POST",
             path_of("/v1/sessions/{label}/uncompact", {"label": label}),
             models.CompactionUndone,
+            headers=given({"Idempotency-Key": idempotency_key}),
         )
         return answer
 
     def fork_session(
-        self, label: str, body: models.ForkRequest | Mapping[str, Any]
+        self,
+        label: str,
+        body: models.ForkRequest | Mapping[str, Any],
+        *,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.Session:
         """Fork a session.
 
         Creates a session that shares another session's history up to a turn. Default: up to its
         head.
+
+        Args:
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.Session = self._call(
             "POST",
             path_of("/v1/sessions/{label}/fork", {"label": label}),
             models.Session,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"body": body})["body"],
         )
         return answer
@@ -428,6 +461,7 @@ class Operations:
         text: str | Unset | None = UNSET,
         turn: str | Unset | None = UNSET,
         origin: str | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.SessionPin:
         """Pin a text.
 
@@ -442,11 +476,15 @@ class Operations:
             turn: The turn whose messages of the user and the model are pinned: the first 4 or
                 more digits of its id.
             origin: The source of the text, for the list of pins.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.SessionPin = self._call(
             "POST",
             path_of("/v1/sessions/{label}/pins", {"label": label}),
             models.SessionPin,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"name": name, "text": text, "turn": turn, "origin": origin}),
         )
         return answer
@@ -589,6 +627,7 @@ class Operations:
         session_id: str | Unset | None = UNSET,
         task_id: str | Unset | None = UNSET,
         source: str | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.MemoryRecorded:
         """Record memories.
 
@@ -607,11 +646,15 @@ class Operations:
             session_id: The session of the messages. Default: none.
             task_id: The id of the task of the messages. Default: none.
             source: The origin of the messages. Default: none.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.MemoryRecorded = self._call(
             "POST",
             "/v1/memory/records",
             models.MemoryRecorded,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "records": records,
@@ -634,7 +677,9 @@ class Operations:
         """
         return self._stream("GET", "/v1/memory/records")
 
-    def record_text(self, *, source: str, text: str) -> models.MemoryRecorded:
+    def record_text(
+        self, *, source: str, text: str, idempotency_key: str | Unset = UNSET
+    ) -> models.MemoryRecorded:
         """Record a text.
 
         Splits a text, such as a file, into chunks and records them. Chunks of the same source
@@ -644,11 +689,15 @@ class Operations:
             source: The name of the text, such as its path. Chunks that were recorded under this
                 name are replaced.
             text: The text. It is split at the ends of sentences or code blocks.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.MemoryRecorded = self._call(
             "POST",
             "/v1/memory/texts",
             models.MemoryRecorded,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"source": source, "text": text}),
         )
         return answer
@@ -817,6 +866,7 @@ class Operations:
         id: str | Unset | None = UNSET,
         parent_id: str | Unset | None = UNSET,
         stack: str | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.TaskChanged:
         """Create a task.
 
@@ -828,12 +878,16 @@ class Operations:
             id: The task's id, unique in its store. Default: the next unused id, such as `t12`.
             parent_id: The id of the parent task. Default: the current task.
             stack: The name of the task stack. Default: `main`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.TaskChanged = self._call(
             "POST",
             "/v1/tasks",
             models.TaskChanged,
             query=given({"stack": stack}),
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"id": id, "goal": goal, "parent_id": parent_id}),
         )
         return answer
@@ -858,6 +912,7 @@ class Operations:
         result: str | Unset | None = UNSET,
         blocked: bool | Unset = UNSET,
         stack: str | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.TaskChanged:
         """Complete a task.
 
@@ -868,29 +923,39 @@ class Operations:
             result: The result of the task, or the reason why it is blocked. Default: none.
             blocked: Whether the task is blocked instead of complete. Default: false.
             stack: The name of the task stack. Default: `main`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.TaskChanged = self._call(
             "POST",
             path_of("/v1/tasks/{id}/complete", {"id": id}),
             models.TaskChanged,
             query=given({"stack": stack}),
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"result": result, "blocked": blocked}),
         )
         return answer
 
-    def resume_task(self, id: str, *, stack: str | Unset = UNSET) -> models.TaskChanged:
+    def resume_task(
+        self, id: str, *, stack: str | Unset = UNSET, idempotency_key: str | Unset = UNSET
+    ) -> models.TaskChanged:
         """Resume a blocked task.
 
         Makes a blocked task active and current again.
 
         Args:
             stack: The name of the task stack. Default: `main`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.TaskChanged = self._call(
             "POST",
             path_of("/v1/tasks/{id}/resume", {"id": id}),
             models.TaskChanged,
             query=given({"stack": stack}),
+            headers=given({"Idempotency-Key": idempotency_key}),
         )
         return answer
 
@@ -911,6 +976,7 @@ class Operations:
         edges: Sequence[models.Edge | Mapping[str, Any]] | Unset = UNSET,
         paths: Sequence[models.SavedPath | Mapping[str, Any]] | Unset = UNSET,
         memories: Sequence[models.AgentMemory | Mapping[str, Any]] | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.TreeImported:
         """Import a tree.
 
@@ -925,11 +991,15 @@ class Operations:
             edges: The edges between nodes. Default: none.
             paths: The saved paths. Default: none.
             memories: The memories of agents. Default: none.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.TreeImported = self._call(
             "POST",
             "/v1/trees",
             models.TreeImported,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "tree": tree,
@@ -1038,6 +1108,7 @@ class Operations:
         kind: models.EdgeKind | Unset = UNSET,
         material: Sequence[models.NodeSource | Mapping[str, Any]] | Unset = UNSET,
         raw_response: models.RawResponse | Mapping[str, Any] | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.NodeSummary:
         """Add a node.
 
@@ -1053,11 +1124,15 @@ class Operations:
             kind: The kind of edge from the parents. Default: `continuation`.
             material: Context and instruction sources of the node. Default: none.
             raw_response: The provider's response, if a model wrote the node.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.NodeSummary = self._call(
             "POST",
             path_of("/v1/trees/{tree}/nodes", {"tree": tree}),
             models.NodeSummary,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "id": id,
@@ -1120,6 +1195,7 @@ class Operations:
         id: str | Unset | None = UNSET,
         author: models.Author | Unset | None = UNSET,
         agent: str | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.NodeSummary:
         """Edit a node.
 
@@ -1132,11 +1208,15 @@ class Operations:
             author: Whether a person or a model wrote the version. Default: the author of the
                 edited node.
             agent: The id of the agent that wrote the version.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.NodeSummary = self._call(
             "POST",
             path_of("/v1/trees/{tree}/nodes/{node}/edits", {"tree": tree, "node": node}),
             models.NodeSummary,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"id": id, "author": author, "agent": agent, "content": content}),
         )
         return answer
@@ -1149,6 +1229,7 @@ class Operations:
         type: models.EdgeKind,
         sources: Sequence[models.EdgeSource | Mapping[str, Any]],
         target_node_id: str,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.EdgeOutput:
         """Add an edge.
 
@@ -1160,11 +1241,15 @@ class Operations:
             type: The kind of edge.
             sources: The source nodes. Several primary sources are versions of one node.
             target_node_id: The id of the target node.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.EdgeOutput = self._call(
             "POST",
             path_of("/v1/trees/{tree}/edges", {"tree": tree}),
             models.EdgeOutput,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {"id": id, "type": type, "sources": sources, "target_node_id": target_node_id}
             ),
@@ -1282,17 +1367,28 @@ class Operations:
         return answer
 
     def change_agent_memory(
-        self, tree: str, agent: str, body: models.AgentMemoryChange | Mapping[str, Any]
+        self,
+        tree: str,
+        agent: str,
+        body: models.AgentMemoryChange | Mapping[str, Any],
+        *,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.AgentMemoryOutput:
         """Update the memory of an agent.
 
         Changes the pins, stashes or actions of an agent. Requests of agents with `loom_aware`
         include this memory.
+
+        Args:
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.AgentMemoryOutput = self._call(
             "POST",
             path_of("/v1/trees/{tree}/agents/{agent}/memory", {"tree": tree, "agent": agent}),
             models.AgentMemoryOutput,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"body": body})["body"],
         )
         return answer
@@ -1356,6 +1452,7 @@ class Operations:
         actions: Sequence[models.WorkingSetAction | Mapping[str, Any]],
         manifest: str | Unset = UNSET,
         session: str | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.WorkingSetChanged:
         """Update the working set.
 
@@ -1368,12 +1465,16 @@ class Operations:
             manifest: The path of the manifest, relative to the root. Default: `working-set.yml`,
                 otherwise `.agent/working-set.yml`.
             session: The session whose event log records the change. Default: `default`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.WorkingSetChanged = self._call(
             "POST",
             "/v1/working-set/actions",
             models.WorkingSetChanged,
             query=given({"manifest": manifest, "session": session}),
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"actions": actions}),
         )
         return answer
@@ -1398,6 +1499,7 @@ class Operations:
         idempotency_key: str | Unset | None = UNSET,
         manifest: str | Unset = UNSET,
         session: str | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.WorkingSetChanged:
         """Update the working set from a turn.
 
@@ -1427,12 +1529,16 @@ class Operations:
             manifest: The path of the manifest, relative to the root. Default: `working-set.yml`,
                 otherwise `.agent/working-set.yml`.
             session: The session whose event log records the change. Default: `default`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.WorkingSetChanged = self._call(
             "POST",
             "/v1/working-set/observe",
             models.WorkingSetChanged,
             query=given({"manifest": manifest, "session": session}),
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "messages": messages,
@@ -1934,8 +2040,8 @@ class Operations:
             max_sessions: The number of sessions. Default: `0`.
             max_records: The number of memory records. Default: `0`.
             max_nodes: The number of nodes of all trees. Default: `0`.
-            max_requests_per_day: The number of requests in a day, by UTC. The count is reset by a
-                restart. Default: `0`.
+            max_requests_per_day: The number of requests in a day, by UTC, on all servers of the
+                store. Default: `0`.
         """
         answer: models.QuotaState = self._call(
             "PUT",
@@ -2016,10 +2122,23 @@ class Operations:
         """Revoke an API key.
 
         Revokes a key and returns it. This server rejects the key at once, and ends its open
-        streams within five seconds. Revoking a key again changes nothing. Needs an admin key.
+        streams within two seconds. Revoking a key again changes nothing. Needs an admin key.
         """
         answer: models.ApiKey = self._call(
             "DELETE", path_of("/v1/admin/keys/{id}", {"id": id}), models.ApiKey
+        )
+        return answer
+
+    def admin_reload_settings(self) -> models.ReloadedSettings:
+        """Reload the settings.
+
+        Reads `contexture.toml` again and applies it. `changed` lists the settings that apply now,
+        and `needs_restart` those that apply after a restart. Environment variables override the
+        file as before. If the file has an error, nothing changes. Open streams stay open. The
+        signal SIGHUP does the same. Needs an admin key.
+        """
+        answer: models.ReloadedSettings = self._call(
+            "POST", "/v1/admin/reload", models.ReloadedSettings
         )
         return answer
 
@@ -2206,6 +2325,7 @@ class AsyncOperations:
         persona: str | Unset | None = UNSET,
         parent_session: str | Unset | None = UNSET,
         task: str | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.Session:
         """Create a session.
 
@@ -2220,11 +2340,15 @@ class AsyncOperations:
             persona: The persona that the agent speaks as. Default: none.
             parent_session: The label of the session that starts this one. Default: none.
             task: The task of the agent in this session. Default: none.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.Session = await self._call(
             "POST",
             "/v1/sessions",
             models.Session,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "label": label,
@@ -2360,6 +2484,7 @@ class AsyncOperations:
         focus: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.CompactResponse:
         """Compact a session.
 
@@ -2373,11 +2498,15 @@ class AsyncOperations:
                 request.
             max_tokens: The number of tokens that a request can use. Default: the budget of the
                 latest request.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.CompactResponse = await self._call(
             "POST",
             path_of("/v1/sessions/{label}/compact", {"label": label}),
             models.CompactResponse,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"focus": focus, "model": model, "max_tokens": max_tokens}),
         )
         return answer
@@ -2389,6 +2518,7 @@ class AsyncOperations:
         focus: str | Unset | None = UNSET,
         model: str | Unset | None = UNSET,
         max_tokens: int | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.CompactionResult:
         """Recover from a context overflow.
 
@@ -2402,39 +2532,61 @@ class AsyncOperations:
                 request.
             max_tokens: The number of tokens that a request can use. Default: the budget of the
                 latest request.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.CompactionResult = await self._call(
             "POST",
             path_of("/v1/sessions/{label}/overflow", {"label": label}),
             models.CompactionResult,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"focus": focus, "model": model, "max_tokens": max_tokens}),
         )
         return answer
 
-    async def uncompact_session(self, label: str) -> models.CompactionUndone:
+    async def uncompact_session(
+        self, label: str, *, idempotency_key: str | Unset = UNSET
+    ) -> models.CompactionUndone:
         """Undo a compaction.
 
         Undoes the latest compaction of the session. Turns that were recorded since are kept.
+
+        Args:
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.CompactionUndone = await self._call(
             "POST",
             path_of("/v1/sessions/{label}/uncompact", {"label": label}),
             models.CompactionUndone,
+            headers=given({"Idempotency-Key": idempotency_key}),
         )
         return answer
 
     async def fork_session(
-        self, label: str, body: models.ForkRequest | Mapping[str, Any]
+        self,
+        label: str,
+        body: models.ForkRequest | Mapping[str, Any],
+        *,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.Session:
         """Fork a session.
 
         Creates a session that shares another session's history up to a turn. Default: up to its
         head.
+
+        Args:
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.Session = await self._call(
             "POST",
             path_of("/v1/sessions/{label}/fork", {"label": label}),
             models.Session,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"body": body})["body"],
         )
         return answer
@@ -2458,6 +2610,7 @@ class AsyncOperations:
         text: str | Unset | None = UNSET,
         turn: str | Unset | None = UNSET,
         origin: str | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.SessionPin:
         """Pin a text.
 
@@ -2472,11 +2625,15 @@ class AsyncOperations:
             turn: The turn whose messages of the user and the model are pinned: the first 4 or
                 more digits of its id.
             origin: The source of the text, for the list of pins.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.SessionPin = await self._call(
             "POST",
             path_of("/v1/sessions/{label}/pins", {"label": label}),
             models.SessionPin,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"name": name, "text": text, "turn": turn, "origin": origin}),
         )
         return answer
@@ -2619,6 +2776,7 @@ class AsyncOperations:
         session_id: str | Unset | None = UNSET,
         task_id: str | Unset | None = UNSET,
         source: str | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.MemoryRecorded:
         """Record memories.
 
@@ -2637,11 +2795,15 @@ class AsyncOperations:
             session_id: The session of the messages. Default: none.
             task_id: The id of the task of the messages. Default: none.
             source: The origin of the messages. Default: none.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.MemoryRecorded = await self._call(
             "POST",
             "/v1/memory/records",
             models.MemoryRecorded,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "records": records,
@@ -2664,7 +2826,9 @@ class AsyncOperations:
         """
         return self._stream("GET", "/v1/memory/records")
 
-    async def record_text(self, *, source: str, text: str) -> models.MemoryRecorded:
+    async def record_text(
+        self, *, source: str, text: str, idempotency_key: str | Unset = UNSET
+    ) -> models.MemoryRecorded:
         """Record a text.
 
         Splits a text, such as a file, into chunks and records them. Chunks of the same source
@@ -2674,11 +2838,15 @@ class AsyncOperations:
             source: The name of the text, such as its path. Chunks that were recorded under this
                 name are replaced.
             text: The text. It is split at the ends of sentences or code blocks.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.MemoryRecorded = await self._call(
             "POST",
             "/v1/memory/texts",
             models.MemoryRecorded,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"source": source, "text": text}),
         )
         return answer
@@ -2851,6 +3019,7 @@ class AsyncOperations:
         id: str | Unset | None = UNSET,
         parent_id: str | Unset | None = UNSET,
         stack: str | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.TaskChanged:
         """Create a task.
 
@@ -2862,12 +3031,16 @@ class AsyncOperations:
             id: The task's id, unique in its store. Default: the next unused id, such as `t12`.
             parent_id: The id of the parent task. Default: the current task.
             stack: The name of the task stack. Default: `main`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.TaskChanged = await self._call(
             "POST",
             "/v1/tasks",
             models.TaskChanged,
             query=given({"stack": stack}),
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"id": id, "goal": goal, "parent_id": parent_id}),
         )
         return answer
@@ -2892,6 +3065,7 @@ class AsyncOperations:
         result: str | Unset | None = UNSET,
         blocked: bool | Unset = UNSET,
         stack: str | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.TaskChanged:
         """Complete a task.
 
@@ -2902,29 +3076,39 @@ class AsyncOperations:
             result: The result of the task, or the reason why it is blocked. Default: none.
             blocked: Whether the task is blocked instead of complete. Default: false.
             stack: The name of the task stack. Default: `main`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.TaskChanged = await self._call(
             "POST",
             path_of("/v1/tasks/{id}/complete", {"id": id}),
             models.TaskChanged,
             query=given({"stack": stack}),
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"result": result, "blocked": blocked}),
         )
         return answer
 
-    async def resume_task(self, id: str, *, stack: str | Unset = UNSET) -> models.TaskChanged:
+    async def resume_task(
+        self, id: str, *, stack: str | Unset = UNSET, idempotency_key: str | Unset = UNSET
+    ) -> models.TaskChanged:
         """Resume a blocked task.
 
         Makes a blocked task active and current again.
 
         Args:
             stack: The name of the task stack. Default: `main`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.TaskChanged = await self._call(
             "POST",
             path_of("/v1/tasks/{id}/resume", {"id": id}),
             models.TaskChanged,
             query=given({"stack": stack}),
+            headers=given({"Idempotency-Key": idempotency_key}),
         )
         return answer
 
@@ -2945,6 +3129,7 @@ class AsyncOperations:
         edges: Sequence[models.Edge | Mapping[str, Any]] | Unset = UNSET,
         paths: Sequence[models.SavedPath | Mapping[str, Any]] | Unset = UNSET,
         memories: Sequence[models.AgentMemory | Mapping[str, Any]] | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.TreeImported:
         """Import a tree.
 
@@ -2959,11 +3144,15 @@ class AsyncOperations:
             edges: The edges between nodes. Default: none.
             paths: The saved paths. Default: none.
             memories: The memories of agents. Default: none.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.TreeImported = await self._call(
             "POST",
             "/v1/trees",
             models.TreeImported,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "tree": tree,
@@ -3072,6 +3261,7 @@ class AsyncOperations:
         kind: models.EdgeKind | Unset = UNSET,
         material: Sequence[models.NodeSource | Mapping[str, Any]] | Unset = UNSET,
         raw_response: models.RawResponse | Mapping[str, Any] | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.NodeSummary:
         """Add a node.
 
@@ -3087,11 +3277,15 @@ class AsyncOperations:
             kind: The kind of edge from the parents. Default: `continuation`.
             material: Context and instruction sources of the node. Default: none.
             raw_response: The provider's response, if a model wrote the node.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.NodeSummary = await self._call(
             "POST",
             path_of("/v1/trees/{tree}/nodes", {"tree": tree}),
             models.NodeSummary,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "id": id,
@@ -3154,6 +3348,7 @@ class AsyncOperations:
         id: str | Unset | None = UNSET,
         author: models.Author | Unset | None = UNSET,
         agent: str | Unset | None = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.NodeSummary:
         """Edit a node.
 
@@ -3166,11 +3361,15 @@ class AsyncOperations:
             author: Whether a person or a model wrote the version. Default: the author of the
                 edited node.
             agent: The id of the agent that wrote the version.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.NodeSummary = await self._call(
             "POST",
             path_of("/v1/trees/{tree}/nodes/{node}/edits", {"tree": tree, "node": node}),
             models.NodeSummary,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"id": id, "author": author, "agent": agent, "content": content}),
         )
         return answer
@@ -3183,6 +3382,7 @@ class AsyncOperations:
         type: models.EdgeKind,
         sources: Sequence[models.EdgeSource | Mapping[str, Any]],
         target_node_id: str,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.EdgeOutput:
         """Add an edge.
 
@@ -3194,11 +3394,15 @@ class AsyncOperations:
             type: The kind of edge.
             sources: The source nodes. Several primary sources are versions of one node.
             target_node_id: The id of the target node.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.EdgeOutput = await self._call(
             "POST",
             path_of("/v1/trees/{tree}/edges", {"tree": tree}),
             models.EdgeOutput,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {"id": id, "type": type, "sources": sources, "target_node_id": target_node_id}
             ),
@@ -3316,17 +3520,28 @@ class AsyncOperations:
         return answer
 
     async def change_agent_memory(
-        self, tree: str, agent: str, body: models.AgentMemoryChange | Mapping[str, Any]
+        self,
+        tree: str,
+        agent: str,
+        body: models.AgentMemoryChange | Mapping[str, Any],
+        *,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.AgentMemoryOutput:
         """Update the memory of an agent.
 
         Changes the pins, stashes or actions of an agent. Requests of agents with `loom_aware`
         include this memory.
+
+        Args:
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.AgentMemoryOutput = await self._call(
             "POST",
             path_of("/v1/trees/{tree}/agents/{agent}/memory", {"tree": tree, "agent": agent}),
             models.AgentMemoryOutput,
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"body": body})["body"],
         )
         return answer
@@ -3390,6 +3605,7 @@ class AsyncOperations:
         actions: Sequence[models.WorkingSetAction | Mapping[str, Any]],
         manifest: str | Unset = UNSET,
         session: str | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.WorkingSetChanged:
         """Update the working set.
 
@@ -3402,12 +3618,16 @@ class AsyncOperations:
             manifest: The path of the manifest, relative to the root. Default: `working-set.yml`,
                 otherwise `.agent/working-set.yml`.
             session: The session whose event log records the change. Default: `default`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.WorkingSetChanged = await self._call(
             "POST",
             "/v1/working-set/actions",
             models.WorkingSetChanged,
             query=given({"manifest": manifest, "session": session}),
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"actions": actions}),
         )
         return answer
@@ -3432,6 +3652,7 @@ class AsyncOperations:
         idempotency_key: str | Unset | None = UNSET,
         manifest: str | Unset = UNSET,
         session: str | Unset = UNSET,
+        idempotency_key: str | Unset = UNSET,
     ) -> models.WorkingSetChanged:
         """Update the working set from a turn.
 
@@ -3461,12 +3682,16 @@ class AsyncOperations:
             manifest: The path of the manifest, relative to the root. Default: `working-set.yml`,
                 otherwise `.agent/working-set.yml`.
             session: The session whose event log records the change. Default: `default`.
+            idempotency_key: A text that makes retries safe. A call that is sent again with the
+                same key within 24 hours is done once and gets the first answer. Another call with
+                the same key is rejected with 409.
         """
         answer: models.WorkingSetChanged = await self._call(
             "POST",
             "/v1/working-set/observe",
             models.WorkingSetChanged,
             query=given({"manifest": manifest, "session": session}),
+            headers=given({"Idempotency-Key": idempotency_key}),
             body=given(
                 {
                     "messages": messages,
@@ -3968,8 +4193,8 @@ class AsyncOperations:
             max_sessions: The number of sessions. Default: `0`.
             max_records: The number of memory records. Default: `0`.
             max_nodes: The number of nodes of all trees. Default: `0`.
-            max_requests_per_day: The number of requests in a day, by UTC. The count is reset by a
-                restart. Default: `0`.
+            max_requests_per_day: The number of requests in a day, by UTC, on all servers of the
+                store. Default: `0`.
         """
         answer: models.QuotaState = await self._call(
             "PUT",
@@ -4050,10 +4275,23 @@ class AsyncOperations:
         """Revoke an API key.
 
         Revokes a key and returns it. This server rejects the key at once, and ends its open
-        streams within five seconds. Revoking a key again changes nothing. Needs an admin key.
+        streams within two seconds. Revoking a key again changes nothing. Needs an admin key.
         """
         answer: models.ApiKey = await self._call(
             "DELETE", path_of("/v1/admin/keys/{id}", {"id": id}), models.ApiKey
+        )
+        return answer
+
+    async def admin_reload_settings(self) -> models.ReloadedSettings:
+        """Reload the settings.
+
+        Reads `contexture.toml` again and applies it. `changed` lists the settings that apply now,
+        and `needs_restart` those that apply after a restart. Environment variables override the
+        file as before. If the file has an error, nothing changes. Open streams stay open. The
+        signal SIGHUP does the same. Needs an admin key.
+        """
+        answer: models.ReloadedSettings = await self._call(
+            "POST", "/v1/admin/reload", models.ReloadedSettings
         )
         return answer
 

@@ -215,7 +215,7 @@ class AllocationOutput(Model):
 
 ArchivePartKind = TypeAliasType("ArchivePartKind", Literal["tenant", "keys", "audit"])
 """
-What a part of an archive holds.
+The kind of data in a part of an archive.
 """
 
 
@@ -302,7 +302,7 @@ class AudioHistoryBlock(Model):
     type: Literal["audio"]
     media_type: str
     """
-    Its media type, such as `image/png`.
+    The media type, such as `image/png`.
     """
 
 
@@ -325,7 +325,7 @@ class AuditEntry(Model):
     """
     subject: str
     """
-    What it was done to, such as the id of a key.
+    The object of the action, such as the id of a key.
     """
     actor: str | None
     """
@@ -426,7 +426,7 @@ CacheCause = TypeAliasType(
     "CacheCause", Literal["model", "time_to_live", "tools", "compaction", "edit"]
 )
 """
-Why a request cannot use what the provider has in its cache.
+The reason why a request cannot use the provider's cache.
 """
 
 
@@ -704,7 +704,7 @@ class DeletionResult(Model):
 
     deleted: dict[str, int]
     """
-    The number of deleted rows by what they are, such as `turns`.
+    The number of deleted rows by kind, such as `turns`.
     """
     pending: bool
     """
@@ -733,7 +733,7 @@ class DocumentHistoryBlock(Model):
     type: Literal["document"]
     media_type: str
     """
-    Its media type, such as `image/png`.
+    The media type, such as `image/png`.
     """
 
 
@@ -1080,7 +1080,7 @@ class ImageHistoryBlock(Model):
     type: Literal["image"]
     media_type: str
     """
-    Its media type, such as `image/png`.
+    The media type, such as `image/png`.
     """
 
 
@@ -1597,7 +1597,7 @@ class PinAgentMemoryChange(Model):
 
 class PinRequest(Model):
     """
-    What to pin: a text, or what was said in a turn.
+    The text to pin, given directly or by its turn.
     """
 
     name: str | None = None
@@ -2640,7 +2640,8 @@ class Sender(Model):
 
 class SessionPin(Model):
     """
-    A text that stays in every request of a session, whatever is summarised.
+    A text that every request of a session contains, even after its turn was
+    summarised.
     """
 
     name: str
@@ -2864,7 +2865,7 @@ The reason why a model stopped: `end_turn`, `max_tokens`, `tool_use`, `timeout`,
 
 class StorageUsage(Model):
     """
-    How much a tenant has stored.
+    The amount of data that a tenant has stored.
     """
 
     bytes: int
@@ -3072,7 +3073,7 @@ The status of a task.
 
 class TenantQuota(Model):
     """
-    The limits of what a tenant can store and send. 0 is no limit.
+    The limits on the data that a tenant can store and send. 0 means no limit.
     """
 
     max_bytes: int | None = None
@@ -3093,13 +3094,13 @@ class TenantQuota(Model):
     """
     max_requests_per_day: int | None = None
     """
-    The number of requests in a day, by UTC. The count is reset by a restart. Default: `0`.
+    The number of requests in a day, by UTC, on all servers of the store. Default: `0`.
     """
 
 
 class TenantQuotaOutput(Model):
     """
-    The limits of what a tenant can store and send. 0 is no limit.
+    The limits on the data that a tenant can store and send. 0 means no limit.
     """
 
     max_bytes: int
@@ -3120,7 +3121,7 @@ class TenantQuotaOutput(Model):
     """
     max_requests_per_day: int
     """
-    The number of requests in a day, by UTC. The count is reset by a restart. Default: `0`.
+    The number of requests in a day, by UTC, on all servers of the store. Default: `0`.
     """
 
 
@@ -3693,6 +3694,21 @@ The status of a turn.
 """
 
 
+class UnchangedTenant(Model):
+    """
+    A tenant whose settings could not be read again.
+    """
+
+    tenant: str
+    """
+    The name of the tenant.
+    """
+    error: str
+    """
+    The error message.
+    """
+
+
 class UnpinAgentMemoryChange(Model):
     """
     Removes a pin.
@@ -4074,7 +4090,7 @@ class ArchivePart(Model):
 
     part: ArchivePartKind
     """
-    What it holds.
+    The kind of data in the part.
     """
     tenant: str | None = None
     """
@@ -4186,11 +4202,11 @@ class CacheReport(Model):
     broken: bool
     """
     Whether the later request changes tools, instructions or history of the
-    earlier one, or is for another model. Time plays no part.
+    earlier one, or is for another model. The time is not considered.
     """
     cause: CacheCause | None
     """
-    Why tokens were missed. Null if none were.
+    The reason why tokens were missed. Null if none were.
     """
     dollars: float | None
     """
@@ -4199,8 +4215,8 @@ class CacheReport(Model):
     """
     dollars_missed: float | None
     """
-    How much of `dollars` is due to missed tokens. Null if the prices of the
-    model are unknown.
+    The part of `dollars` that is due to missed tokens. Null if the prices
+    of the model are unknown.
     """
 
 
@@ -4691,7 +4707,7 @@ class ImportedArchive(Model):
     """
     created_at: str
     """
-    When it was written.
+    The time at which the archive was written.
     """
     parts: list[ArchivePart]
     """
@@ -5469,6 +5485,26 @@ class RecordTaskOutput(Model):
     """
 
 
+class ReloadedSettings(Model):
+    """
+    The result of reading the settings again.
+    """
+
+    changed: list[str]
+    """
+    The settings that changed and apply now, such as `server.rate_per_second`.
+    """
+    needs_restart: list[str]
+    """
+    The settings that changed and apply after a restart of the server.
+    """
+    unchanged_tenants: list[UnchangedTenant]
+    """
+    The tenants whose own settings have an error, with the error. Their previous
+    settings still apply.
+    """
+
+
 class ReportedBlock(Model):
     """
     A block of a saved request.
@@ -5537,7 +5573,7 @@ SampleEvent = TypeAliasType(
     ],
 )
 """
-What happens while a tree is continued.
+An event during the continuation of a tree.
 """
 
 
@@ -6075,8 +6111,8 @@ class TurnCost(Model):
     """
     cache: CacheReport | None
     """
-    What Contexture expected of the provider's cache, compared with the
-    request of the turn before. Null if one of the requests was not saved.
+    The expected use of the provider's cache, compared with the previous
+    turn's request. Null if one of the requests was not saved.
     """
 
 
@@ -6662,7 +6698,8 @@ class Report(Model):
     """
     stale_results: StaleResults | None = None
     """
-    Tool results that later results replace, and whether clearing them pays.
+    Tool results that later results replace, and whether clearing them saves
+    tokens.
     """
     snapshot: str | None = None
     """
@@ -6710,8 +6747,8 @@ class SessionCost(Model):
     """
     dollars_missed: float
     """
-    How much of `dollars` is due to tokens that the provider had in its cache
-    and had to read again, as Contexture expects.
+    The part of `dollars` that is due to cached tokens that the provider had
+    to read again, as estimated by Contexture.
     """
     unreported: int
     """
