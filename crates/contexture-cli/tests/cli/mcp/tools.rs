@@ -372,12 +372,12 @@ fn what_is_remembered_belongs_to_its_scope() {
             call("remember", scope),
             recall(json!({"user": "ada", "agent": "cook", "source": "kitchen.md"})),
             recall(json!({"user": "ben"})),
-            call("remember", entity),
         ],
     );
     assert!(text(&done[1]).contains("green"), "{}", text(&done[1]));
     assert_eq!(text(&done[2]), "no records found");
-    assert_eq!(done[3]["structuredContent"]["field"], "user");
+    let refused = &drive(&stdio(&project), "auto", &[call("remember", entity)])[0]["ok"];
+    assert_eq!(refused["structuredContent"]["field"], "user", "{refused}");
     let id = done[0]["structuredContent"]["id"].as_str().unwrap();
     let shown = json_of(&project, &["memory", "show", id]).to_string();
     for field in [
