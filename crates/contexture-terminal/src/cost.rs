@@ -3,11 +3,11 @@
 use contexture::SessionCost;
 use contexture::core::grouped;
 
-use super::{plain, table};
-use crate::output;
+use crate::table::{plain, table};
+use crate::text;
 
 /// Returns the costs of a session's turns as a table.
-pub(super) fn text(cost: &SessionCost) -> String {
+pub fn text(cost: &SessionCost) -> String {
     let header = [
         "turn", "model", "input", "cached", "", "written", "output", "cost",
     ];
@@ -19,7 +19,7 @@ pub(super) fn text(cost: &SessionCost) -> String {
         };
         table.add_row([
             number,
-            output::visible(turn.model.as_deref().unwrap_or("?")),
+            text::visible(turn.model.as_deref().unwrap_or("?")),
             grouped(turn.usage.input_tokens),
             grouped(turn.usage.cached_input_tokens),
             share(turn.usage.cached_input_tokens, turn.usage.input_tokens),
@@ -55,14 +55,14 @@ pub(super) fn text(cost: &SessionCost) -> String {
     if cost.unreported > 0 {
         out.push_str(&format!(
             "{} without usage: cost unknown\n",
-            output::many(cost.unreported as u64, "turn")
+            text::many(cost.unreported as u64, "turn")
         ));
     }
     for model in &cost.unpriced {
         out.push_str(&format!(
             "no prices for {}; add [models.\"{}\".prices] to contexture.toml\n",
-            output::visible(model),
-            output::visible(model)
+            text::visible(model),
+            text::visible(model)
         ));
     }
     out
@@ -112,7 +112,7 @@ fn breaks(cost: &SessionCost) -> String {
             grouped(missed),
             dollars,
             share(cached, turn.usage.input_tokens),
-            place.map_or_else(String::new, |place| output::visible(&place.item)),
+            place.map_or_else(String::new, |place| text::visible(&place.item)),
         ]);
     }
     if table.is_empty() {

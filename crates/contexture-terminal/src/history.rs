@@ -5,8 +5,7 @@ use contexture::native;
 use contexture::store::{Block, Compaction, StopReason, Trigger, Turn, TurnKind, TurnStatus};
 use serde_json::Value;
 
-use super::short;
-use crate::output;
+use crate::text::{self, short};
 
 /// The number of lines of a summary that are shown.
 const SUMMARY_LINES: usize = 12;
@@ -16,7 +15,7 @@ const LINE: usize = 100;
 
 /// Returns the turns of a session as text, oldest first. `total` is how many the
 /// session has.
-pub(super) fn text(turns: &[Turn], total: u64) -> String {
+pub fn text(turns: &[Turn], total: u64) -> String {
     let mut out = String::new();
     let shown = turns
         .iter()
@@ -25,7 +24,7 @@ pub(super) fn text(turns: &[Turn], total: u64) -> String {
     if shown < total {
         out.push_str(&format!(
             "({} not shown; show all with --all)\n\n",
-            output::many(total - shown, "older turn")
+            text::many(total - shown, "older turn")
         ));
     }
     if total == 0 {
@@ -36,7 +35,7 @@ pub(super) fn text(turns: &[Turn], total: u64) -> String {
             let id = turn.id.short();
             out.push_str(&format!("--- {} ---\n", describe(&id, compaction, turns)));
             for line in compaction.summary.lines().take(SUMMARY_LINES) {
-                out.push_str(&format!("    {}\n", output::visible(&short(line, LINE))));
+                out.push_str(&format!("    {}\n", text::visible(&short(line, LINE))));
             }
             if compaction.summary.lines().count() > SUMMARY_LINES {
                 out.push_str("    … (show all with --json)\n");
@@ -62,7 +61,7 @@ pub(super) fn text(turns: &[Turn], total: u64) -> String {
             turn.id.short(),
             turn.created_at
         );
-        out.push_str(&format!("{}\n", output::visible(head.trim_end())));
+        out.push_str(&format!("{}\n", text::visible(head.trim_end())));
         for message in &turn.turn.messages {
             for block in message.blocks() {
                 let text = match &*block {
@@ -89,7 +88,7 @@ pub(super) fn text(turns: &[Turn], total: u64) -> String {
                         .media()
                         .map_or_else(String::new, |media| format!("[{}]", media.media_type)),
                 };
-                let text = output::visible(&short(&text, LINE));
+                let text = text::visible(&short(&text, LINE));
                 out.push_str(&format!("  {:<9} {text}\n", message.role.name()));
             }
         }

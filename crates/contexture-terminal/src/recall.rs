@@ -9,8 +9,8 @@ use contexture::core::grouped;
 use contexture::memory::{Channel, Context, ContextComponent, Recalled, Shown};
 
 use crate::face::CommandLine;
-use crate::output;
-use crate::session::table as empty_table;
+use crate::table::table as empty_table;
+use crate::text;
 
 const GOOD: Style = AnsiColor::Green.on_default();
 const CUT: Style = AnsiColor::Yellow.on_default();
@@ -22,24 +22,29 @@ const MOST_ROWS: usize = 60;
 const MOST_OUT: usize = 12;
 
 /// The tokenizer, the budget and the strategy of a recall.
-pub(super) struct Counted<'a> {
-    pub(super) model: &'a str,
-    pub(super) tokenizer: &'a str,
-    pub(super) exact: bool,
-    pub(super) budget: u64,
-    pub(super) strategy: &'a str,
+pub struct Counted<'a> {
+    /// The name of the model.
+    pub model: &'a str,
+    /// The name of the tokenizer.
+    pub tokenizer: &'a str,
+    /// Whether the tokenizer counts as the model does.
+    pub exact: bool,
+    /// The tokens that the result can use.
+    pub budget: u64,
+    /// The name of the strategy.
+    pub strategy: &'a str,
 }
 
 /// Returns a table of the items found, the tokens of each channel, and the
 /// terms of the query.
-pub(super) fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
+pub fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
     let context = &recalled.context;
     let header = ["", "item", "found as", "tokens", "score", "made of", "why"];
     let mut table = empty_table(&header, &[3, 4]);
     for part in context.components.iter().take(MOST_ROWS) {
         table.add_row([
             if part.shown.is_some() { "part" } else { "kept" }.to_owned(),
-            output::visible(&part.source),
+            text::visible(&part.source),
             found_as(part),
             grouped(part.tokens),
             format!("{:.2}", part.relevance_score),
@@ -50,12 +55,12 @@ pub(super) fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
     for left in context.excluded.iter().take(MOST_OUT) {
         table.add_row([
             "out".to_owned(),
-            output::visible(&left.source),
+            text::visible(&left.source),
             left.channel.name().to_owned(),
             grouped(left.tokens),
             format!("{:.2}", left.relevance_score),
             made_of(left.channel, &left.scores, context),
-            output::visible(&left.reason),
+            text::visible(&left.reason),
         ]);
     }
     let mut out = String::new();
@@ -86,10 +91,10 @@ pub(super) fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
         let _ = writeln!(out, "vectors: {} % current", vectors.percent());
     }
     for (id, finding) in &*recalled.findings {
-        let _ = writeln!(out, "{}", crate::explain::guard_line(id, finding));
+        let _ = writeln!(out, "{}", crate::report::guard_line(id, finding));
     }
     for warning in &context.metadata.warnings {
-        let warning = output::visible(&warning.phrase(&CommandLine));
+        let warning = text::visible(&warning.phrase(&CommandLine));
         let _ = writeln!(out, "{CUT}warning:{CUT:#} {warning}");
     }
     out.truncate(out.trim_end().len());
@@ -223,7 +228,7 @@ fn budgets(out: &mut String, context: &Context, counted: &Counted<'_>) {
         "{} of {} tokens used; {}",
         grouped(context.token_count),
         grouped(counted.budget),
-        output::counted_with(counted.tokenizer, Some(counted.model), counted.exact)
+        text::counted_with(counted.tokenizer, Some(counted.model), counted.exact)
     );
     for channel in Channel::ALL {
         let name = channel.name();
@@ -263,7 +268,7 @@ fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
     let _ = writeln!(
         out,
         "strategy {}: relevance {}, salience {}, {recency}",
-        output::visible(counted.strategy),
+        text::visible(counted.strategy),
         strategy.relevance_weight,
         strategy.salience_weight
     );
@@ -275,7 +280,7 @@ fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
         out,
         "query terms ({}): {}",
         signals.intent.as_str(),
-        output::visible(&words)
+        text::visible(&words)
     );
     if context.metadata.unmatched {
         let _ = writeln!(
@@ -288,12 +293,12 @@ fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
         let _ = writeln!(
             out,
             "entities named in the query: {}",
-            output::visible(&names)
+            text::visible(&names)
         );
     }
     let _ = writeln!(
         out,
         "searched {}",
-        output::many(context.metadata.chunks_searched as u64, "text")
+        text::many(context.metadata.chunks_searched as u64, "text")
     );
 }

@@ -12,39 +12,39 @@ use super::shape::{Kind, Shape};
 
 /// A line of the drawing.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// The lines that connect it to its parent.
-    pub(super) prefix: String,
-    pub(super) what: LineContent,
+    pub(crate) prefix: String,
+    pub(crate) what: LineContent,
 }
 
 #[derive(Debug)]
-pub(super) enum LineContent {
+pub(crate) enum LineContent {
     Node(usize),
     Fold(FoldedNodes),
 }
 
 /// Nodes that are not shown.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct FoldedNodes {
+pub(crate) struct FoldedNodes {
     /// The number of folded nodes at the same level.
-    pub(super) nodes: u64,
+    pub(crate) nodes: u64,
     /// The number of their branches, and of the nodes in these.
-    pub(super) branches: u64,
-    pub(super) in_branches: u64,
+    pub(crate) branches: u64,
+    pub(crate) in_branches: u64,
 }
 
 /// The part of a tree to draw.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct DrawOptions {
+pub(crate) struct DrawOptions {
     /// The first node of the drawing.
-    pub(super) from: usize,
+    pub(crate) from: usize,
     /// The node that the user named. It may be a version that `from` replaces.
-    pub(super) named: usize,
+    pub(crate) named: usize,
     /// The maximum depth, in nodes.
-    pub(super) depth: usize,
+    pub(crate) depth: usize,
     /// Whether all nodes are shown, without folding.
-    pub(super) all: bool,
+    pub(crate) all: bool,
 }
 
 /// The maximum number of unmarked nodes that are shown in a row.
@@ -68,7 +68,7 @@ const MOST_LEVELS: usize = 24;
 
 /// Draws a tree. A large one is folded until it has at most [`MANY_LINES`]
 /// lines.
-pub(super) fn lines(shape: &Shape<'_>, wanted: DrawOptions) -> Vec<Line> {
+pub(crate) fn lines(shape: &Shape<'_>, wanted: DrawOptions) -> Vec<Line> {
     let mut drawn = Vec::new();
     for levels in [usize::MAX, 6, 4, 3, 2, 1, 0] {
         drawn = Drawing::new(shape, wanted, levels).draw();

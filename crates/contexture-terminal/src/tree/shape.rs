@@ -10,7 +10,7 @@ use contexture::store::{NodeHead, Skeleton, SourceRole, TreeInfo};
 
 /// The relation of a node to its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Another version of the same node.
     Version,
     /// An annotation of the parent.
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Version => "version",
             Kind::Annotation => "annotation",
@@ -37,45 +37,45 @@ impl Kind {
 
 /// The position of a node in the drawing.
 #[derive(Debug)]
-pub(super) struct NodePosition {
-    pub(super) parent: Option<usize>,
-    pub(super) kind: Kind,
+pub(crate) struct NodePosition {
+    pub(crate) parent: Option<usize>,
+    pub(crate) kind: Kind,
     /// For a context or instruction source: the node that uses it.
-    pub(super) for_node: Option<usize>,
+    pub(crate) for_node: Option<usize>,
     /// The nodes below it. The last one may continue at the same level.
-    pub(super) children: Vec<usize>,
+    pub(crate) children: Vec<usize>,
     /// The last of `children`, if it continues at the same level.
-    pub(super) trunk: Option<usize>,
-    pub(super) on_path: bool,
+    pub(crate) trunk: Option<usize>,
+    pub(crate) on_path: bool,
     /// Other nodes that it follows, too.
-    pub(super) also_after: Vec<usize>,
+    pub(crate) also_after: Vec<usize>,
     /// Context and instruction sources of the node that are drawn elsewhere.
-    pub(super) material: Vec<(Kind, usize)>,
+    pub(crate) material: Vec<(Kind, usize)>,
     /// Whether another version replaces it.
-    pub(super) is_replaced: bool,
+    pub(crate) is_replaced: bool,
     /// The agents at this node, and the saved paths that end here.
-    pub(super) agents: Vec<String>,
-    pub(super) paths: Vec<String>,
+    pub(crate) agents: Vec<String>,
+    pub(crate) paths: Vec<String>,
     /// The number of nodes from here on, including this one.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Whether one of them has a mark that must be visible.
-    pub(super) has_marks: bool,
+    pub(crate) has_marks: bool,
 }
 
 /// A tree with the position of each node.
-pub(super) struct Shape<'a> {
-    pub(super) nodes: &'a [(NodeHead, String)],
-    pub(super) spots: Vec<NodePosition>,
-    pub(super) root: Option<usize>,
+pub(crate) struct Shape<'a> {
+    pub(crate) nodes: &'a [(NodeHead, String)],
+    pub(crate) spots: Vec<NodePosition>,
+    pub(crate) root: Option<usize>,
     /// The end of the shown path.
-    pub(super) head: Option<usize>,
+    pub(crate) head: Option<usize>,
     index: HashMap<&'a str, usize>,
 }
 
 impl<'a> Shape<'a> {
     /// Finds the positions of all nodes; `path` is the shown path, the root
     /// first.
-    pub(super) fn new(skeleton: &'a Skeleton, info: &TreeInfo, path: &[NodeHead]) -> Self {
+    pub(crate) fn new(skeleton: &'a Skeleton, info: &TreeInfo, path: &[NodeHead]) -> Self {
         let nodes = &skeleton.nodes[..];
         let index: HashMap<&str, usize> = nodes
             .iter()
@@ -118,11 +118,11 @@ impl<'a> Shape<'a> {
     }
 
     /// Returns the index of a node.
-    pub(super) fn find(&self, id: &str) -> Option<usize> {
+    pub(crate) fn find(&self, id: &str) -> Option<usize> {
         self.index.get(id).copied()
     }
 
-    pub(super) fn local_id(&self, at: usize) -> &'a str {
+    pub(crate) fn local_id(&self, at: usize) -> &'a str {
         &self.nodes[at].0.local_id
     }
 

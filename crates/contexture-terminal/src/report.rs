@@ -10,7 +10,7 @@ use contexture::{Assembled, Report};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::face::CommandLine;
-use crate::output;
+use crate::text;
 
 const GOOD: Style = AnsiColor::Green.on_default();
 const CUT: Style = AnsiColor::Yellow.on_default();
@@ -34,7 +34,7 @@ const NARROWEST: usize = 30;
 
 /// Returns a table of the outcome of every candidate, and a bar of the budget,
 /// in lines of at most `width` columns, if that is known.
-pub(crate) fn table(assembled: &Assembled, width: Option<usize>) -> String {
+pub fn table(assembled: &Assembled, width: Option<usize>) -> String {
     let width = width.map(|width| width.max(NARROWEST));
     let out = match width {
         Some(width) if width < TABLE => narrow_rows(assembled, width),
@@ -67,7 +67,7 @@ fn rows(assembled: &Assembled, width: Option<usize>, most: usize) -> String {
     let is_small = width.is_some_and(|width| width < ALL_COLUMNS);
     let reason = |reason: &Reason| match is_brief {
         true => brief(reason),
-        false => output::visible(&reason.to_string()),
+        false => text::visible(&reason.to_string()),
     };
     let mut header = vec!["", "item", "role", "priority", "tokens", "of", "why"];
     if scored {
@@ -93,9 +93,9 @@ fn rows(assembled: &Assembled, width: Option<usize>, most: usize) -> String {
         table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
     }
     let item = |id: &str| {
-        let id = output::visible(id);
+        let id = text::visible(id);
         // Names get three eighths of the line; the rest is for the other columns.
-        width.map_or(id.clone(), |width| output::shortened(&id, width * 3 / 8))
+        width.map_or(id.clone(), |width| text::shortened(&id, width * 3 / 8))
     };
     let worth = |own: f64, base: Option<f64>, score: Option<f64>| {
         let priority = match (score, base) {
@@ -168,7 +168,7 @@ fn brief(reason: &Reason) -> String {
         }
         Reason::LineLimit { max_lines } => format!("max_lines {max_lines}"),
         Reason::TokenLimit { max_tokens } => format!("max_tokens {}", grouped(*max_tokens)),
-        other => output::shortened(&output::visible(&other.to_string()), 30),
+        other => text::shortened(&text::visible(&other.to_string()), 30),
     }
 }
 
@@ -201,11 +201,11 @@ fn narrow_rows(assembled: &Assembled, width: usize) -> String {
             _ => OUT,
         };
         // Before the name: the fate, the tokens, and blanks.
-        let name = output::shortened(&output::visible(id), width - 16);
+        let name = text::shortened(&text::visible(id), width - 16);
         let tokens = grouped(tokens);
         let _ = writeln!(out, "{style}{fate:<4} {tokens:>8}  {name}{style:#}");
         if let Some(why) = why {
-            let _ = writeln!(out, "    {}", output::visible(&why));
+            let _ = writeln!(out, "    {}", text::visible(&why));
         }
     };
     for one in report.included.iter().take(MOST_ROWS) {
@@ -258,7 +258,7 @@ fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> Stri
             out,
             "{DIM}the file {} uses {} of {} tokens: give it `max_tokens` in the working set, or a \
              range of lines, to make room{DIM:#}",
-            output::visible(row.path.as_deref().unwrap_or_default()),
+            text::visible(row.path.as_deref().unwrap_or_default()),
             grouped(row.tokens),
             grouped(report.budget.used)
         );
@@ -282,12 +282,12 @@ fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> Stri
             out,
             "{} hint for {}: {}: {why}",
             hint.list,
-            output::visible(&hint.path),
+            text::visible(&hint.path),
             hint.verdict
         );
     }
     for warning in &report.warnings {
-        let warning = output::visible(&warning.phrase(&CommandLine));
+        let warning = text::visible(&warning.phrase(&CommandLine));
         let _ = writeln!(out, "{CUT}warning:{CUT:#} {warning}");
     }
     out.truncate(out.trim_end().len());
@@ -348,7 +348,7 @@ fn wrapped(text: &str, width: usize) -> String {
 }
 
 /// Returns a line about a change of the guard in an item.
-pub(crate) fn guard_line(item: &str, finding: &Finding) -> String {
+pub fn guard_line(item: &str, finding: &Finding) -> String {
     let what = match finding.kind {
         FindingKind::Secret => "secret masked",
         FindingKind::Boundary => "boundary mark in content, another is used",
@@ -361,9 +361,9 @@ pub(crate) fn guard_line(item: &str, finding: &Finding) -> String {
     };
     format!(
         "{CUT}guard:{CUT:#} {}:{}: {what}: {}{times}",
-        output::visible(item),
+        text::visible(item),
         finding.line,
-        output::visible(&finding.what)
+        text::visible(&finding.what)
     )
 }
 
@@ -439,7 +439,7 @@ fn bar(out: &mut String, assembled: &Assembled, width: Option<usize>) {
         grouped(budget.effective),
         grouped(budget.available),
         grouped(budget.reserved),
-        output::counted_with(
+        text::counted_with(
             &tokenizer.name,
             Some(&assembled.report.model),
             tokenizer.exact
