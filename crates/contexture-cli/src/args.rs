@@ -73,7 +73,8 @@ Examples:
   contexture tokens src/*.rs --model gpt-5.6    count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
-Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line.
+Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line, 3 the request would
+break the provider's prompt cache (with --fail-on-cache-break).
 Every command has --help with examples."
 )]
 pub(crate) struct Cli {
@@ -560,10 +561,11 @@ fn of_command_line(arg: Arg) -> Arg {
 fn short_help(description: &str) -> String {
     let text = description.replace('`', "");
     let text = text.strip_prefix("The ").unwrap_or(&text);
-    let text = match text.strip_prefix("Includes ") {
-        Some(rest) => format!("Include {rest}"),
-        None => text.to_owned(),
-    };
+    let verbs = [("Includes ", "Include "), ("Fails ", "Fail ")];
+    let verb = verbs
+        .iter()
+        .find_map(|(field, flag)| Some(format!("{flag}{}", text.strip_prefix(field)?)));
+    let text = verb.unwrap_or_else(|| text.to_owned());
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     let text: String = first.into_iter().chain(letters).collect();

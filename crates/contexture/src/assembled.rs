@@ -364,7 +364,7 @@ struct ModelConfig {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct TokenBudget {
-    /// The size of the context window.
+    /// The size of the context window in tokens.
     model_limit: Tokens,
     /// The tokens reserved for the response.
     reserve_response: Tokens,
