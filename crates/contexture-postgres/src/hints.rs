@@ -1,4 +1,5 @@
-//! Tells other servers that a tenant has new events, and is told by them.
+//! Notifies other servers that a tenant has new events, and receives their
+//! notifications.
 //!
 //! One thread has a connection of its own, with `LISTEN`. Hints are collected for a
 //! moment and sent outside of the transactions that stored the events: `NOTIFY` in

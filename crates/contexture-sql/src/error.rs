@@ -1,4 +1,4 @@
-//! What goes wrong inside, before it is known which store it went wrong in.
+//! Errors inside the store, before the address of the store is added.
 
 use std::fmt;
 
