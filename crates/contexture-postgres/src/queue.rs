@@ -31,7 +31,7 @@ struct State {
     busy: bool,
 }
 
-/// A write that somebody waits for.
+/// A write with a waiting caller.
 pub(crate) trait Job: Send {
     /// Does it, and returns true when what it did is to be kept.
     fn run(&mut self, db: &Connection, tenant: i64, address: &str) -> bool;

@@ -11,9 +11,9 @@ pub enum Error {
     NoRows,
     /// A column does not hold what was stored.
     Column {
-        /// Its place in the row.
+        /// The index of the column in the row.
         column: usize,
-        /// What is wrong with it.
+        /// The description of the error.
         message: String,
     },
     /// What a row holds is not what was stored.

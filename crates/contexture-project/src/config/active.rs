@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_acts_outside_is_taken_out_and_the_rest_stays() {
+    fn settings_with_outside_effects_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let config = Config::parse(ALL).unwrap();
         let (left, removed) = config.clone().restricted(dir.path(), &[]);
