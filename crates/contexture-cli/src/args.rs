@@ -527,7 +527,7 @@ fn of_command_line(arg: Arg) -> Arg {
         | "context" => "Tree",
         "query" | "filters" | "strategy" | "stack" => "Memory and tasks",
         "model" | "max_tokens" | "reserve_response" | "reserve_tools" => "Budget",
-        "format" | "report" | "report_format" | "explain" => "Output",
+        "format" | "report" | "report_format" | "explain" | "fail_on_cache_break" => "Output",
         "manifest" | "recipe" => "Files and recipe",
         _ => return arg,
     };
@@ -545,6 +545,10 @@ fn of_command_line(arg: Arg) -> Arg {
             .allow_negative_numbers(true)
             .value_parser(ValueParser::new(tokens)),
         "role" => arg.value_parser(roles()),
+        "fail_on_cache_break" => arg.help(
+            "Exit with 3 if the request changes tools, instructions or history of the session's \
+             previous request, or is for another model, so that the provider's cache is lost",
+        ),
         // A flag cannot hold the recipe itself, as JSON can.
         "recipe" => arg.help(
             "Built-in recipe or a file [default: the recipe for the mode of the tree, else the \
@@ -561,11 +565,10 @@ fn of_command_line(arg: Arg) -> Arg {
 fn short_help(description: &str) -> String {
     let text = description.replace('`', "");
     let text = text.strip_prefix("The ").unwrap_or(&text);
-    let verbs = [("Includes ", "Include "), ("Fails ", "Fail ")];
-    let verb = verbs
-        .iter()
-        .find_map(|(field, flag)| Some(format!("{flag}{}", text.strip_prefix(field)?)));
-    let text = verb.unwrap_or_else(|| text.to_owned());
+    let text = match text.strip_prefix("Includes ") {
+        Some(rest) => format!("Include {rest}"),
+        None => text.to_owned(),
+    };
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     let text: String = first.into_iter().chain(letters).collect();
