@@ -1,4 +1,8 @@
 //! [`Sessions`]: records turns, shows history, forks and compacts.
+//!
+//! A turn is checked and counted before it is recorded. If it answers a stored
+//! request, the current message of that request is recorded with it, so that
+//! the next request begins with the same bytes.
 
 use contexture_core::Tokens;
 use contexture_store::{

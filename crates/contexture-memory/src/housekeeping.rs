@@ -55,7 +55,7 @@ pub struct EncoderOverview {
     /// The encoder.
     #[serde(flatten)]
     pub embedder: EmbedderInfo,
-    /// How many texts have a vector.
+    /// The number of texts with a vector.
     #[serde(flatten)]
     pub progress: VectorProgress,
     /// Whether recall ranks by these vectors. It does when at least 95 % of the

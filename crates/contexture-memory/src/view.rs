@@ -1,6 +1,9 @@
-//! What is known of a memory without its texts: the index over them, the graph
-//! of entities, and what a filter looks at. Kept up to date by the store's
-//! changes; a function of what the store holds.
+//! [`View`]: everything about the records of a memory except their texts.
+//!
+//! It has the search index, the graph of entities, and the data that filters
+//! use. The view is built from the store's changes and updated by new ones. It
+//! depends only on the content of the store, not on the order in which records
+//! were added.
 
 mod file;
 mod slots;

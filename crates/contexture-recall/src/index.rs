@@ -33,21 +33,22 @@ use crate::words::Words;
 pub use self::buffers::Numbers;
 pub use self::file::{packed_names, unpacked_names};
 
-/// The place of a text in the index. A place that becomes free is used again.
+/// The position of a text in the index. A free position is reused.
 pub type Slot = u32;
 
-/// A text to be found.
+/// A text to add to the index.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
-    /// Names it, and decides where nothing else does.
+    /// The key of the text. It also breaks ties between scores.
     pub key: i64,
-    /// Its words.
+    /// The analysed words of the text.
     pub words: &'a Words,
-    /// Its vector, when it has one.
+    /// The vector of the text, if there is one.
     pub vector: Option<&'a Vector>,
     /// The run that it is a part of: a session, a file.
     pub run: Option<&'a str>,
-    /// Where it stands in the run.
+    /// The position in the run: a time, and a number for texts of the same
+    /// time.
     pub position: (i64, u32),
 }
 
@@ -181,39 +182,40 @@ struct Runs {
     straight: Vec<bool>,
 }
 
-/// How well each text fits a query, by slot.
+/// The scores of all texts for a query, by slot.
 #[derive(Debug, Default)]
 pub struct Scores {
-    /// By words, its own and those around it: the part that it has of what a
-    /// text could reach, from 0 to 1.
+    /// The scores by words, including those of neighbouring texts, relative to
+    /// the highest possible score: from 0 to 1.
     pub words: Numbers,
-    /// By vectors: the cosine of the text, and of the text with the one before
-    /// it, half each. Where scores are estimates, the estimate for the text
-    /// alone.
+    /// The scores by vectors: the mean of the cosine of the text and that of
+    /// the text with its predecessor. If scores are estimates, the estimate for
+    /// the text alone.
     pub vectors: Numbers,
-    /// What the best text of its run lends to each; empty when there are no
-    /// runs.
+    /// The part that the best text of a run adds to each text. Empty if there
+    /// are no runs.
     pub runs: Vec<f32>,
-    /// What vectors weigh beside words.
+    /// The weight of the vector scores relative to the word scores.
     pub vector_weight: f32,
-    /// What is needed to compute exact scores, when those of vectors and runs
-    /// are estimates.
+    /// The data for exact scores, if the scores of vectors and runs are
+    /// estimates.
     rescoring: Option<Rescoring>,
 }
 
 impl Scores {
-    /// Returns true when the scores of vectors and runs are estimates.
+    /// Returns true if the scores of vectors and runs are estimates.
     pub fn are_estimates(&self) -> bool {
         self.rescoring.is_some()
     }
 
-    /// Returns how well the text in a slot fits by its words and its vector.
+    /// Returns the score of the text in a slot by words and vector.
     #[inline]
     pub(crate) fn plain(&self, slot: usize) -> f32 {
         weighed(self.words[slot]) + self.vector_weight * self.vectors[slot].max(0.0)
     }
 
-    /// Returns what the best text of its run lends to the text in a slot.
+    /// Returns the part that the best text of its run adds to the text in a
+    /// slot.
     #[inline]
     pub(crate) fn of_run(&self, slot: usize) -> f32 {
         self.runs.get(slot).copied().unwrap_or(0.0)

@@ -10,11 +10,10 @@ use crate::words::Words;
 /// that was sent again with a word corrected.
 pub const NEAR_DUPLICATE: f64 = 0.9;
 
-/// Returns which part of the terms of both texts is in both of them: from 0
-/// for none to 1 for all (Jaccard's index). Texts without terms are like
-/// nothing.
+/// Returns the Jaccard index of the terms of two texts: from 0 (no common
+/// terms) to 1 (all terms are common). It is 0 for texts without terms.
 ///
-/// A text that denies what the other says is like nothing of it.
+/// It is also 0 if one text negates the other.
 pub fn similar(a: &Words, b: &Words) -> f64 {
     if a.negations != b.negations {
         return 0.0;
@@ -34,10 +33,11 @@ pub fn similar(a: &Words, b: &Words) -> f64 {
     }
 }
 
-/// Returns true when two texts are near-duplicates: when they are
-/// [`similar`] by [`NEAR_DUPLICATE`] at least.
+/// Returns true if two texts are near-duplicates: [`similar`] returns at least
+/// [`NEAR_DUPLICATE`].
 ///
-/// Most pairs differ in their first terms, and are told apart by those.
+/// Most pairs already differ in their first terms, so that the comparison ends
+/// early.
 pub fn is_near_duplicate(a: &Words, b: &Words) -> bool {
     if a.negations != b.negations {
         return false;

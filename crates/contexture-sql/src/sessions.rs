@@ -1,4 +1,7 @@
 //! Sessions, their aliases and their heads.
+//!
+//! A session is found by its label or by an alias. Its row has the key of its
+//! latest turn, the head.
 
 use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;

@@ -1,4 +1,8 @@
 //! Sessions, and the rules for their labels and aliases.
+//!
+//! A session is a name for the latest turn of a conversation, its head.
+//! Recording a turn moves the head; a fork is another session that starts at
+//! the same turn. The turns themselves belong to no session and never change.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,8 @@
 //! [`Engine`]: the engine with all built-in sources, and the store.
+//!
+//! It wraps the engine of `contexture-engine` and registers the sources of
+//! files, history, looms and memory, and the built-in recipes. A program can
+//! register its own sources and recipes, or replace built-in ones.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -219,8 +223,8 @@ impl Engine {
         self.inner.assemble(root, request).map(Assembled)
     }
 
-    /// Assembles a request for a look at it: stores nothing, and does not
-    /// summarise history.
+    /// Assembles a request without storing anything and without summarising
+    /// history.
     pub fn preview(
         &self,
         root: &Root,

@@ -45,7 +45,7 @@ mod section {
     pub(super) const GRAPH: u32 = 1_014;
 }
 
-/// What a file says of itself.
+/// The metadata of a file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Meta {
     // The version of the rules for words.

@@ -61,7 +61,7 @@ fn records_of_the_time_that_is_named_come_first() {
 }
 
 #[test]
-fn times_told_in_a_text_count() {
+fn times_in_a_text_count() {
     let mut lines = days();
     lines.push_str(&said(
         "told",
