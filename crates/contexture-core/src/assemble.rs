@@ -68,7 +68,10 @@ pub fn assemble_layers(
         layout.choose_mark(counts.key());
         let mut used = layout.tokens();
         let counter = counts.counter();
-        let counted = if counter.sums_are_bounds() && markup::adds_up(&layout, counter) {
+        // The block of a frame is counted as it is sent, and there is no other.
+        let is_one_block = matches!(&*layers, [layer] if layer.frame.is_some());
+        let adds_up = is_one_block || markup::adds_up(&layout, counter);
+        let counted = if counter.sums_are_bounds() && adds_up {
             used
         } else {
             counter.count(&markup::render(&layout)) + layout.surcharges()

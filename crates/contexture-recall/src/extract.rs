@@ -453,12 +453,24 @@ impl Extractor {
     ) {
         let is_stated = mood::is_stated(&text[range.clone()]);
         let pairs = sentence.iter().zip(&sentence[1..]);
+        // The rule whose relation has just ended with `from`, and who it is of.
+        let mut left: Option<(usize, &RelationRule)> = None;
         for (from, to) in pairs.filter(|_| is_stated) {
             let between = &text[found[*from].end..found[*to].start];
             if between.len() > 80 {
+                left = None;
                 continue;
             }
             let words = phrase_words(between);
+            // `moved from Lyon to Porto` tells where to, as well.
+            if let Some((who, rule)) = left.take()
+                && words.iter().eq(["to"])
+                && fits(&found[*to], kinds[*to], &rule.to)
+            {
+                kinds[*to] = Some(&rule.to);
+                links.push((who, *to, &rule.kind, false));
+                continue;
+            }
             let behind = &text[found[*to].end..range.end];
             for rule in self
                 .relations
@@ -474,6 +486,8 @@ impl Extractor {
                     kinds[*from] = Some(&rule.from);
                     kinds[*to] = Some(&rule.to);
                     links.push((*from, *to, &rule.kind, ended));
+                    let is_from = ended && words.last().is_some_and(|word| word == "from");
+                    left = is_from.then_some((*from, rule));
                     break;
                 }
             }

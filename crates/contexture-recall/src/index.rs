@@ -103,6 +103,9 @@ pub struct Index {
     beside: Vec<Neighbours>,
     lengths: Vec<f32>,
     free: Vec<Slot>,
+    // Texts that were taken out and the runs that they were in, before they are
+    // cleared away.
+    leaving: Vec<(Slot, u32)>,
     live: usize,
     // The words of all texts with those that carry over, in parts of ONE.
     length: u64,
@@ -248,6 +251,7 @@ impl Index {
             beside: Vec::new(),
             lengths: Vec::new(),
             free: Vec::new(),
+            leaving: Vec::new(),
             live: 0,
             length: 0,
             vectors: Vectors::new(dimensions),
@@ -362,6 +366,7 @@ impl Index {
             return;
         }
         text.state = State::Leaving;
+        self.leaving.push((slot, text.run));
         self.live -= 1;
         self.length -= text.wide;
         text.wide = 0;
@@ -380,34 +385,33 @@ impl Index {
         }
     }
 
-    /// Clears away what is left of texts that were taken out: one pass, however
-    /// many they are.
+    /// Clears away what is left of texts that were taken out: one pass over the
+    /// postings, however many they are.
     pub fn settle(&mut self) {
-        let texts = &self.texts;
-        let leaving = |slot: Slot| texts[slot as usize].state == State::Leaving;
-        let Some(first) = texts.iter().position(|text| text.state == State::Leaving) else {
+        if self.leaving.is_empty() {
             return;
-        };
-        self.postings.take_out(first as Slot, leaving);
-        let Runs {
-            members, straight, ..
-        } = &mut self.runs;
-        for (members, straight) in members.iter_mut().zip(straight) {
-            let before = members.len();
-            members.retain(|&slot| !leaving(slot));
-            if members.len() < before {
-                *straight = is_straight(members);
-            }
         }
-        for (slot, text) in (0..).zip(&mut self.texts) {
-            if text.state == State::Leaving {
-                // Nothing of it is left, in a file neither.
-                *text = Text::FREE;
-                self.beside[slot as usize] = Neighbours::NOBODY;
-                self.lengths[slot as usize] = 0.0;
-                self.pairs[slot as usize] = 0.0;
-                self.free.push(slot);
-            }
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.sort_unstable();
+        let slots: Vec<Slot> = leaving.iter().map(|(slot, _)| *slot).collect();
+        self.postings.take_out(&slots);
+        let mut runs: Vec<u32> = leaving.iter().map(|(_, run)| *run).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        let texts = &self.texts;
+        for run in runs.into_iter().filter(|run| *run != NONE) {
+            let members = &mut self.runs.members[run as usize];
+            members.retain(|&slot| texts[slot as usize].state != State::Leaving);
+            self.runs.straight[run as usize] = is_straight(members);
+        }
+        for slot in slots {
+            // Nothing of it is left, in a file neither.
+            let at = slot as usize;
+            self.texts[at] = Text::FREE;
+            self.beside[at] = Neighbours::NOBODY;
+            self.lengths[at] = 0.0;
+            self.pairs[at] = 0.0;
+            self.free.push(slot);
         }
     }
 

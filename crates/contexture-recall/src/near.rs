@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::words::Words;
+use crate::words::{Words, is_unspaced};
 
 /// From this similarity on, two texts count as near-duplicates.
 ///
@@ -96,7 +96,17 @@ pub fn template_print(text: &str) -> u64 {
         print = print.wrapping_mul(0x0100_0000_01b3);
     };
     let mut folded = false;
-    for word in text.split(|c: char| !c.is_alphanumeric()) {
+    // Where words are written without spaces, a number is not a part of what
+    // stands around it.
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let words = words.flat_map(|word| word.split_inclusive(is_unspaced));
+    let words = words.flat_map(|word| {
+        let last = word.char_indices().next_back();
+        let last = last.filter(|(_, c)| is_unspaced(*c));
+        let (spaced, last) = word.split_at(last.map_or(word.len(), |(at, _)| at));
+        [spaced, last]
+    });
+    for word in words {
         if word.is_empty() {
             continue;
         }
@@ -135,6 +145,11 @@ mod tests {
         assert!(same("seen on 2026-04-17", "seen on 3.5.2026"));
         assert!(!same("backup 17 failed", "backup 17 worked"));
         assert!(!same("backup failed", "backup 17 failed"));
+        // Without spaces between words, too.
+        assert!(same("备份17失败", "备份9999失败"));
+        assert!(!same("王伟3号住在杭州", "王伟3号会弹钢琴"));
+        assert!(!same("李娜3号住在杭州", "王伟3号住在杭州"));
+        assert!(!same("3号", "3番"));
     }
 
     #[test]

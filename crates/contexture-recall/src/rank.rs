@@ -47,6 +47,13 @@ impl Hit {
         (plain + self.run + self.bonus) / BEST
     }
 
+    /// Lowers the bonus by at most `most`, so that the relevance is at most
+    /// `relevance`.
+    pub fn lower_to(&mut self, relevance: f32, most: f32) {
+        let excess = (self.relevance() - relevance) * BEST;
+        self.bonus -= excess.clamp(0.0, most.max(0.0));
+    }
+
     /// Returns true if the text has almost nothing to do with the query.
     pub fn is_faint(&self) -> bool {
         self.words + FAINT_VECTOR * self.vector + self.bonus < FAINT
@@ -64,6 +71,29 @@ pub fn hits(
     let mut hits: Vec<Hit> = texts
         .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
         .collect();
+    rescore(index, scores, &mut hits);
+    hits
+}
+
+/// Returns the best `most` of some texts as hits. Each is given with what else
+/// speaks for it. Where scores are estimates, so is which ones are the best; the
+/// scores of those are exact.
+pub fn best_hits(
+    index: &Index,
+    scores: &Scores,
+    most: usize,
+    texts: impl IntoIterator<Item = (Slot, f32)>,
+) -> Vec<Hit> {
+    let texts = texts.into_iter();
+    let mut hits: Vec<Ranked> = texts
+        .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
+        .map(Ranked::new)
+        .collect();
+    if most < hits.len() {
+        hits.select_nth_unstable_by(most, |a, b| b.cmp(a));
+        hits.truncate(most);
+    }
+    let mut hits = sorted(hits);
     rescore(index, scores, &mut hits);
     hits
 }

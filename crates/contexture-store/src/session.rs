@@ -31,6 +31,9 @@ pub struct Session {
     pub parent_turn: Option<TurnId>,
     /// The task of the agent in this session.
     pub task: Option<String>,
+    /// Whether recorded turns become memory events. Null: as `from_sessions` in
+    /// the settings says.
+    pub remember: Option<bool>,
     /// Whether the session is active, completed or failed.
     pub status: SessionStatus,
     /// The time when the session was created.
@@ -86,6 +89,9 @@ pub struct NewSession {
     pub parent_session: Option<String>,
     /// The task of the agent in this session. Default: none.
     pub task: Option<String>,
+    /// Whether recorded turns become memory events. Default: as `from_sessions`
+    /// in the settings says.
+    pub remember: Option<bool>,
 }
 
 /// A change to a session. Fields that are `None` are not changed.
@@ -98,6 +104,8 @@ pub struct SessionChange {
     pub alias: Option<String>,
     /// The new status.
     pub status: Option<SessionStatus>,
+    /// Whether turns that are recorded from now on become memory events.
+    pub remember: Option<bool>,
 }
 
 /// A move of a session's head.

@@ -318,10 +318,13 @@ impl Engine {
         turn: &NewTurn,
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
-        let recorded = self.sessions().record(label, turn, now)?;
-        if self.config().memory.from_sessions && !recorded.replayed {
+        let (recorded, session) = self.sessions().record_in(label, turn, now)?;
+        let remembers = session
+            .remember
+            .unwrap_or(self.config().memory.from_sessions);
+        if remembers && !recorded.replayed {
             let memory = self.memory()?;
-            memory.remember_turn(label, recorded.id, &turn.messages, now);
+            memory.remember_turn(&session.label, recorded.id, &turn.messages, now);
         }
         Ok(recorded)
     }

@@ -166,6 +166,7 @@ pub const TABLES: &[Table] = &[
             ("status", Text),
             ("created_at", Integer),
             ("updated_at", Integer),
+            ("remember", Integer),
         ],
     ),
     of(
