@@ -170,7 +170,11 @@ fn through_engine(messages: &[Message], budget: u64, dir: &Path) -> anyhow::Resu
     }
     drop(store);
 
-    let request = project::request(SESSION, "", budget, 0);
+    // LangChain fills the whole budget and leaves nothing for the answer.
+    let request = Request {
+        reserve_response: Some(0),
+        ..project::request(SESSION, "", budget, 0)
+    };
     let once = |engine: &Engine, project: &Project| -> anyhow::Result<Assembled> {
         Ok(engine.assemble(&project.root, &request)?)
     };

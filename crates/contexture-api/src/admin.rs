@@ -45,7 +45,7 @@ struct OfKey {
 struct TenantUsage {
     /// The name of the tenant.
     tenant: String,
-    /// What it has stored.
+    /// The amount of data that the tenant has stored.
     usage: Usage,
 }
 

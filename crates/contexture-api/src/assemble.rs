@@ -112,7 +112,7 @@ enum RecipeField {
 }
 
 /// The fields of a call that the library's request has. The other fields are
-/// taken out while the body is read, so that errors name the right field.
+/// removed while the body is read, so that errors name the right field.
 struct RequestFields<'c, A> {
     fields: A,
     call: &'c mut AssembleCall,

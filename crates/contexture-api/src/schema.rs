@@ -507,7 +507,7 @@ fn integer(number: f64) -> Option<Value> {
     }
 }
 
-/// Returns the fields by which values of a schema are told from those of others.
+/// Returns the fields that distinguish values of a schema from those of others.
 fn tags(document: &Value, definition: &str) -> Vec<(String, Vec<Value>)> {
     let mut tags = Vec::new();
     let mut next = Some(definition);

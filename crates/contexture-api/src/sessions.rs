@@ -48,6 +48,9 @@ pub(crate) struct Change {
     /// The new status.
     #[serde(default)]
     status: Option<SessionStatus>,
+    /// Whether turns that are recorded from now on become memory events.
+    #[serde(default)]
+    remember: Option<bool>,
 }
 
 /// The query of the history.
@@ -155,7 +158,8 @@ pub(crate) fn add(api: &mut Api) {
         )
         .says(
             "Update a session",
-            "Adds an alias, or sets the status of the session. Omitted fields are not changed.",
+            "Adds an alias, sets the status of the session, or sets whether its turns become \
+             memory events. Omitted fields are not changed.",
         )
         .refuses(&[409])
         .example("/v1/sessions/support", json!({"alias": "the-build"})),
@@ -281,6 +285,7 @@ fn change(tenant: &Tenant, path: Named, _: Nothing, change: Change) -> Result<Se
     let change = SessionChange {
         alias: change.alias,
         status: change.status,
+        remember: change.remember,
     };
     Ok(match change == SessionChange::default() {
         true => store.session(&path.label)?,

@@ -15,7 +15,7 @@ use contexture::{Error, Root, Timestamp};
 
 use crate::problem::Problem;
 
-/// How long the files are used before the store is asked for changes.
+/// How long the files are used before the store is queried for changes.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// How often a change is applied again after another server was faster.

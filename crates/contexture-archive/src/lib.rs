@@ -115,7 +115,7 @@ impl PartKind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ArchiveSummary"))]
 pub struct Summary {
-    /// The form of the archive.
+    /// The version of the archive's format.
     pub format: u32,
     /// The version of Contexture that wrote it.
     pub version: String,

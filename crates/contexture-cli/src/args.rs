@@ -73,7 +73,8 @@ Examples:
   contexture tokens src/*.rs --model gpt-5.6    count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
-Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line.
+Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line, 3 the request would
+break the provider's prompt cache (with --fail-on-cache-break).
 Every command has --help with examples."
 )]
 pub(crate) struct Cli {
@@ -526,7 +527,7 @@ fn of_command_line(arg: Arg) -> Arg {
         | "context" => "Tree",
         "query" | "filters" | "strategy" | "stack" => "Memory and tasks",
         "model" | "max_tokens" | "reserve_response" | "reserve_tools" => "Budget",
-        "format" | "report" | "report_format" | "explain" => "Output",
+        "format" | "report" | "report_format" | "explain" | "fail_on_cache_break" => "Output",
         "manifest" | "recipe" => "Files and recipe",
         _ => return arg,
     };
@@ -544,6 +545,10 @@ fn of_command_line(arg: Arg) -> Arg {
             .allow_negative_numbers(true)
             .value_parser(ValueParser::new(tokens)),
         "role" => arg.value_parser(roles()),
+        "fail_on_cache_break" => arg.help(
+            "Exit with 3 if the request changes tools, instructions or history of the session's \
+             previous request, or is for another model, so that the provider's cache is lost",
+        ),
         // A flag cannot hold the recipe itself, as JSON can.
         "recipe" => arg.help(
             "Built-in recipe or a file [default: the recipe for the mode of the tree, else the \

@@ -137,6 +137,10 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
     }
     if report.files.is_empty() {
         lines.push_str(match report.unchanged {
+            0 if args.path.is_none() => {
+                "no files found in the default directories; import others with \
+                 `contexture import SOURCE PATH`\n"
+            }
             0 => "no files found\n",
             _ => "nothing new\n",
         });

@@ -88,7 +88,7 @@ fn settings(root: &Path) -> Result<Settings, Error> {
     // Opening the store warns about what is inactive.
     let mut settings = Settings::read(&Root::open(root)?, &TrustFile::of_user())?;
     let variables = std::env::vars_os().filter_map(|(name, value)| {
-        // What is no text is none of ours.
+        // A variable that is not UTF-8 is not one of ours.
         Some((name.into_string().ok()?, value.into_string().ok()?))
     });
     settings.config.server = settings.config.server.with_environment(variables)?;

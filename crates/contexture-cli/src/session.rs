@@ -199,6 +199,23 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 &format!("added alias {alias} to session {}", session.label),
             )
         }
+        SessionCommand::Remember { label, remember } => {
+            let change = SessionChange {
+                remember: Some(*remember),
+                ..SessionChange::default()
+            };
+            let session = engine.store()?.change_session(label, &change);
+            let session = session.map_err(Error::from)?;
+            let become_events = match remember {
+                true => "become",
+                false => "do not become",
+            };
+            let message = format!(
+                "turns of session {} {become_events} memory events from now on",
+                session.label
+            );
+            show(options, &session, &message)
+        }
         SessionCommand::Close { label, failed } => {
             let status = match failed {
                 true => SessionStatus::Failed,
@@ -263,6 +280,7 @@ fn new_session(command: &SessionCommand) -> Option<NewSession> {
         persona,
         task,
         parent,
+        remember,
     } = command
     else {
         return None;
@@ -274,6 +292,7 @@ fn new_session(command: &SessionCommand) -> Option<NewSession> {
         persona: persona.clone(),
         parent_session: parent.clone(),
         task: task.clone(),
+        remember: *remember,
     })
 }
 
@@ -359,6 +378,10 @@ fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
     line("head", session.head.map(|head| head.to_string()));
     line("persona", session.persona.clone());
     line("task", session.task.clone());
+    line(
+        "remember",
+        session.remember.map(|remember| remember.to_string()),
+    );
     line(
         "from",
         session

@@ -179,7 +179,7 @@ fn sentences(text: &str) -> Vec<usize> {
     lengths
 }
 
-/// Returns the guides, with their names in the repository.
+/// Returns the guides and the READMEs, with their names in the repository.
 fn guides() -> Vec<(String, String)> {
     let root = Path::new(REPO);
     let mut guides: Vec<PathBuf> = fs::read_dir(root.join("docs"))
@@ -189,8 +189,22 @@ fn guides() -> Vec<(String, String)> {
         .collect();
     guides.sort();
     assert!(!guides.is_empty(), "docs/ holds no guide");
-    guides.push(root.join("README.md"));
-    guides.push(root.join("CONTRIBUTING.md"));
+    for page in ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"] {
+        guides.push(root.join(page));
+    }
+    for page in ["bench", "fuzz", "packages", "release"] {
+        guides.push(root.join(page).join("README.md"));
+    }
+    for parent in ["crates", "examples", "packages"] {
+        let mut readmes: Vec<PathBuf> = fs::read_dir(root.join(parent))
+            .unwrap()
+            .map(|entry| entry.unwrap().path().join("README.md"))
+            .filter(|path| path.exists())
+            .collect();
+        assert!(!readmes.is_empty(), "{parent}/ holds no README.md");
+        readmes.sort();
+        guides.append(&mut readmes);
+    }
     let names = guides.into_iter().map(|path| {
         let name = path.strip_prefix(root).unwrap().display().to_string();
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));

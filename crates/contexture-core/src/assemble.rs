@@ -16,7 +16,7 @@ use crate::error::{Error, Piece};
 use crate::fit::{Fit, Fitter, Gap, Outcome, highest_first};
 use crate::item::{Content, Item, Role};
 use crate::layer::{Frame, Layer, Order, Place};
-use crate::layout::{Block, Layout, Section, Shown};
+use crate::layout::{Block, BlockText, Layout, Section};
 use crate::markup;
 use crate::report::{
     BudgetReport, Excluded, GuardLine, Included, LayerBudget, Reason, Report, TokenizerInfo,
@@ -68,7 +68,10 @@ pub fn assemble_layers(
         layout.choose_mark(counts.key());
         let mut used = layout.tokens();
         let counter = counts.counter();
-        let counted = if counter.sums_are_bounds() && markup::adds_up(&layout, counter) {
+        // The block of a frame is counted as it is sent, and there is no other.
+        let is_one_block = matches!(&*layers, [layer] if layer.frame.is_some());
+        let adds_up = is_one_block || markup::adds_up(&layout, counter);
+        let counted = if counter.sums_are_bounds() && adds_up {
             used
         } else {
             counter.count(&markup::render(&layout)) + layout.surcharges()
@@ -462,9 +465,9 @@ fn block(placed: &LayoutEntry<'_>, section: Section) -> Option<Block> {
         } => {
             let whole = matches!(outcome, Outcome::Whole { .. });
             let shown = match outcome {
-                Outcome::Whole { text, .. } => Shown::Whole(text.clone()),
-                Outcome::Form { form, .. } => Shown::Whole(form.text.clone()),
-                Outcome::Cut { text, .. } => Shown::Cut(text.clone()),
+                Outcome::Whole { text, .. } => BlockText::Whole(text.clone()),
+                Outcome::Form { form, .. } => BlockText::Whole(form.text.clone()),
+                Outcome::Cut { text, .. } => BlockText::Cut(text.clone()),
                 _ => return None,
             };
             Some(Block {

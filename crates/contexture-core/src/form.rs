@@ -1,4 +1,9 @@
 //! Shorter forms of an item: a passage, a summary.
+//!
+//! The fit uses a form if the whole item does not fit, or if its tokens are
+//! worth more elsewhere. An item can bring its forms along. Forms that are
+//! expensive to make come from a [`Curator`], which the fit calls only for the
+//! few items that need one.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,4 +1,8 @@
-//! Writes text as JSON so that it cannot contain a tag.
+//! Writes text as a JSON string.
+//!
+//! Requests are mostly text, so this is a large part of rendering. Runs of
+//! characters that need no escape are found eight bytes at a time and copied at
+//! once.
 
 /// Writes `text` as a JSON string, including the quotation marks. Runs of
 /// characters that need no escape are copied at once.
@@ -55,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_be_escaped_is_found_wherever_it_stands() {
+    fn characters_to_escape_are_found_at_any_position() {
         for byte in 0..=0x7F_u8 {
             for before in 0..20 {
                 let text = format!("{}{}ü", "x".repeat(before), char::from(byte));

@@ -1,4 +1,9 @@
 //! Layers: candidates that share a part of the budget.
+//!
+//! A layer has a share of the budget in percent, a position in the request
+//! ([`Place`]), an order, and a method of fitting. Tokens that a layer does not
+//! need are passed on to the others. Layers can contain layers, whose shares
+//! are parts of the share of the outer layer.
 
 use std::sync::Arc;
 

@@ -59,12 +59,12 @@ pub struct Block {
     pub recorded: bool,
     /// The group of the item. Items of one group were kept together.
     pub group: Option<Arc<str>>,
-    pub(crate) shown: Shown,
+    pub(crate) shown: BlockText,
 }
 
 /// The whole text, or its shortened form.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Shown {
+pub(crate) enum BlockText {
     Whole(Text),
     Cut(CutText),
 }
@@ -92,15 +92,15 @@ impl Block {
             volatile: false,
             recorded: false,
             group: None,
-            shown: Shown::Whole(text.guarded_again(role).unwrap_or(text)),
+            shown: BlockText::Whole(text.guarded_again(role).unwrap_or(text)),
         }
     }
 
     /// Returns the text between the block's tags, with its final line end.
     pub fn body(&self) -> &str {
         match &self.shown {
-            Shown::Whole(text) => text.body(),
-            Shown::Cut(cut) => cut.body(),
+            BlockText::Whole(text) => text.body(),
+            BlockText::Cut(cut) => cut.body(),
         }
     }
 
@@ -108,8 +108,8 @@ impl Block {
     /// repeatedly is hashed once.
     pub fn body_hash(&self) -> ContentHash {
         match &self.shown {
-            Shown::Whole(text) => text.hash(),
-            Shown::Cut(cut) => ContentHash::of(cut.body().as_bytes()),
+            BlockText::Whole(text) => text.hash(),
+            BlockText::Cut(cut) => ContentHash::of(cut.body().as_bytes()),
         }
     }
 
@@ -130,7 +130,7 @@ impl Block {
     /// was cut for this one.
     pub fn json(&self) -> Option<&str> {
         match &self.shown {
-            Shown::Whole(text) if !self.volatile => Some(text.json()),
+            BlockText::Whole(text) if !self.volatile => Some(text.json()),
             _ => None,
         }
     }
@@ -138,8 +138,8 @@ impl Block {
     /// Returns the guarded text of the block, without tags.
     pub fn text(&self) -> &str {
         match &self.shown {
-            Shown::Whole(text) => text.as_str(),
-            Shown::Cut(cut) => cut.as_str(),
+            BlockText::Whole(text) => text.as_str(),
+            BlockText::Cut(cut) => cut.as_str(),
         }
     }
 }

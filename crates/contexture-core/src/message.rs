@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_its_own_form_beside_it() {
+    fn a_block_keeps_its_native_form() {
         let json = "{\"type\":\"tool_call\",\"id\":\"a\",\"name\":\"b\",\"arguments\":{\"n\":1},\
                     \"native\":{\"provider\":\"gemini\",\"raw\":{\"n\": 1.0}}}";
         let block = read(json).unwrap();

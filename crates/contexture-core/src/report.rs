@@ -48,17 +48,17 @@ pub struct TokenizerInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetReport {
-    /// The size of the context window.
+    /// The size of the context window in tokens.
     pub max: Tokens,
     /// The tokens reserved for the response and for tools.
     pub reserved: Tokens,
-    /// `max` minus `reserved`.
+    /// `max` minus `reserved`, in tokens.
     pub effective: Tokens,
     /// The tokens of the request.
     pub used: Tokens,
-    /// `max` minus `used`.
+    /// `max` minus `used`, in tokens.
     pub remaining: Tokens,
-    /// `effective` minus `used`.
+    /// `effective` minus `used`, in tokens.
     pub available: Tokens,
     /// The budget of each layer, in recipe order.
     #[serde(serialize_with = "by_name")]

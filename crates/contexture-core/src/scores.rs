@@ -1,11 +1,14 @@
-//! [`Scores`]: the named parts of a score.
+//! [`Scores`]: the named parts of a score, such as words, vector and recency.
+//!
+//! Reports list them, so that a reader sees why a record was ranked where it
+//! is.
 
 use std::borrow::Cow;
 use std::ops::Index;
 
 use serde::{Serialize, Serializer};
 
-/// What a score is made of, by name, in the order of the names.
+/// The parts of a score by name, in the order of the names.
 ///
 /// There are about ten parts for each of many candidates. They are in one piece
 /// of memory, which is made, copied and freed faster than a tree.
@@ -100,7 +103,7 @@ impl schemars::JsonSchema for Scores {
     }
 }
 
-/// What a score is in JSON.
+/// The JSON form of a score.
 #[cfg(feature = "schema")]
 type Parts = std::collections::BTreeMap<String, f64>;
 

@@ -38,7 +38,7 @@ pub(crate) struct Files {
     pub(crate) more: BTreeMap<&'static str, Vec<u8>>,
 }
 
-/// What is read from the files.
+/// The content of the files that is needed.
 pub(crate) struct Model {
     pub(crate) network: Network,
     pub(crate) tokenizer: WordPiece,
@@ -136,7 +136,7 @@ impl Files {
             }
         }
         let config = json(folder, CONFIG, &self.config)?;
-        let around = Around::read(folder, self)?;
+        let around = CompanionFiles::read(folder, self)?;
         bert(config, &around, &tensors, tokenizer).map_err(|error| error.or(in_config))
     }
 }
@@ -146,24 +146,24 @@ fn json<T: DeserializeOwned>(folder: &Path, name: &str, bytes: &[u8]) -> Result<
         .map_err(|error| ModelError::new(folder.join(name), format!("is invalid: {error}")))
 }
 
-/// What is wrong: with the configuration, or with another file.
-enum Wrong {
+/// An error in the configuration, or in another file of the folder.
+enum FolderError {
     Config(String),
     Other(ModelError),
 }
 
-impl Wrong {
+impl FolderError {
     fn or(self, in_config: impl Fn(String) -> ModelError) -> ModelError {
         match self {
-            Wrong::Config(message) => in_config(message),
-            Wrong::Other(error) => error,
+            FolderError::Config(message) => in_config(message),
+            FolderError::Other(error) => error,
         }
     }
 }
 
-impl From<ModelError> for Wrong {
+impl From<ModelError> for FolderError {
     fn from(error: ModelError) -> Self {
-        Wrong::Other(error)
+        FolderError::Other(error)
     }
 }
 
@@ -304,7 +304,7 @@ fn ours(
     config: OurConfig,
     tensors: &Tensors<'_>,
     tokenizer: Tokenizer<'_>,
-) -> Result<Model, Wrong> {
+) -> Result<Model, FolderError> {
     let hidden = config.hidden;
     check_sizes(hidden, config.heads, config.max_tokens, config.positions)?;
     let activation = activation(&config.activation)?;
@@ -385,13 +385,13 @@ fn epsilon() -> f32 {
     1e-12
 }
 
-/// What the files around a BERT model say.
-struct Around {
+/// The settings in the files next to a BERT model.
+struct CompanionFiles {
     pooling: Pooling,
     most_tokens: Option<usize>,
 }
 
-impl Around {
+impl CompanionFiles {
     fn read(folder: &Path, files: &Files) -> Result<Self, ModelError> {
         #[derive(Deserialize)]
         struct Modes {
@@ -452,17 +452,17 @@ impl Around {
 
 fn bert(
     config: BertConfig,
-    around: &Around,
+    around: &CompanionFiles,
     tensors: &Tensors<'_>,
     tokenizer: Tokenizer<'_>,
-) -> Result<Model, Wrong> {
+) -> Result<Model, FolderError> {
     let (hidden, positions) = (config.hidden_size, config.max_position_embeddings);
     let most_tokens = around.most_tokens.unwrap_or(positions).min(positions);
     check_sizes(hidden, config.num_attention_heads, most_tokens, positions)?;
     match config.position_embedding_type.as_deref() {
         None | Some("absolute") => {}
         Some(other) => {
-            return Err(Wrong::Config(format!(
+            return Err(FolderError::Config(format!(
                 "has position_embedding_type \"{other}\"; \"absolute\" is supported"
             )));
         }
@@ -536,12 +536,12 @@ fn bert(
     })
 }
 
-fn activation(name: &str) -> Result<Activation, Wrong> {
+fn activation(name: &str) -> Result<Activation, FolderError> {
     match name {
         "gelu_tanh" | "gelu_new" | "gelu_pytorch_tanh" => Ok(Activation::GeluTanh),
         "gelu" => Ok(Activation::GeluErf),
         "relu" => Ok(Activation::Relu),
-        other => Err(Wrong::Config(format!(
+        other => Err(FolderError::Config(format!(
             "has the activation \"{other}\"; gelu, gelu_new and relu are supported"
         ))),
     }
@@ -556,15 +556,15 @@ fn check_sizes(
     heads: usize,
     most_tokens: usize,
     positions: usize,
-) -> Result<(), Wrong> {
+) -> Result<(), FolderError> {
     if hidden == 0 || hidden > MOST_HIDDEN || heads == 0 || !hidden.is_multiple_of(heads) {
-        return Err(Wrong::Config(format!(
+        return Err(FolderError::Config(format!(
             "has the hidden size {hidden} and {heads} attention heads; the size must be a \
              multiple of the heads, and at most {MOST_HIDDEN}"
         )));
     }
     if most_tokens < 3 || most_tokens > positions {
-        return Err(Wrong::Config(format!(
+        return Err(FolderError::Config(format!(
             "reads {most_tokens} tokens of a text with {positions} positions; it must be from 3 \
              to the number of positions"
         )));

@@ -14,7 +14,7 @@ pub(crate) struct Network {
     pub(crate) tokens: Table,
     /// From the size of a token's vector to the hidden size.
     pub(crate) up: Option<Matrix>,
-    /// What is added at each position, end to end.
+    /// The vectors that are added at each position, concatenated.
     pub(crate) positions: Vec<f32>,
     pub(crate) start: Norm,
     pub(crate) layers: Vec<Layer>,
@@ -39,7 +39,7 @@ pub(crate) struct Norm {
     pub(crate) bias: Vec<f32>,
 }
 
-/// How the tokens of a text become one vector.
+/// The method that combines the tokens of a text into one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pooling {
     /// The mean of all tokens.
@@ -48,7 +48,7 @@ pub(crate) enum Pooling {
     First,
 }
 
-/// What is used again from text to text.
+/// Buffers that are reused from text to text.
 #[derive(Default)]
 pub(crate) struct Workspace {
     rounded: Rounded,

@@ -83,7 +83,7 @@ impl Matrix {
     #[inline(always)]
     pub(crate) fn times(&self, tokens: &[f32], rounded: &mut Rounded, out: &mut Vec<f32>) {
         let count = tokens.len() / self.columns;
-        // What is there is overwritten.
+        // Existing values are overwritten.
         out.resize(count * self.rows, 0.0);
         match &self.numbers {
             Numbers::Packed(matrix) => matrix.times(tokens, rounded, out),

@@ -1,4 +1,7 @@
 //! [`Encoder`]: a model that is ready to embed texts.
+//!
+//! The built-in model is loaded once per process, at its first use. A folder is
+//! loaded for each [`Encoder::load`].
 
 use std::fmt;
 use std::path::Path;

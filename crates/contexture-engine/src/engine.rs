@@ -291,8 +291,8 @@ impl Engine {
         pipeline::assemble(self, root, request)
     }
 
-    /// Assembles a request for a look at it: stores nothing, and does not
-    /// summarise history.
+    /// Assembles a request without storing anything and without summarising
+    /// history.
     pub fn preview(
         &self,
         root: &Root,

@@ -1,4 +1,9 @@
 //! The source `event`: the current question or event as items.
+//!
+//! The items are the context of the event (time, sender, platform), its
+//! attachments, and its text, in this order. Only this source writes the
+//! current time. The layer is the last of a request, so that everything before
+//! it keeps its bytes from turn to turn.
 
 use contexture_core::guard::Policy;
 use contexture_core::{

@@ -181,7 +181,7 @@ pub struct Request {
     pub format: Option<Format>,
     /// Fails if the request changes tools, instructions or history of the
     /// session's previous request, or is for another model, so that the
-    /// provider's cache is lost.
+    /// provider's cache is lost. Default: false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "clap", arg(long))]
     pub fail_on_cache_break: bool,
@@ -217,7 +217,7 @@ pub struct InlineItem {
     /// The priority, from 0 to 1. Default: 0.5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
-    /// How the text may be cut. Default: `end`.
+    /// The part that is removed if the text does not fit. Default: `end`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// Whether the text is always sent whole. Default: false.

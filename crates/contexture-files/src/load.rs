@@ -1,4 +1,8 @@
 //! The files of a working set as items.
+//!
+//! An item has the path, the priority and the strategy of its entry, and no
+//! content yet. The engine loads the content when the fit could use it, in the
+//! order of priority.
 
 use std::sync::Arc;
 

@@ -1,4 +1,8 @@
-//! The sources that read files, as values to be registered.
+//! The sources that read files, for registration with an engine.
+//!
+//! `boot` and `working-set` are for prompts from a manifest. `files`,
+//! `persona`, `environment`, `runtime`, `task`, `role` and `tools` are sections
+//! of an agent's system prompt. None of them knows conversations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -66,7 +66,7 @@ impl fmt::Debug for MarkKey {
 pub struct Mark([u8; DIGITS]);
 
 impl Mark {
-    /// Stands for a mark where only its length matters.
+    /// A placeholder for a mark if only its length matters.
     pub const ANY: Self = Self([b'0'; DIGITS]);
 
     fn of(mut number: u64) -> Self {

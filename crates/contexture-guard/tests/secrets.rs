@@ -153,7 +153,7 @@ impl Score {
 }
 
 #[test]
-fn the_corpora_are_told_apart() {
+fn secrets_and_harmless_texts_are_distinguished() {
     let first = Score::of("first part", POSITIVE, BENIGN);
     let second = Score::of("second part", POSITIVE_SECOND, BENIGN_SECOND);
     let held_out = Score::of("held-out part", POSITIVE_HELD_OUT, BENIGN_HELD_OUT);

@@ -1,4 +1,8 @@
 //! [`Sessions`]: records turns, shows history, forks and compacts.
+//!
+//! A turn is checked and counted before it is recorded. If it answers a stored
+//! request, the current message of that request is recorded with it, so that
+//! the next request begins with the same bytes.
 
 use contexture_core::Tokens;
 use contexture_store::{
@@ -109,6 +113,16 @@ impl<'e> Sessions<'e> {
         turn: &NewTurn,
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
+        Ok(self.record_in(label, turn, now)?.0)
+    }
+
+    /// Records a turn, and returns the session as it was before.
+    pub fn record_in(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        now: Option<Timestamp>,
+    ) -> Result<(Recorded, Session), Error> {
         let call = Call::current().unwrap_or_default();
         call.run(|| {
             let recorded = self.record_within(label, turn, now);
@@ -124,7 +138,7 @@ impl<'e> Sessions<'e> {
         label: &str,
         turn: &NewTurn,
         now: Option<Timestamp>,
-    ) -> Result<Recorded, Error> {
+    ) -> Result<(Recorded, Session), Error> {
         let store = self.engine.ledger()?;
         if turn
             .model
@@ -153,7 +167,8 @@ impl<'e> Sessions<'e> {
             .as_ref()
             .and_then(|snapshot| self.turn_sample(&turn, parent, snapshot));
         let now = now.unwrap_or_else(Timestamp::now);
-        Ok(store.record(label, &turn, Some(&counted), sample.as_ref(), now)?)
+        let recorded = store.record(label, &turn, Some(&counted), sample.as_ref(), now)?;
+        Ok((recorded, session))
     }
 
     /// Returns the request that a turn after `parent` answers: the one that the
@@ -259,6 +274,7 @@ impl<'e> Sessions<'e> {
             head,
             persona: from.persona.clone(),
             parent_session: Some(from.label.clone()),
+            remember: from.remember,
             ..NewSession::default()
         };
         Ok(store.create_session(&new, now.unwrap_or_else(Timestamp::now))?)

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 12;
 /// Options of an import.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whether to write nothing.
+    /// Whether to report only, without writing.
     pub dry_run: bool,
     /// Leave out files that were last changed before this time.
     pub since: Option<Timestamp>,

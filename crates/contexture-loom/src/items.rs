@@ -1,4 +1,9 @@
 //! Converts nodes into items, and caches the items by node.
+//!
+//! A node has one item for each block of its content. Its role depends on its
+//! author and on its use: a message, a piece of a document, reference text or
+//! an instruction. Nodes never change, so that the items and their token counts
+//! can be cached.
 
 use std::sync::Arc;
 
@@ -18,7 +23,7 @@ pub(crate) enum Shape {
     Message,
     /// A piece of the document.
     Document,
-    /// Something to look at.
+    /// Reference text: a context source.
     Reference,
     /// A directive.
     Instruction,

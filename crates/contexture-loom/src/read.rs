@@ -15,7 +15,7 @@ use contexture_engine::{Advice, Error, Operation, Report};
 
 use crate::items::{ItemBuilder, NodeWithHeader, PreparedNode, Shape};
 use crate::path::{Path, PathNode, Walker};
-use crate::reading::{Reading, Version, flagged, row};
+use crate::reading::{LoomReader, Version, flagged, row};
 use crate::target::{Loom, LoomSummary};
 use crate::{BATCH, OTHER_VERSION, aware};
 
@@ -92,7 +92,7 @@ impl PathItems {
 
 /// Reads the nodes of a path.
 pub(super) struct Reader<'s, 'a> {
-    source: &'s Reading<'a>,
+    source: &'s LoomReader<'a>,
     maker: ItemBuilder<'s>,
     shape: Shape,
     // The part of the budget that the oldest nodes may use.
@@ -114,7 +114,7 @@ struct Offered {
 impl<'s, 'a> Reader<'s, 'a> {
     /// Returns a reader of the path to a place. When something must go, its
     /// beginning may use that part of the budget.
-    pub(super) fn new(source: &'s Reading<'a>, head_part: f64) -> Self {
+    pub(super) fn new(source: &'s LoomReader<'a>, head_part: f64) -> Self {
         Self {
             source,
             maker: source.maker(),
@@ -455,7 +455,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         let on_path: BTreeSet<&str> = (path.places().iter())
             .map(|place| &*place.node.id)
             .collect();
-        // A remark on another version is one on the place.
+        // An annotation of another version counts for the node, too.
         let mut versions: BTreeMap<&str, &str> = BTreeMap::new();
         let mut ids: Vec<&str> = Vec::new();
         for place in offered.map(|at| &path.places()[at]) {

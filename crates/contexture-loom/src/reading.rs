@@ -1,5 +1,8 @@
-//! [`Reading`]: shared state of the parts of a loom (prompt, context,
+//! [`LoomReader`]: makes the items of each part of a loom (prompt, context,
 //! instructions, nodes).
+//!
+//! Nodes of a long path are read from both ends until the budget is spent. The
+//! nodes between are one row of the report and a number in the marker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,7 +43,7 @@ pub(crate) enum Part {
 }
 
 /// The data that the parts of a loom are made from.
-pub(crate) struct Reading<'a> {
+pub(crate) struct LoomReader<'a> {
     pub(crate) loom: &'a Loom,
     pub(crate) store: &'a dyn Trees,
     pub(crate) cache: &'a LoomCache,
@@ -56,7 +59,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) addendum: Option<&'a str>,
 }
 
-impl Reading<'_> {
+impl LoomReader<'_> {
     /// Returns the items of a layer other than the path.
     pub(crate) fn items(&self, part: Part, unsent: &mut Vec<Excluded>) -> Result<Vec<Item>, Error> {
         let tree = &self.loom.info.tree;

@@ -1,4 +1,9 @@
 //! The source `loom`: offers the parts of a tree as layers.
+//!
+//! A layer selects one part with `part`: the system prompt of the agent, the
+//! system context of the tree, the instructions on the path, the memory and the
+//! position of a loom-aware agent, or the nodes of the path. All layers of a
+//! request share one reading of the tree.
 
 use std::sync::Arc;
 
@@ -14,7 +19,7 @@ use contexture_tokens::Provider;
 use crate::items::{HEADER, NodeCache};
 use crate::path::PathCache;
 use crate::read::PathItems;
-use crate::reading::{Part, Reading};
+use crate::reading::{LoomReader, Part};
 use crate::target::{Loom, LoomRequest};
 
 /// Cached data of trees between requests.
@@ -237,7 +242,7 @@ impl Source for LoomSource {
         let mut policy = ask.policy;
         // A document alone has no tags that content could forge.
         policy.show_invisible = !ask.is_document;
-        let reading = Reading {
+        let reading = LoomReader {
             loom: &loom,
             store: ask.engine.trees()?,
             cache: &self.cache,

@@ -1,4 +1,8 @@
 //! [`Looms`]: imports trees, and adds, edits and flags nodes.
+//!
+//! Nodes are named by id, by short name, or by the first four or more
+//! characters of an id. Every method is one transaction of the store. An edit
+//! adds a node; no node is overwritten.
 
 use contexture_providers::usage_of;
 use contexture_store::{

@@ -27,7 +27,7 @@ pub(super) fn all() -> Vec<Resource> {
             .with_title("Latest request, by block")
             .with_description(
                 "The blocks of the latest request of any session, with layer, tokens and origin. \
-                 Dropped candidates are not saved; call `context_report` for them.",
+                 Dropped candidates are not listed; call `context_report` for them.",
             )
             .with_mime_type(JSON),
         Resource::new(REQUEST, "request")

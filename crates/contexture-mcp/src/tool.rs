@@ -380,7 +380,7 @@ pub(super) fn error_text(problem: Problem) -> ErrorText {
     if let Some(field) = problem
         .field
         .as_ref()
-        .filter(|field| !text.contains(*field))
+        .filter(|field| !mentions(&text, field))
     {
         text = format!("{field}: {text}");
     }
@@ -398,6 +398,17 @@ pub(super) fn error_text(problem: Problem) -> ErrorText {
             advice: problem.advice,
         },
     }
+}
+
+/// Returns true if a text contains `name` as a whole word: `query` does not
+/// mention `quer`.
+fn mentions(text: &str, name: &str) -> bool {
+    let is_word = |letter: Option<char>| letter.is_some_and(|it| it.is_alphanumeric() || it == '_');
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        !is_word(before) && !is_word(after)
+    })
 }
 
 fn without_place(message: &str) -> &str {
@@ -456,5 +467,17 @@ mod tests {
             },
         });
         assert_eq!(schema, expected);
+    }
+
+    #[test]
+    fn an_error_names_its_argument_once() {
+        let of = |message: &str, field: &str| {
+            error_text(Problem::bad_request("invalid_field", message).at(field)).text
+        };
+        assert_eq!(
+            of("unknown field; did you mean `query`?", "quer"),
+            "quer: unknown field; did you mean `query`?"
+        );
+        assert_eq!(of("`why` is missing", "why"), "`why` is missing");
     }
 }

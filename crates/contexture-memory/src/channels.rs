@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{Scores as Parted, grouped};
-use contexture_recall::{Hit, Order, Scores, Slot, Strategy, best, hits};
+use contexture_recall::{Hit, Order, Scores, Slot, Strategy, best, best_hits, hits};
 use contexture_store::{ConditionKind, Outcome, RecordKey, RecordKind};
 
 use crate::admission::Admission;
@@ -35,6 +35,13 @@ const SALIENT: usize = 10;
 /// vectors weigh.
 const INSTRUCTION: f32 = 0.375;
 
+/// How many standing instructions are raised: those that match best.
+const MOST_INSTRUCTIONS: usize = 128;
+
+/// How much less a standing instruction counts at least than what has the words
+/// of the query, unless it has them itself.
+const BELOW: f32 = 0.001;
+
 /// From how many on texts that differ only in numbers and ids are shown as two.
 const MOST_ALIKE: usize = 8;
 
@@ -46,6 +53,9 @@ const MOST_SAME_DAY: i32 = 4;
 /// How much more the earliest or the latest text counts when a query asks for
 /// it.
 const END: f64 = 0.2;
+
+/// The same when the query has no word that a text has.
+const END_ALONE: f64 = 4.0;
 
 /// How many relations are followed at most.
 const MOST_RELATIONS: usize = 1_000;
@@ -200,7 +210,7 @@ impl ChannelSearch<'_> {
     fn stands_out(&self, slot: Slot) -> f64 {
         self.view.text(slot).map_or(0.0, |text| {
             let ended = f64::from(u8::from(text.outcome.is_some()));
-            ended + text.mentions.len().min(4) as f64 / 8.0
+            ended + self.view.mentions(text).len().min(4) as f64 / 8.0
         })
     }
 
@@ -232,7 +242,8 @@ impl ChannelSearch<'_> {
     /// Returns what speaks for a text beside what it says.
     fn bonus(&self, scores: &Scores, slot: Slot) -> f32 {
         let text = self.view.text(slot);
-        text.map_or(0.0, |text| self.query.bonus(text, scores.vector_weight))
+        let weight = scores.vector_weight;
+        text.map_or(0.0, |text| self.query.bonus(self.view, text, weight))
     }
 
     /// Adds texts that match nothing of the query, the latest first.
@@ -252,12 +263,19 @@ impl ChannelSearch<'_> {
         let instructions = instructions.filter(|slot| self.admission.text(*slot));
         let raised_by = scores.vector_weight * INSTRUCTION;
         let texts = instructions.map(|slot| (slot, self.bonus(scores, slot) + raised_by));
-        let raised = hits(&view.index, scores, texts);
+        let mut raised = best_hits(&view.index, scores, MOST_INSTRUCTIONS, texts);
         if raised.is_empty() {
             return;
         }
         let slots: BTreeSet<Slot> = raised.iter().map(|hit| hit.slot).collect();
         found.retain(|hit| !slots.contains(&hit.slot));
+        // What is asked for comes first, where something has its words.
+        let asked = found.iter().filter(|hit| hit.words > 0.0);
+        if let Some(best) = asked.map(Hit::relevance).max_by(f32::total_cmp) {
+            for hit in &mut raised {
+                hit.lower_to(best - BELOW, raised_by);
+            }
+        }
         found.extend(raised);
         found.sort_by(|a, b| {
             let better = b.relevance().total_cmp(&a.relevance());
@@ -313,8 +331,13 @@ impl ChannelSearch<'_> {
             }
         } else if let Some(order) = reading.order {
             let best = hits.iter().map(Hit::relevance).fold(0.0, f32::max);
+            // `What was the first thing I did?` asks for nothing but the order.
+            let by_words = hits.iter().any(|hit| hit.words > 0.0);
+            let end = if by_words { END } else { END_ALONE };
+            let is_good =
+                |hit: &Hit| !by_words || (!hit.is_faint() && hit.relevance() >= best / 2.0);
             let mut good: Vec<(i64, usize)> = (hits.iter().enumerate())
-                .filter(|(_, hit)| !hit.is_faint() && hit.relevance() >= best / 2.0)
+                .filter(|(_, hit)| is_good(hit))
                 .map(|(i, hit)| (at(hit), i))
                 .collect();
             good.sort_unstable();
@@ -323,7 +346,7 @@ impl ChannelSearch<'_> {
             }
             let last = good.len().saturating_sub(1).max(1) as f64;
             for (place, (_, i)) in good.into_iter().enumerate() {
-                factors[i] *= 1.0 + END * (1.0 - place as f64 / last);
+                factors[i] *= 1.0 + end * (1.0 - place as f64 / last);
             }
         }
         factors
@@ -400,8 +423,15 @@ impl ChannelSearch<'_> {
         if hit.run > 0.0 {
             parts.note("run", f64::from(hit.run));
         }
-        if hit.bonus > 0.0 {
-            parts.note("bonus", f64::from(hit.bonus));
+        let bonus = self
+            .query
+            .bonus(self.view, text, hit.vector_weight)
+            .min(hit.bonus);
+        if bonus > 0.0 {
+            parts.note("bonus", f64::from(bonus));
+        }
+        if hit.bonus - bonus > 1e-6 {
+            parts.note("instruction", f64::from(hit.bonus - bonus));
         }
         parts.weigh(
             recency(self.now, text.at),

@@ -207,8 +207,8 @@ pub struct Metadata {
     /// Whether no record matches the query. The text then contains recent and
     /// salient records.
     pub unmatched: bool,
-    /// How many texts have a vector of the configured encoder. Omitted if all
-    /// have one.
+    /// The number of texts that the configured encoder has computed vectors
+    /// for. Omitted if all texts have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vectors: Option<VectorProgress>,
     /// The number of excluded records that are not listed.

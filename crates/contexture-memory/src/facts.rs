@@ -1,10 +1,10 @@
-//! Which relations still hold, by what texts tell of them.
+//! Decides which extracted relations still hold.
 //!
-//! A text that tells the end of a relation (`I left Siemens`) is stored as a
-//! relation of its own, whose type begins with [`ENDED`]. A relation that texts
-//! tell of holds unless a later text tells its end, or, where an entity can have
-//! only one, a later text tells another. Forgetting a text therefore forgets what
-//! it ended.
+//! A text that states the end of a relation (`I left Siemens`) is stored as a
+//! relation of its own, whose type begins with [`ENDED`]. An extracted relation
+//! holds unless a later text states its end. If an entity can have only one
+//! such relation, a later text with another one ends it, too. Deleting a text
+//! therefore also deletes the end that it stated.
 
 use std::collections::{BTreeMap, BTreeSet};
 

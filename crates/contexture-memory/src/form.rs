@@ -83,7 +83,7 @@ const MOST_AUDIENCE: usize = 0xfff0;
 /// The search data of a text, as it is stored.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Packed {
-    /// Its words.
+    /// The words of the text.
     pub(crate) words: Words,
     /// Who may see it; everybody, when nobody is named.
     pub(crate) audience: Box<[u64]>,

@@ -17,7 +17,7 @@ use crate::later::{FillIn, Generation};
 use crate::record::part_id;
 use crate::time::DAY;
 use crate::view::View;
-use crate::{Memory, form, info};
+use crate::{Memory, form, info, lock};
 
 /// How many texts are embedded at a time.
 const BATCH: usize = 512;
@@ -55,7 +55,7 @@ pub struct EncoderOverview {
     /// The encoder.
     #[serde(flatten)]
     pub embedder: EmbedderInfo,
-    /// How many texts have a vector.
+    /// The number of texts with a vector.
     #[serde(flatten)]
     pub progress: VectorProgress,
     /// Whether recall ranks by these vectors. It does when at least 95 % of the
@@ -283,31 +283,66 @@ impl Memory<'_> {
     }
 
     /// Puts the least valuable records aside where there are more than the caps
-    /// allow, and returns how many. One in a hundred goes at once, so that the
-    /// next records find space without another look at all of them.
+    /// allow, and returns how many. One in a hundred is chosen at once, so that
+    /// the next records find space without another look at all of them. They go
+    /// a thousand at a time.
     pub(crate) fn keep_within_caps(&self, now: Timestamp) -> Result<u64, Error> {
-        let caps = &self.engine.config().memory.caps;
-        let counts = self.store.record_counts()?;
-        let over = |(kind, live): (&RecordKind, &u64)| {
-            let cap = caps.of(*kind);
-            let over = live.saturating_sub(cap);
-            (over > 0).then(|| (*kind, over + cap / 100))
-        };
-        let kinds: Vec<(RecordKind, u64)> = counts.iter().filter_map(over).collect();
-        if kinds.is_empty() {
-            return Ok(0);
-        }
-        let values = self.values(now.as_millisecond())?;
         let mut archived = 0;
-        for (kind, over) in kinds {
-            let mut of_kind: Vec<(f64, RecordKey)> = (values.iter())
-                .filter(|(other, ..)| *other == kind)
-                .map(|(_, value, key)| (*value, *key))
-                .collect();
-            of_kind.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            let keys: Vec<RecordKey> = of_kind.into_iter().map(|(_, key)| key).collect();
-            let over = usize::try_from(over).unwrap_or(usize::MAX).min(keys.len());
-            for keys in keys[..over].chunks(ARCHIVED) {
+        // Those that were chosen before may be gone meanwhile.
+        for may_choose_again in [true, false] {
+            let over = self.over_caps()?;
+            if over.is_empty() {
+                break;
+            }
+            archived += self.put_aside(&over, now, may_choose_again)?;
+        }
+        Ok(archived)
+    }
+
+    /// Returns the kinds of which there are more records than the caps allow, and
+    /// how many more.
+    fn over_caps(&self) -> Result<Vec<(RecordKind, u64)>, Error> {
+        let caps = &self.engine.config().memory.caps;
+        let over = |(kind, live): (&RecordKind, &u64)| {
+            let over = live.saturating_sub(caps.of(*kind));
+            (over > 0).then_some((*kind, over))
+        };
+        Ok(self
+            .store
+            .record_counts()?
+            .iter()
+            .filter_map(over)
+            .collect())
+    }
+
+    /// Puts so many records of each kind aside, or some more. Uses what was
+    /// chosen before if `chosen` is set.
+    fn put_aside(
+        &self,
+        over: &[(RecordKind, u64)],
+        now: Timestamp,
+        chosen: bool,
+    ) -> Result<u64, Error> {
+        let caps = &self.engine.config().memory.caps;
+        let mut waiting = lock(&self.cache.leaving);
+        if !chosen {
+            waiting.clear();
+        }
+        let mut values: Option<Vec<RecordValue>> = None;
+        let mut archived = 0;
+        for &(kind, over) in over {
+            let more = usize::try_from(over + caps.of(kind) / 100).unwrap_or(usize::MAX);
+            let over = usize::try_from(over).unwrap_or(usize::MAX);
+            let of_kind = waiting.entry(kind).or_default();
+            if of_kind.len() < over {
+                if values.is_none() {
+                    values = Some(self.values(now.as_millisecond())?);
+                }
+                *of_kind = least_valuable(values.as_deref().unwrap_or_default(), kind, more);
+            }
+            let most = over.max(ARCHIVED).min(more).min(of_kind.len());
+            let keys = of_kind.split_off(of_kind.len() - most);
+            for keys in keys.chunks(ARCHIVED) {
                 self.store.archive(keys)?;
                 archived += keys.len() as u64;
             }
@@ -348,6 +383,21 @@ impl Memory<'_> {
 /// A record, and what it is worth keeping.
 type RecordValue = (RecordKind, f64, RecordKey);
 
+/// Returns so many records of a kind that are worth least, the least last.
+fn least_valuable(values: &[RecordValue], kind: RecordKind, count: usize) -> Vec<RecordKey> {
+    let of_kind = values.iter().filter(|(other, ..)| *other == kind);
+    let mut of_kind: Vec<(f64, RecordKey)> =
+        of_kind.map(|(_, value, key)| (*value, *key)).collect();
+    let less = |a: &(f64, RecordKey), b: &(f64, RecordKey)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    // Only those that go are put in order.
+    if count < of_kind.len() {
+        of_kind.select_nth_unstable_by(count, less);
+        of_kind.truncate(count);
+    }
+    of_kind.sort_unstable_by(|a, b| less(b, a));
+    of_kind.into_iter().map(|(_, key)| key).collect()
+}
+
 /// Returns what a record is worth keeping: what no longer holds is worth least;
 /// then what is old, mentions little and came to nothing.
 fn value(change: &Change, now: i64) -> Option<(RecordKind, f64)> {
@@ -365,7 +415,8 @@ fn value(change: &Change, now: i64) -> Option<(RecordKind, f64)> {
 /// Returns what every record of a view is worth keeping.
 fn values_in(view: &View, now: i64) -> Vec<RecordValue> {
     let texts = view.texts().map(|text| {
-        let value = text_value(text.at, text.mentions.len(), text.outcome, now);
+        let mentions = view.mentions(text).len();
+        let value = text_value(text.at, mentions, text.outcome, now);
         (text.kind, value + ended(text.valid().end(), now), text.key)
     });
     let entities = view.entities.iter();

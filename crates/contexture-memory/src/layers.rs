@@ -522,13 +522,20 @@ fn channel_layer(channel: Channel, percent: f64, mut items: Vec<Item>) -> Layer 
     // By session and day, in the order of the first text of each.
     let mut groups: Vec<(Text, Vec<Item>)> = Vec::new();
     let mut places: BTreeMap<(Option<u32>, Arc<str>), usize> = BTreeMap::new();
+    // Mostly the one before.
+    let mut last: Option<(Option<u32>, usize)> = None;
     for item in items {
         let found = record_of(&item);
         let run = found.and_then(|found| found.candidate.run);
         let group = found.map_or_else(|| Text::new(""), |found| found.line.group.clone());
-        let place = *places
-            .entry((run, group.as_str().into()))
-            .or_insert(groups.len());
+        let is_same = |at: usize| groups.get(at).is_some_and(|(text, _)| *text == group);
+        let place = match last {
+            Some((of, at)) if of == run && is_same(at) => at,
+            _ => *places
+                .entry((run, group.as_str().into()))
+                .or_insert(groups.len()),
+        };
+        last = Some((run, place));
         match groups.get_mut(place) {
             Some((_, items)) => items.push(item),
             None => groups.push((group, vec![item])),

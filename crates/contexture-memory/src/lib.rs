@@ -44,13 +44,15 @@ mod task_stack;
 mod time;
 mod view;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use contexture_engine::{Advice, Engine, Error, Operation, Warning};
 use contexture_recall::{ANALYSER, Embedder, Extractor, Strategy};
-use contexture_store::{Change, EmbedderInfo, Memories, MemoryState, Sketch};
+use contexture_store::{
+    Change, EmbedderInfo, Memories, MemoryState, RecordKey, RecordKind, Sketch,
+};
 use jiff::Timestamp;
 
 use self::embedder::Embedders;
@@ -103,6 +105,8 @@ pub struct MemoryCache {
     saving_index: Mutex<()>,
     archetypes: OnceLock<Archetypes>,
     extractor: OnceLock<Extractor>,
+    // Records that were chosen to be put aside, the first of them last.
+    leaving: Mutex<BTreeMap<RecordKind, Vec<RecordKey>>>,
     // What is to be said once.
     warnings: Mutex<Vec<Warning>>,
 }

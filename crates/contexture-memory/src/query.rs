@@ -145,13 +145,14 @@ impl Query {
 
     /// Returns what speaks for a text beside what it says, when vectors weigh
     /// that much. A time that is named must count however much they do.
-    pub(crate) fn bonus(&self, text: &Text, vector_weight: f32) -> f32 {
+    pub(crate) fn bonus(&self, view: &View, text: &Text, vector_weight: f32) -> f32 {
         let mut bonus = 0.0;
         if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
             bonus += SPEAKER;
         }
         bonus += vector_weight * self.times.bonus(text.at, text.told());
-        if !self.aliased.is_empty() && text.mentions.iter().any(|e| self.aliased.contains(e)) {
+        let is_aliased = |entity: &RecordKey| self.aliased.contains(entity);
+        if !self.aliased.is_empty() && view.mentions(text).iter().any(is_aliased) {
             bonus += ALIAS;
         }
         bonus

@@ -18,13 +18,13 @@ use crate::layers::Selection;
 use crate::recall::Recall;
 use crate::{Memory, MemoryCache, messages, shorten, task_stack};
 
-/// Less than this says nothing.
+/// A budget below this is too small for a useful record.
 const LEAST: Tokens = 32;
 
-/// What is left to an agent's answer when nothing is reserved for it.
+/// The tokens that are left for an agent's answer if none are reserved.
 const LITTLE_ROOM: Tokens = 512;
 
-/// Registers the sources `memory` and `tasks`; `cache` is what they keep between
+/// Registers the sources `memory` and `tasks`. They share `cache` between
 /// requests.
 pub fn register(builder: EngineBuilder, cache: &Arc<MemoryCache>) -> EngineBuilder {
     builder
@@ -34,12 +34,13 @@ pub fn register(builder: EngineBuilder, cache: &Arc<MemoryCache>) -> EngineBuild
         .source(TasksSource)
 }
 
-/// Offers what is remembered of what is asked, within what the others leave.
+/// Offers the records that match the query, within the budget that the other
+/// layers leave.
 struct MemorySource {
     cache: Arc<MemoryCache>,
 }
 
-/// Whether memory was asked for a layer of a request.
+/// Whether memory was queried for a layer of a request.
 #[derive(Default)]
 struct WasAsked(bool);
 

@@ -28,7 +28,7 @@ pub struct TaskChanged {
     pub current: Option<TaskRecord>,
 }
 
-/// How far a stack is.
+/// The progress of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StackInfo {

@@ -1,6 +1,9 @@
-//! What is known of a memory without its texts: the index over them, the graph
-//! of entities, and what a filter looks at. Kept up to date by the store's
-//! changes; a function of what the store holds.
+//! [`View`]: everything about the records of a memory except their texts.
+//!
+//! It has the search index, the graph of entities, and the data that filters
+//! use. The view is built from the store's changes and updated by new ones. It
+//! depends only on the content of the store, not on the order in which records
+//! were added.
 
 mod file;
 mod slots;
@@ -37,6 +40,10 @@ pub(crate) struct View {
     pub(crate) later: u64,
     pub(crate) index: Index,
     texts: Vec<Option<Text>>,
+    // The entities that texts mention, text by text, and how many of them are of
+    // texts that are gone.
+    mentions: Vec<RecordKey>,
+    unused_mentions: usize,
     slots: Slots,
     pub(crate) entities: BTreeMap<RecordKey, EntitySketch>,
     names: BTreeMap<String, BTreeSet<RecordKey>>,
@@ -86,10 +93,22 @@ pub(crate) struct Text {
     pub(crate) print: u64,
     /// The same for texts that differ only in numbers and ids.
     pub(crate) template: u64,
-    pub(crate) mentions: Box<[RecordKey]>,
+    // Which part of `View::mentions` it has.
+    mentions: MentionRange,
     // What most texts do not have.
     rare: Option<Box<Rare>>,
 }
+
+/// A part of an array: the entities that a text mentions.
+#[derive(Debug, Clone, Copy, Default)]
+struct MentionRange {
+    start: u32,
+    count: u32,
+}
+
+/// How many mentions of texts that are gone stay in the array at most, beside as
+/// many as are in use.
+const MOST_UNUSED: usize = 65_536;
 
 /// What is known of few texts only.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -267,6 +286,28 @@ impl View {
         for session in touched {
             self.refresh(session);
         }
+        let used = self.mentions.len() - self.unused_mentions;
+        if self.unused_mentions > used + MOST_UNUSED {
+            self.pack_mentions();
+        }
+    }
+
+    /// Leaves out the mentions of texts that are gone.
+    fn pack_mentions(&mut self) {
+        let all = std::mem::take(&mut self.mentions);
+        for text in self.texts.iter_mut().flatten() {
+            let MentionRange { start, count } = text.mentions;
+            let own = &all[start as usize..(start + count) as usize];
+            text.mentions.start = self.mentions.len() as u32;
+            self.mentions.extend_from_slice(own);
+        }
+        self.unused_mentions = 0;
+    }
+
+    /// Returns the entities that a text mentions.
+    pub(crate) fn mentions(&self, text: &Text) -> &[RecordKey] {
+        let MentionRange { start, count } = text.mentions;
+        &self.mentions[start as usize..(start + count) as usize]
     }
 
     fn add_text(&mut self, key: RecordKey, text: &TextSketch, touched: &mut BTreeSet<u32>) {
@@ -318,8 +359,12 @@ impl View {
             outcome: text.outcome,
             print: words.print,
             template,
-            mentions: text.mentions.as_slice().into(),
+            mentions: MentionRange {
+                start: self.mentions.len() as u32,
+                count: text.mentions.len() as u32,
+            },
         };
+        self.mentions.extend_from_slice(&text.mentions);
         if let Some(speaker) = known.speaker {
             *self.speakers.entry(speaker).or_default() += 1;
         }
@@ -370,6 +415,7 @@ impl View {
             self.private.remove(&slot);
             self.instructions.remove(&slot);
             if let Some(text) = self.texts[slot as usize].take() {
+                self.unused_mentions += text.mentions.count as usize;
                 self.times.remove(text.at, slot);
                 touched.extend(text.session);
                 let speaker = text

@@ -14,10 +14,10 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use crate::link::{Link, Received};
 use crate::text;
 
-/// How many keys of records are taken at a time, as the schema says.
+/// The number of record keys that are reserved at a time, as in the schema.
 const RECORD_KEYS: i64 = 32;
 
-/// The most keys of a table that are taken at a time.
+/// The maximum number of keys of a table that are reserved at a time.
 const MOST_KEYS: i64 = 256;
 
 /// A transaction.
@@ -29,8 +29,8 @@ pub(crate) struct Transaction {
     expected: RefCell<Vec<(String, Received)>>,
 }
 
-/// Keys that were taken from a sequence and are still free, and how many are
-/// taken next.
+/// Keys that were reserved from a sequence and are still free, and the number
+/// to reserve next.
 struct Keys {
     free: std::vec::IntoIter<i64>,
     next: i64,
@@ -137,7 +137,7 @@ impl Driver for Transaction {
     }
 }
 
-/// How many keys are taken from a sequence in one statement.
+/// The number of keys that one statement reserves from a sequence.
 const KEYS_AT_ONCE: i64 = 100_000;
 
 impl Transaction {

@@ -1,4 +1,5 @@
-//! Tells other servers that a tenant has new events, and is told by them.
+//! Notifies other servers that a tenant has new events, and receives their
+//! notifications.
 //!
 //! One thread has a connection of its own, with `LISTEN`. Hints are collected for a
 //! moment and sent outside of the transactions that stored the events: `NOTIFY` in
@@ -20,7 +21,7 @@ use tokio_postgres::{AsyncMessage, Client, Error, NoTls};
 
 use crate::place::Place;
 
-/// How long hints are collected.
+/// The time for which hints are collected before they are sent.
 const COLLECT: Duration = Duration::from_millis(20);
 
 /// How long to wait before another connection is made.
@@ -51,7 +52,7 @@ impl Hints {
 
     /// Tells other servers that a tenant has new events.
     pub(crate) fn send(&self, tenant: &str) {
-        // Nobody is told when the thread could not be started.
+        // Without the thread, no other server is notified.
         let _ = self.0.send(tenant.to_owned());
     }
 }

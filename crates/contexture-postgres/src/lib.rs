@@ -20,13 +20,15 @@
 //! commits. Waiting writes of a tenant share a transaction. A read sees what was
 //! committed when it began. Clocks are those of the callers.
 //!
-//! What is acknowledged was committed with `synchronous_commit` as the database
-//! has it. Snapshots of requests are the exception: they are visible to all
-//! servers at once, but not waited for on the disk. When the connection is lost
-//! during a commit, the error is [`StoreError::UnknownOutcome`].
+//! An acknowledged write was committed with the `synchronous_commit` setting of
+//! the database. Snapshots of requests are the exception: they are visible to
+//! all servers at once, but the store does not wait for the disk. When the
+//! connection is lost during a commit, the error is
+//! [`StoreError::UnknownOutcome`].
 //!
-//! Nothing is left in a session after a transaction, and statements have no names,
-//! so that PgBouncer can be in transaction mode. No extension is needed.
+//! No state remains in a database session after a transaction, and statements
+//! have no names, so that PgBouncer can run in transaction mode. No extension
+//! is needed.
 //!
 //! PostgreSQL keeps what is deleted in its files until VACUUM has run, and in its
 //! write-ahead log and backups as long as those are kept. Deletions are therefore
@@ -70,7 +72,7 @@ mod tls;
 /// or `verify-full`) and `sslrootcert`. TLS is the default for other machines.
 pub type PostgresStore = SqlStore<PostgresBackend>;
 
-/// How a store is opened.
+/// The options for opening a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The largest message, or node of a tree, that is accepted.

@@ -1,4 +1,5 @@
-//! Where a database is: its URL, without what only Contexture knows.
+//! The address of a database: its URL without the parameters that only
+//! Contexture uses.
 
 use std::path::PathBuf;
 use std::sync::Arc;

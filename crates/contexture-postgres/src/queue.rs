@@ -1,8 +1,8 @@
 //! Writes of one tenant that wait for each other.
 //!
 //! A commit waits for the disk, and the writes of a tenant run one after the
-//! other. Those that wait are therefore run together in one transaction, each
-//! behind a savepoint, by one of the waiting callers.
+//! other. Waiting writes are therefore run together in one transaction, each
+//! after a savepoint, by one of the waiting callers.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
@@ -31,7 +31,7 @@ struct State {
     busy: bool,
 }
 
-/// A write that somebody waits for.
+/// A write with a waiting caller.
 pub(crate) trait Job: Send {
     /// Does it, and returns true when what it did is to be kept.
     fn run(&mut self, db: &Connection, tenant: i64, address: &str) -> bool;

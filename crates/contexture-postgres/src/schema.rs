@@ -14,6 +14,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v2.sql"),
     include_str!("v3.sql"),
     include_str!("v4.sql"),
+    include_str!("v5.sql"),
 ];
 
 /// How often a migration is tried again after another server was in the way.

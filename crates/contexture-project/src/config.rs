@@ -529,7 +529,7 @@ impl Config {
         config.check().map_err(|error| {
             let message = place::with_line(text, &error.to_string());
             match message {
-                Some(message) => error.saying(message),
+                Some(message) => error.with_message(message),
                 None => error,
             }
         })?;

@@ -157,7 +157,7 @@ impl Error {
     }
 
     /// Replaces the message.
-    pub(crate) fn saying(mut self, message: String) -> Self {
+    pub(crate) fn with_message(mut self, message: String) -> Self {
         self.message = message;
         self
     }

@@ -10,18 +10,18 @@ use crate::sentence::sentences;
 /// A part of a text, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where it begins.
+    /// The first byte.
     pub start: usize,
-    /// Where it ends.
+    /// The byte after the last.
     pub end: usize,
 }
 
 /// Returns chunks of `text` of at most `most` characters each, in order.
 ///
 /// Everything but white space is in exactly one chunk. `name` is the path the
-/// text was read from; its ending tells Markdown and source code from prose.
-/// Chunks end between characters; in a single word that is longer than `most`
-/// they end within it. The time is linear in the text.
+/// text was read from; its extension distinguishes Markdown and source code
+/// from prose. Chunks end between characters; in a single word that is longer
+/// than `most` they end within it. The time is linear in the text.
 pub fn chunks(text: &str, name: Option<&str>, most: usize) -> Vec<Chunk> {
     let most = most.max(1);
     let cuts = match Kind::of(name) {
@@ -220,10 +220,12 @@ fn markdown(text: &str) -> Vec<Cut> {
     })
 }
 
-/// Code is cut before top-level items, then before what is less indented.
+/// Code is split before top-level items, then before lines with less
+/// indentation.
 ///
-/// Comments and attributes stand with what follows them because the blank line
-/// is before them. What closes a block or goes on with it begins nothing.
+/// Comments and attributes stay with the following item, because the blank line
+/// is before them. No chunk begins with a line that closes or continues a
+/// block.
 fn code(text: &str) -> Vec<Cut> {
     let mut before = 0;
     lines(text)

@@ -8,23 +8,23 @@ use crate::sentence::sentences;
 use crate::snippet::snippet;
 use crate::words::analyse;
 
-/// Stands where sentences are left out.
+/// The marker for omitted sentences.
 const GAP: &str = "…";
 
-/// What a term of the query counts more than others.
+/// The extra weight of a term of the query.
 const ASKED_FOR: f64 = 4.0;
 
-/// How many more sentences are tried one by one when the next best is too long.
+/// The number of further sentences to try if the next best is too long.
 const TRIES: usize = 8;
 
-/// Returns `text` shortened so that it `fits`: the sentences that say most, in
-/// their order, with `…` where others were.
+/// Returns `text` shortened so that it `fits`: the most informative sentences
+/// in their order, with `…` in place of the others.
 ///
-/// A sentence says much when its words are frequent in the text or are `terms`
-/// of the query, for its length; the first one has an advantage. A sentence
-/// that repeats another says nothing. When no sentence fits, the best passage
-/// of one is taken ([`snippet`]); `None` when nothing fits. A text that fits is
-/// returned as it is.
+/// A sentence is informative if, for its length, many of its words are frequent
+/// in the text or are `terms` of the query. The first sentence has an
+/// advantage, and a repeated sentence has no weight. If no sentence fits, the
+/// best passage of one is used ([`snippet`]). Returns `None` if nothing fits,
+/// and the text itself if it fits.
 ///
 /// `fits` must be true for everything shorter than something it is true for.
 pub fn shorten(text: &str, terms: &[u32], fits: &mut dyn FnMut(&str) -> bool) -> Option<String> {
@@ -64,7 +64,7 @@ pub fn shorten(text: &str, terms: &[u32], fits: &mut dyn FnMut(&str) -> bool) ->
     Some(join(text, &parts, &kept))
 }
 
-/// Returns the numbers of the sentences that say something, the best first.
+/// Returns the indexes of the informative sentences, the best first.
 fn rank(text: &str, parts: &[&str], terms: &[u32]) -> Vec<usize> {
     let all = analyse(text);
     let mut seen = BTreeSet::new();

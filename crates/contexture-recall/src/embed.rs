@@ -16,83 +16,83 @@ pub use static_model::{ModelError, StaticModel, fingerprint};
 
 /// Turns texts into vectors.
 pub trait Embedder: Send + Sync {
-    /// Returns a name that says exactly which model it is. Vectors are only
-    /// comparable with those of the same name.
+    /// Returns the name of the exact model. Only vectors of the same name can
+    /// be compared.
     fn name(&self) -> &str;
 
-    /// Returns how many components a vector has.
+    /// Returns the number of components of a vector.
     fn dimensions(&self) -> usize;
 
     /// Returns one vector for each text, in the same order.
     ///
-    /// A vector has the length 1, or is all zeros when nothing in the text
-    /// means anything to the model: it is then like nothing else. No texts give
-    /// no vectors.
+    /// A vector has the length 1. It is all zeros if the model knows nothing in
+    /// the text; its similarity to every vector is then 0. An empty list gives
+    /// an empty list.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError>;
 }
 
-/// Why texts could not be embedded.
+/// The reason why texts could not be embedded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// Nobody answers where the model should be.
+    /// The address of the model cannot be reached.
     Unreachable {
-        /// What was called.
+        /// The address that was called.
         place: String,
-        /// Why that failed.
+        /// The error of the connection.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// No answer came in time.
+    /// The deadline passed without an answer.
     Timeout {
-        /// What was called.
+        /// The address that was called.
         place: String,
-        /// How long it was waited for.
+        /// The deadline.
         after_ms: u64,
     },
-    /// The answer was a refusal.
+    /// The model's server answered with an error.
     Refused {
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// What the answer said.
+        /// The message of the answer.
         message: String,
     },
-    /// The answer is not what it should be.
+    /// The answer does not have the expected form.
     BadAnswer {
-        /// What is wrong with it.
+        /// The difference from the expected form.
         message: String,
     },
-    /// There is not one vector for each text.
+    /// The number of vectors differs from the number of texts.
     WrongNumber {
-        /// How many texts there were.
+        /// The number of texts.
         expected: usize,
-        /// How many vectors came back.
+        /// The number of vectors.
         got: usize,
     },
-    /// A vector has not as many components as the others of its model.
+    /// A vector has another number of components than the model.
     WrongDimensions {
-        /// Which vector, from 0.
+        /// The index of the vector, from 0.
         at: usize,
-        /// How many components the model has.
+        /// The number of components of the model.
         expected: usize,
-        /// How many this one has.
+        /// The number of components of this vector.
         got: usize,
     },
-    /// A component is no number.
+    /// A component is not a finite number.
     NotFinite {
-        /// Which vector, from 0.
+        /// The index of the vector, from 0.
         at: usize,
     },
-    /// The model's tokenizer gave up on a text.
+    /// The tokenizer of the model failed on a text.
     Tokenizer {
-        /// Which text, from 0.
+        /// The index of the text, from 0.
         at: usize,
-        /// What it said.
+        /// The error of the tokenizer.
         message: String,
     },
 }
 
 impl EmbedError {
-    /// Returns true when the same call may succeed later.
+    /// Returns true if the same call may succeed later.
     pub fn is_temporary(&self) -> bool {
         match self {
             EmbedError::Unreachable { .. } | EmbedError::Timeout { .. } => true,
@@ -145,8 +145,8 @@ impl std::error::Error for EmbedError {
     }
 }
 
-/// Checks what an embedder gave: one vector for each text, each of as many
-/// components as the model has, all of them numbers.
+/// Checks the result of an embedder: one vector for each text, each with the
+/// model's number of components, all of them finite numbers.
 pub fn check(vectors: &[Vec<f32>], texts_len: usize, dimensions: usize) -> Result<(), EmbedError> {
     if vectors.len() != texts_len {
         return Err(EmbedError::WrongNumber {

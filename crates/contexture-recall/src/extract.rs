@@ -24,7 +24,7 @@ use crate::sentence::sentences;
 use crate::signals::name_key;
 use crate::words::counted_keywords;
 
-/// How much of a text is looked at.
+/// The number of bytes of a text that are searched.
 pub const MOST_BYTES: usize = 64 * 1024;
 
 /// The most entities of a text.
@@ -36,16 +36,16 @@ pub const MOST_LINKS: usize = 64;
 /// The most bytes of a user's regular expression.
 pub const MOST_PATTERN: usize = 1000;
 
-/// What a text is searched for: data, from an archetype's file.
+/// The extraction rules, as data from an archetype's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// The entities that are looked for. Of two rules that find the same place,
-    /// the first one counts; proper names come last.
+    /// The rules for entities. If two rules match the same place, the first one
+    /// counts; proper names come last.
     pub entities: Vec<EntityRule>,
-    /// How entities are related.
+    /// The rules for relations.
     pub relations: Vec<RelationRule>,
-    /// How many keywords are kept; 0 for none.
+    /// The maximum number of keywords; 0 extracts none.
     pub keywords: usize,
 }
 
@@ -53,40 +53,40 @@ pub struct Rules {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EntityRule {
-    /// The type of what is found.
+    /// The type of the entities that are found.
     #[serde(rename = "type")]
     pub kind: String,
-    /// A built-in way to find it; or else there is a pattern.
+    /// The built-in detector. A rule has either this or a pattern.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find: Option<Find>,
-    /// A regular expression; what its first group matches is the name, or all
-    /// of it when there is no group.
+    /// A regular expression. The name is the match of its first group, or the
+    /// whole match if it has no group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
 }
 
-/// The built-in ways to find an entity.
+/// The built-in detectors of entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Find {
-    /// Proper names that nothing tells to be something else.
+    /// Proper names that no other rule assigns to another type.
     Person,
-    /// Proper names after `in` or `near`, or that somebody moved to.
+    /// Proper names after `in`, `near` or `moved to`.
     Place,
     /// Proper names after `at`, or that end with `Inc`, `University` or such.
     Organization,
     /// Paths and names of files.
     File,
-    /// What is called or defined: `parse()`, `fn parse`.
+    /// Functions that are called or defined: `parse()`, `fn parse`.
     Function,
     /// Identifiers in code form: `parse_http`, `parseHttp`, `http::parse`, and
     /// what stands between backticks.
     Symbol,
     /// Errors by their type or code: `TypeError`, `E0308`, `ENOENT`, a panic.
     Error,
-    /// Addresses of the web.
+    /// Web addresses.
     Url,
-    /// Addresses of mail.
+    /// Email addresses.
     Email,
     /// Dates: `2023-05-08`, `8 May 2023`, `May 8`.
     Date,
@@ -99,7 +99,7 @@ pub enum Find {
 }
 
 impl Find {
-    /// Returns all of them with their names.
+    /// All detectors with their names.
     pub const ALL: &[(&str, Find)] = &[
         ("person", Find::Person),
         ("place", Find::Place),
@@ -128,73 +128,74 @@ pub struct RelationRule {
     /// The type of the relation.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The type of the entity it goes from.
+    /// The type of the source entity.
     pub from: String,
-    /// The type of the entity it goes to.
+    /// The type of the target entity.
     pub to: String,
-    /// What stands between the two: `works at`. A proper name that stands there
-    /// is of the type the rule asks for. Without any, standing in one sentence
-    /// is enough.
+    /// The phrases between the two entities, such as `works at`. A proper name
+    /// in either position is assumed to have the required type. Without
+    /// phrases, two entities in the same sentence are enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phrases: Vec<String>,
-    /// What stands between the two when the relation has ended: `left`. A phrase
-    /// after `no longer` ends the relation, too.
+    /// The phrases between the two entities that end the relation, such as
+    /// `left`. A phrase after `no longer` ends the relation, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<String>,
-    /// Whether an entity has at most one such relation: a new one ends the old.
+    /// Whether an entity has at most one such relation. A new one then ends the
+    /// old one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub single: bool,
 }
 
-/// What was found in a text.
+/// The entities, relations and keywords of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extracted {
-    /// The entities, by their first places, each once.
+    /// The entities in order of their first mention, each once.
     pub entities: Vec<Mention>,
     /// The relations between them, each once.
     pub relations: Vec<Link>,
-    /// The words that say most, in order of appearance.
+    /// The keywords, in order of appearance.
     pub keywords: Vec<String>,
 }
 
-/// An entity that a text names.
+/// An entity that a text mentions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
-    /// Its type.
+    /// The type of the entity.
     pub kind: String,
-    /// Its name as it was first written.
+    /// The name as it was first written.
     pub name: String,
 }
 
-/// A relation that a text tells.
+/// A relation that a text states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its type.
+    /// The type of the relation.
     pub kind: String,
-    /// Where it goes from: a place in [`Extracted::entities`].
+    /// The source: an index into [`Extracted::entities`].
     pub from: usize,
-    /// Where it goes to.
+    /// The target: an index into [`Extracted::entities`].
     pub to: usize,
-    /// Whether the text tells that the relation has ended.
+    /// Whether the text states that the relation has ended.
     pub ended: bool,
 }
 
-/// What is known besides the text.
+/// Information about a text that is not part of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TextContext<'k> {
-    /// Who says it: `I` in a relation.
+    /// The speaker, to whom `I` refers.
     pub speaker: Option<&'k str>,
-    /// Names of people that are taken for names at the beginning of a sentence,
-    /// too. Only those of a single word matter.
+    /// Known names of people. They count as names even at the beginning of a
+    /// sentence. Only names of one word have an effect.
     pub names: &'k [&'k str],
 }
 
-/// What is wrong with a rule.
+/// An error in a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
-    /// The field at fault: `pattern`.
+    /// The field with the error, such as `pattern`.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The description of the error.
     pub message: String,
 }
 
@@ -214,7 +215,7 @@ fn wrong<T>(field: &'static str, message: impl Into<String>) -> Result<T, RuleEr
 }
 
 impl EntityRule {
-    /// Checks the rule: one way to find, and a pattern that is one.
+    /// Checks the rule: it has either a detector or a valid pattern.
     pub fn check(&self) -> Result<(), RuleError> {
         self.compile().map(|_| ())
     }
@@ -258,7 +259,7 @@ enum Matcher {
     Pattern(Regex),
 }
 
-/// Rules that are ready to be used.
+/// Compiled rules.
 pub struct Extractor {
     entities: Vec<(String, Matcher)>,
     relations: Vec<RelationRule>,
@@ -296,8 +297,8 @@ enum What {
 }
 
 impl Extractor {
-    /// Makes `rules` ready; the number of the bad rule is returned with what is
-    /// wrong with it.
+    /// Compiles `rules`. Fails with the index of the first invalid rule and its
+    /// error.
     pub fn new(rules: &Rules) -> Result<Self, (usize, RuleError)> {
         let entities = rules
             .entities
@@ -322,7 +323,8 @@ impl Extractor {
         })
     }
 
-    /// Returns what the rules find in `text`.
+    /// Returns the entities, relations and keywords that the rules find in
+    /// `text`.
     pub fn extract(&self, text: &str, known: &TextContext<'_>) -> Extracted {
         let text = &text[..text.floor_char_boundary(MOST_BYTES)];
         let found = self.find(text, known);
@@ -451,12 +453,24 @@ impl Extractor {
     ) {
         let is_stated = mood::is_stated(&text[range.clone()]);
         let pairs = sentence.iter().zip(&sentence[1..]);
+        // The rule whose relation has just ended with `from`, and who it is of.
+        let mut left: Option<(usize, &RelationRule)> = None;
         for (from, to) in pairs.filter(|_| is_stated) {
             let between = &text[found[*from].end..found[*to].start];
             if between.len() > 80 {
+                left = None;
                 continue;
             }
             let words = phrase_words(between);
+            // `moved from Lyon to Porto` tells where to, as well.
+            if let Some((who, rule)) = left.take()
+                && words.iter().eq(["to"])
+                && fits(&found[*to], kinds[*to], &rule.to)
+            {
+                kinds[*to] = Some(&rule.to);
+                links.push((who, *to, &rule.kind, false));
+                continue;
+            }
             let behind = &text[found[*to].end..range.end];
             for rule in self
                 .relations
@@ -472,6 +486,8 @@ impl Extractor {
                     kinds[*from] = Some(&rule.from);
                     kinds[*to] = Some(&rule.to);
                     links.push((*from, *to, &rule.kind, ended));
+                    let is_from = ended && words.last().is_some_and(|word| word == "from");
+                    left = is_from.then_some((*from, rule));
                     break;
                 }
             }

@@ -33,21 +33,22 @@ use crate::words::Words;
 pub use self::buffers::Numbers;
 pub use self::file::{packed_names, unpacked_names};
 
-/// The place of a text in the index. A place that becomes free is used again.
+/// The position of a text in the index. A free position is reused.
 pub type Slot = u32;
 
-/// A text to be found.
+/// A text to add to the index.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
-    /// Names it, and decides where nothing else does.
+    /// The key of the text. It also breaks ties between scores.
     pub key: i64,
-    /// Its words.
+    /// The analysed words of the text.
     pub words: &'a Words,
-    /// Its vector, when it has one.
+    /// The vector of the text, if there is one.
     pub vector: Option<&'a Vector>,
     /// The run that it is a part of: a session, a file.
     pub run: Option<&'a str>,
-    /// Where it stands in the run.
+    /// The position in the run: a time, and a number for texts of the same
+    /// time.
     pub position: (i64, u32),
 }
 
@@ -102,6 +103,9 @@ pub struct Index {
     beside: Vec<Neighbours>,
     lengths: Vec<f32>,
     free: Vec<Slot>,
+    // Texts that were taken out and the runs that they were in, before they are
+    // cleared away.
+    leaving: Vec<(Slot, u32)>,
     live: usize,
     // The words of all texts with those that carry over, in parts of ONE.
     length: u64,
@@ -181,39 +185,40 @@ struct Runs {
     straight: Vec<bool>,
 }
 
-/// How well each text fits a query, by slot.
+/// The scores of all texts for a query, by slot.
 #[derive(Debug, Default)]
 pub struct Scores {
-    /// By words, its own and those around it: the part that it has of what a
-    /// text could reach, from 0 to 1.
+    /// The scores by words, including those of neighbouring texts, relative to
+    /// the highest possible score: from 0 to 1.
     pub words: Numbers,
-    /// By vectors: the cosine of the text, and of the text with the one before
-    /// it, half each. Where scores are estimates, the estimate for the text
-    /// alone.
+    /// The scores by vectors: the mean of the cosine of the text and that of
+    /// the text with its predecessor. If scores are estimates, the estimate for
+    /// the text alone.
     pub vectors: Numbers,
-    /// What the best text of its run lends to each; empty when there are no
-    /// runs.
+    /// The part that the best text of a run adds to each text. Empty if there
+    /// are no runs.
     pub runs: Vec<f32>,
-    /// What vectors weigh beside words.
+    /// The weight of the vector scores relative to the word scores.
     pub vector_weight: f32,
-    /// What is needed to compute exact scores, when those of vectors and runs
-    /// are estimates.
+    /// The data for exact scores, if the scores of vectors and runs are
+    /// estimates.
     rescoring: Option<Rescoring>,
 }
 
 impl Scores {
-    /// Returns true when the scores of vectors and runs are estimates.
+    /// Returns true if the scores of vectors and runs are estimates.
     pub fn are_estimates(&self) -> bool {
         self.rescoring.is_some()
     }
 
-    /// Returns how well the text in a slot fits by its words and its vector.
+    /// Returns the score of the text in a slot by words and vector.
     #[inline]
     pub(crate) fn plain(&self, slot: usize) -> f32 {
         weighed(self.words[slot]) + self.vector_weight * self.vectors[slot].max(0.0)
     }
 
-    /// Returns what the best text of its run lends to the text in a slot.
+    /// Returns the part that the best text of its run adds to the text in a
+    /// slot.
     #[inline]
     pub(crate) fn of_run(&self, slot: usize) -> f32 {
         self.runs.get(slot).copied().unwrap_or(0.0)
@@ -246,6 +251,7 @@ impl Index {
             beside: Vec::new(),
             lengths: Vec::new(),
             free: Vec::new(),
+            leaving: Vec::new(),
             live: 0,
             length: 0,
             vectors: Vectors::new(dimensions),
@@ -360,6 +366,7 @@ impl Index {
             return;
         }
         text.state = State::Leaving;
+        self.leaving.push((slot, text.run));
         self.live -= 1;
         self.length -= text.wide;
         text.wide = 0;
@@ -378,34 +385,33 @@ impl Index {
         }
     }
 
-    /// Clears away what is left of texts that were taken out: one pass, however
-    /// many they are.
+    /// Clears away what is left of texts that were taken out: one pass over the
+    /// postings, however many they are.
     pub fn settle(&mut self) {
-        let texts = &self.texts;
-        let leaving = |slot: Slot| texts[slot as usize].state == State::Leaving;
-        let Some(first) = texts.iter().position(|text| text.state == State::Leaving) else {
+        if self.leaving.is_empty() {
             return;
-        };
-        self.postings.take_out(first as Slot, leaving);
-        let Runs {
-            members, straight, ..
-        } = &mut self.runs;
-        for (members, straight) in members.iter_mut().zip(straight) {
-            let before = members.len();
-            members.retain(|&slot| !leaving(slot));
-            if members.len() < before {
-                *straight = is_straight(members);
-            }
         }
-        for (slot, text) in (0..).zip(&mut self.texts) {
-            if text.state == State::Leaving {
-                // Nothing of it is left, in a file neither.
-                *text = Text::FREE;
-                self.beside[slot as usize] = Neighbours::NOBODY;
-                self.lengths[slot as usize] = 0.0;
-                self.pairs[slot as usize] = 0.0;
-                self.free.push(slot);
-            }
+        let mut leaving = std::mem::take(&mut self.leaving);
+        leaving.sort_unstable();
+        let slots: Vec<Slot> = leaving.iter().map(|(slot, _)| *slot).collect();
+        self.postings.take_out(&slots);
+        let mut runs: Vec<u32> = leaving.iter().map(|(_, run)| *run).collect();
+        runs.sort_unstable();
+        runs.dedup();
+        let texts = &self.texts;
+        for run in runs.into_iter().filter(|run| *run != NONE) {
+            let members = &mut self.runs.members[run as usize];
+            members.retain(|&slot| texts[slot as usize].state != State::Leaving);
+            self.runs.straight[run as usize] = is_straight(members);
+        }
+        for slot in slots {
+            // Nothing of it is left, in a file neither.
+            let at = slot as usize;
+            self.texts[at] = Text::FREE;
+            self.beside[at] = Neighbours::NOBODY;
+            self.lengths[at] = 0.0;
+            self.pairs[at] = 0.0;
+            self.free.push(slot);
         }
     }
 

@@ -48,7 +48,7 @@ pub use extract::{
 pub use index::{Entry, Index, Scores, Slot};
 pub use instruction::is_standing_instruction;
 pub use near::{NEAR_DUPLICATE, is_near_duplicate, near_keys, similar, template_print};
-pub use rank::{Hit, best, hits};
+pub use rank::{Hit, best, best_hits, hits};
 pub use sentence::sentences;
 pub use signals::{
     Intent, NameCandidate, asks_for_recent, detect_intent, name_key, names_in, relevant_event_types,

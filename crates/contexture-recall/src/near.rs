@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::words::Words;
+use crate::words::{Words, is_unspaced};
 
 /// From this similarity on, two texts count as near-duplicates.
 ///
@@ -10,11 +10,10 @@ use crate::words::Words;
 /// that was sent again with a word corrected.
 pub const NEAR_DUPLICATE: f64 = 0.9;
 
-/// Returns which part of the terms of both texts is in both of them: from 0
-/// for none to 1 for all (Jaccard's index). Texts without terms are like
-/// nothing.
+/// Returns the Jaccard index of the terms of two texts: from 0 (no common
+/// terms) to 1 (all terms are common). It is 0 for texts without terms.
 ///
-/// A text that denies what the other says is like nothing of it.
+/// It is also 0 if one text negates the other.
 pub fn similar(a: &Words, b: &Words) -> f64 {
     if a.negations != b.negations {
         return 0.0;
@@ -34,10 +33,11 @@ pub fn similar(a: &Words, b: &Words) -> f64 {
     }
 }
 
-/// Returns true when two texts are near-duplicates: when they are
-/// [`similar`] by [`NEAR_DUPLICATE`] at least.
+/// Returns true if two texts are near-duplicates: [`similar`] returns at least
+/// [`NEAR_DUPLICATE`].
 ///
-/// Most pairs differ in their first terms, and are told apart by those.
+/// Most pairs already differ in their first terms, so that the comparison ends
+/// early.
 pub fn is_near_duplicate(a: &Words, b: &Words) -> bool {
     if a.negations != b.negations {
         return false;
@@ -96,7 +96,17 @@ pub fn template_print(text: &str) -> u64 {
         print = print.wrapping_mul(0x0100_0000_01b3);
     };
     let mut folded = false;
-    for word in text.split(|c: char| !c.is_alphanumeric()) {
+    // Where words are written without spaces, a number is not a part of what
+    // stands around it.
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let words = words.flat_map(|word| word.split_inclusive(is_unspaced));
+    let words = words.flat_map(|word| {
+        let last = word.char_indices().next_back();
+        let last = last.filter(|(_, c)| is_unspaced(*c));
+        let (spaced, last) = word.split_at(last.map_or(word.len(), |(at, _)| at));
+        [spaced, last]
+    });
+    for word in words {
         if word.is_empty() {
             continue;
         }
@@ -135,6 +145,11 @@ mod tests {
         assert!(same("seen on 2026-04-17", "seen on 3.5.2026"));
         assert!(!same("backup 17 failed", "backup 17 worked"));
         assert!(!same("backup failed", "backup 17 failed"));
+        // Without spaces between words, too.
+        assert!(same("备份17失败", "备份9999失败"));
+        assert!(!same("王伟3号住在杭州", "王伟3号会弹钢琴"));
+        assert!(!same("李娜3号住在杭州", "王伟3号住在杭州"));
+        assert!(!same("3号", "3番"));
     }
 
     #[test]

@@ -20,42 +20,48 @@ const BEST: f32 = 1.4;
 const FAINT: f32 = 0.07;
 const FAINT_VECTOR: f32 = 0.3;
 
-/// A text that fits a query.
+/// A text that matches a query, with the parts of its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
-    /// Where it is.
+    /// The position of the text in the index.
     pub slot: Slot,
-    /// Its key.
+    /// The key of the text.
     pub key: i64,
-    /// How well it fits by its words and those around it, from 0 to 1.
+    /// The score by words, including those of neighbouring texts, from 0 to 1.
     pub words: f32,
-    /// How well it fits by its vector and that of the text before it, from 0
-    /// to 1.
+    /// The score by vectors, including that of the previous text, from 0 to 1.
     pub vector: f32,
-    /// What the vector weighs beside words.
+    /// The weight of the vector score relative to the word score.
     pub vector_weight: f32,
-    /// What the best text of its run lends to it.
+    /// The part that the best text of the same run adds.
     pub run: f32,
-    /// What else speaks for it.
+    /// A bonus from other signals.
     pub bonus: f32,
 }
 
 impl Hit {
-    /// Returns how well it fits, all in all: mostly from 0 to 1. Where words
-    /// find nothing, a vector that fits well may bring it beyond 1.
+    /// Returns the total score: usually from 0 to 1. If words match nothing, a
+    /// very similar vector can raise it above 1.
     pub fn relevance(&self) -> f32 {
         let plain = weighed(self.words) + self.vector_weight * self.vector;
         (plain + self.run + self.bonus) / BEST
     }
 
-    /// Returns true when next to nothing speaks for it.
+    /// Lowers the bonus by at most `most`, so that the relevance is at most
+    /// `relevance`.
+    pub fn lower_to(&mut self, relevance: f32, most: f32) {
+        let excess = (self.relevance() - relevance) * BEST;
+        self.bonus -= excess.clamp(0.0, most.max(0.0));
+    }
+
+    /// Returns true if the text has almost nothing to do with the query.
     pub fn is_faint(&self) -> bool {
         self.words + FAINT_VECTOR * self.vector + self.bonus < FAINT
     }
 }
 
-/// Returns texts as hits, whatever their scores. Each is given with what else
-/// speaks for it.
+/// Returns texts as hits, whatever their scores. Each text is given with its
+/// bonus.
 pub fn hits(
     index: &Index,
     scores: &Scores,
@@ -65,6 +71,29 @@ pub fn hits(
     let mut hits: Vec<Hit> = texts
         .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
         .collect();
+    rescore(index, scores, &mut hits);
+    hits
+}
+
+/// Returns the best `most` of some texts as hits. Each is given with what else
+/// speaks for it. Where scores are estimates, so is which ones are the best; the
+/// scores of those are exact.
+pub fn best_hits(
+    index: &Index,
+    scores: &Scores,
+    most: usize,
+    texts: impl IntoIterator<Item = (Slot, f32)>,
+) -> Vec<Hit> {
+    let texts = texts.into_iter();
+    let mut hits: Vec<Ranked> = texts
+        .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
+        .map(Ranked::new)
+        .collect();
+    if most < hits.len() {
+        hits.select_nth_unstable_by(most, |a, b| b.cmp(a));
+        hits.truncate(most);
+    }
+    let mut hits = sorted(hits);
     rescore(index, scores, &mut hits);
     hits
 }
@@ -109,11 +138,11 @@ fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<H
 /// Where scores are estimates, exact scores are computed for six times as many
 /// texts, at least 2,048. Let `e` be the largest error of an estimate, and `b`
 /// the estimate of the last of these texts. Every text whose exact score is
-/// above `b + e` is then found, and what the best text of a run lends is off by
-/// less than `e / 5`.
+/// above `b + e` is then found, and the part that the best text of a run adds
+/// has an error below `e / 5`.
 ///
-/// `bonus` and `admit` are asked only about texts that could be among them:
-/// `most_bonus` is the largest that `bonus` returns.
+/// `bonus` and `admit` are called only for texts that could be among the best;
+/// `most_bonus` is the largest value that `bonus` returns.
 pub fn best(
     index: &Index,
     scores: &Scores,

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 
-/// How much is read, converted and hashed at a time, in bytes.
+/// The number of bytes that are read, converted and hashed at a time.
 const BLOCK: usize = 1 << 18;
 
 /// The bytes of the header: what kind of file it is, the place and length of
@@ -23,13 +23,14 @@ const MOST_ENTRIES: u64 = 1 << 10;
 
 /// A number of a fixed size, as an array holds it.
 pub trait Number: Copy + Default {
-    /// Its size in bytes.
+    /// The size of the number in bytes.
     const SIZE: usize;
 
-    /// Appends it to bytes.
+    /// Appends the number to `bytes`.
     fn put(self, bytes: &mut Vec<u8>);
 
-    /// Reads it from [`Number::SIZE`] bytes. Fewer bytes give the default.
+    /// Reads the number from [`Number::SIZE`] bytes. Fewer bytes give the
+    /// default value.
     fn get(bytes: &[u8]) -> Self;
 }
 
@@ -54,7 +55,7 @@ macro_rules! number {
 
 number!(u8, i8, u32, u64, i64, f32);
 
-/// Where an array is, and its hash.
+/// The position and the hash of an array.
 #[derive(Debug, Clone, Copy)]
 struct Section {
     name: u32,
@@ -74,7 +75,7 @@ pub struct SectionWriter {
 }
 
 impl SectionWriter {
-    /// Begins a file of that kind. The file must be empty.
+    /// Starts a file of this kind. The file must be empty.
     pub fn new(file: File, kind: [u8; 8]) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(BLOCK, file);
         file.write_all(&[0; HEADER])?;
@@ -92,7 +93,7 @@ impl SectionWriter {
         self.parts(name, std::iter::once(Ok::<_, io::Error>(values)))
     }
 
-    /// Writes an array that comes in parts.
+    /// Writes an array that is given in parts.
     pub fn parts<T: Number, P: AsRef<[T]>>(
         &mut self,
         name: u32,
@@ -118,7 +119,7 @@ impl SectionWriter {
         Ok(())
     }
 
-    /// Writes the table and the header, and waits until all is on the disk.
+    /// Writes the table and the header, and syncs the file to disk.
     pub fn finish(mut self) -> io::Result<File> {
         let mut table = Vec::with_capacity(self.table.len() * ENTRY);
         for section in &self.table {
@@ -140,7 +141,7 @@ impl SectionWriter {
     }
 }
 
-/// A file of arrays that is read.
+/// A file of arrays, for reading.
 #[derive(Debug)]
 pub struct SectionFile {
     file: File,
@@ -148,7 +149,7 @@ pub struct SectionFile {
 }
 
 impl SectionFile {
-    /// Reads the header and the table of a file of that kind.
+    /// Reads the header and the table of a file of this kind.
     pub fn open(file: File, kind: [u8; 8]) -> io::Result<Self> {
         let size = file.metadata()?.len();
         let mut header = [0; HEADER];
@@ -208,14 +209,14 @@ impl SectionFile {
         Ok(values)
     }
 
-    /// Returns where an array of bytes is, and how long it is. Nothing of it is
-    /// checked.
+    /// Returns the position and the length of an array of bytes, without
+    /// checking its hash.
     pub(crate) fn place(&self, name: u32) -> io::Result<(u64, u64)> {
         let section = self.find(name)?;
         Ok((section.at, section.length))
     }
 
-    /// Returns another handle of the file.
+    /// Returns another handle to the file.
     pub(crate) fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }

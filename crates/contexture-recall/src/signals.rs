@@ -11,7 +11,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use crate::words::is_stop_word;
 
-/// How many words of a query are looked at.
+/// The maximum number of words of a query that are analysed.
 pub const MOST_WORDS: usize = 512;
 
 /// The most words of a name.
@@ -235,10 +235,10 @@ const RECENT: &[&str] = &[
     "so far",
 ];
 
-/// Returns what `query` is for.
+/// Returns the intent of `query`.
 ///
-/// Something broken comes first, then something to be understood; what asks
-/// politely for something to be done is no question.
+/// A report of something broken has priority over a request for an explanation.
+/// A polite request to do something is not a question.
 pub fn detect_intent(query: &str) -> Intent {
     let words = Lowered::of(query);
     if words.has_any(FIX) {
@@ -260,8 +260,8 @@ pub fn detect_intent(query: &str) -> Intent {
     Intent::Other
 }
 
-/// Returns the types of events that go with an intent, the most telling first.
-/// An empty list stands for all.
+/// Returns the event types that match an intent, the most relevant first. An
+/// empty list means all types.
 pub fn relevant_event_types(intent: Intent) -> &'static [&'static str] {
     match intent {
         Intent::Fix => &[
@@ -278,27 +278,27 @@ pub fn relevant_event_types(intent: Intent) -> &'static [&'static str] {
     }
 }
 
-/// Returns true for a query about the recent: `What was the latest error?`
+/// Returns true for a query about recent events: `What was the latest error?`
 pub fn asks_for_recent(query: &str) -> bool {
     let words = Lowered::of(query);
     // `Now add a test` is about nothing recent, `Where is she now?` is.
     words.has_any(RECENT) || words.0.iter().skip(1).any(|word| word == "now")
 }
 
-/// Some words of a query that may be a name.
+/// Words of a query that may be a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameCandidate {
-    /// What to look up: the words as [`name_key`] has them.
+    /// The key to look up: the words in the form of [`name_key`].
     pub key: String,
     /// The first of the words, counted from 0.
     pub first: usize,
-    /// How many words it is. Of two names found that overlap, the longer one is
-    /// meant.
+    /// The number of words. If two found names overlap, the longer one is used.
     pub words: usize,
 }
 
-/// Returns what may be a name in `query`: runs of up to [`LONGEST_NAME`] words,
-/// by place, the longest first; each key once. A stop word alone is no name.
+/// Returns the possible names in `query`: runs of up to [`LONGEST_NAME`] words
+/// by position, the longest first, each key once. A single stop word is not a
+/// name.
 pub fn names_in(query: &str) -> Vec<NameCandidate> {
     let words: Vec<String> = name_words(query).into_iter().take(MOST_WORDS).collect();
     let mut seen = BTreeSet::new();

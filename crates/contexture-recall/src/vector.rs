@@ -1,9 +1,9 @@
 //! The stored form of vectors: one byte per component.
 
-/// A vector of whole numbers from -127 to 127, and what to multiply them by.
+/// A vector of integers from -127 to 127, with a common factor.
 ///
-/// A quarter of the size, and near enough: the cosine of two unit vectors
-/// changes by less than 0.01.
+/// It needs a quarter of the memory of `f32` components. The cosine of two unit
+/// vectors changes by less than 0.01.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vector {
     scale: f32,
@@ -11,8 +11,8 @@ pub struct Vector {
 }
 
 impl Vector {
-    /// Rounds `vector`. One with a component that is no number becomes all
-    /// zeros: it is like nothing else.
+    /// Rounds `vector`. A vector with a component that is not finite becomes
+    /// all zeros.
     pub fn quantise(vector: &[f32]) -> Self {
         let largest = vector.iter().fold(0.0_f32, |most, x| {
             if x.is_finite() {
@@ -39,23 +39,23 @@ impl Vector {
         }
     }
 
-    /// Returns how many components it has.
+    /// Returns the number of components.
     pub fn dimensions(&self) -> usize {
         self.components.len()
     }
 
-    /// Returns the whole numbers.
+    /// Returns the integers.
     pub fn components(&self) -> &[i8] {
         &self.components
     }
 
-    /// Returns what to multiply them by.
+    /// Returns the common factor.
     pub fn scale(&self) -> f32 {
         self.scale
     }
 
-    /// Returns the product with a vector that was not rounded: the cosine, when
-    /// both have length 1. Zero when they are not of the same dimensions.
+    /// Returns the dot product with a vector that was not rounded: the cosine
+    /// if both have length 1. It is 0 if the dimensions differ.
     pub fn dot(&self, other: &[f32]) -> f32 {
         if other.len() != self.components.len() {
             return 0.0;
@@ -77,8 +77,8 @@ impl Vector {
         self.scale * (sums.iter().sum::<f32>() + rest)
     }
 
-    /// Returns the product with another rounded vector. Zero when they are not
-    /// of the same dimensions.
+    /// Returns the dot product with another rounded vector. It is 0 if the
+    /// dimensions differ.
     pub fn dot_rounded(&self, other: &Self) -> f32 {
         if other.components.len() != self.components.len() {
             return 0.0;
@@ -92,7 +92,7 @@ impl Vector {
         self.scale * other.scale * sum as f32
     }
 
-    /// Returns the components as they were before, but for the rounding.
+    /// Returns the components as floats, with the rounding error.
     pub fn to_floats(&self) -> Vec<f32> {
         self.components
             .iter()
@@ -108,8 +108,8 @@ impl Vector {
         bytes
     }
 
-    /// Reads what [`Vector::to_bytes`] wrote, of a model with so many
-    /// dimensions. Returns `None` for anything else.
+    /// Reads the output of [`Vector::to_bytes`] for a model with this number of
+    /// dimensions. Returns `None` for other input.
     pub fn from_bytes(bytes: &[u8], dimensions: usize) -> Option<Self> {
         let (scale, components) = bytes.split_first_chunk::<4>()?;
         let scale = f32::from_le_bytes(*scale);

@@ -25,6 +25,7 @@ mod stop;
 
 use std::collections::BTreeMap;
 
+pub(crate) use scan::is_unspaced;
 use scan::{Part, scan};
 use stem::Stems;
 

@@ -60,6 +60,12 @@ fn weeks_months_and_years_are_those_of_the_calendar() {
     check("Who visited this week?", &["2026-11-16..2026-11-22"]);
     check("next week", &["2026-11-23..2026-11-29"]);
     check("last weekend", &["2026-11-14..2026-11-15"]);
+    check("What did I do on the weekend?", &["2026-11-14..2026-11-15"]);
+    check(
+        "What will I do over the weekend?",
+        &["2026-11-21..2026-11-22"],
+    );
+    check("Which weekend did I work?", &[]);
     check("last month", &["2026-10-01..2026-10-31"]);
     check("this month", &["2026-11-01..2026-11-30"]);
     check("last year", &["2025-01-01..2025-12-31"]);

@@ -485,7 +485,7 @@ impl App {
         (all.saturating_sub(free) * KIB) as u64
     }
 
-    /// Waits for a place to work for a tenant.
+    /// Waits for an execution slot of a tenant.
     pub(crate) async fn place(&self, tenant: &str) -> Place {
         let came = Instant::now();
         let most = match self.keys().required() {

@@ -146,7 +146,8 @@ impl Keys {
         let sent = headers.get(header::AUTHORIZATION);
         let sent = sent.and_then(|value| value.to_str().ok()).unwrap_or("");
         let sent = sent.strip_prefix("Bearer ").unwrap_or("");
-        // The hashes are compared, so that the time says nothing about the key.
+        // Hashes are compared, so that the duration reveals nothing about the
+        // key.
         match ContentHash::of(sent.as_bytes()) == ContentHash::of(only.as_bytes()) {
             true => Ok(Caller {
                 tenant: String::new(),

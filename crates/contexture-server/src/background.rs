@@ -114,8 +114,8 @@ impl CallPlace for ModelPlaces {
     }
 }
 
-/// A session that is looked at, until it is taken out of the list. It is taken
-/// out however its thread ends.
+/// A session in the list of sessions in progress. Dropping it removes the
+/// session from the list, however its thread ends.
 struct Run(Option<Key>);
 
 impl Run {

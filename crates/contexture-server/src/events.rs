@@ -75,7 +75,7 @@ impl Hub {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// Has new events read from the store, if somebody listens.
+    /// Reads new events from the store if there are listeners.
     pub(crate) fn wake(&self) {
         if self.listeners.load(Ordering::Relaxed) > 0 {
             self.woken.notify_one();

@@ -1,4 +1,4 @@
-//! Work that the server does by the clock: garbage collection and backups.
+//! Work at fixed intervals: garbage collection and backups.
 //!
 //! Each runs in a thread of its own and never takes the place of a request. A
 //! failure is logged and counted; the next run is at its usual time. The first

@@ -130,8 +130,8 @@ impl Server {
         Self::bind_for(service, None).await
     }
 
-    /// Listens like [`bind`](Self::bind), for a look at what is stored: refuses
-    /// every operation that writes, and accepts only calls with `key`.
+    /// Listens like [`bind`](Self::bind), read-only: rejects every operation
+    /// that writes, and accepts only calls with `key`.
     pub async fn bind_read_only(service: Service, key: String) -> Result<Self, Error> {
         Self::bind_for(service, Some(key)).await
     }

@@ -108,7 +108,7 @@ mod tests {
     use super::is_diff;
 
     #[test]
-    fn a_diff_is_told_by_its_headers() {
+    fn a_diff_is_recognised_by_its_headers() {
         assert!(is_diff("diff --git a/x b/x\nindex 1..2\n"));
         assert!(is_diff(
             "commit 1\n\n    words\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b"

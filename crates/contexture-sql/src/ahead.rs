@@ -7,10 +7,11 @@ use crate::memory::state as memory_state;
 use crate::together::{Answer, Together};
 use crate::{Backend, SqlStore, pins, sessions, snapshots};
 
-/// An answer, and the name it is asked for by.
+/// An answer and its name.
 type Kept<'r> = Vec<(String, Box<dyn FnOnce(String) + 'r>)>;
 
-/// Keeps an answer, unless it failed: whoever asks then learns why.
+/// Stores an answer, unless it is an error: the caller then gets the error from
+/// the call itself.
 fn keep<'r, T>(answer: Answer<T>) -> Box<dyn FnOnce(String) + 'r>
 where
     T: Send + 'static,
@@ -62,7 +63,7 @@ impl<B: Backend> SqlStore<B> {
         if !self.backend.is_remote() || Call::current().is_none() {
             return;
         }
-        // A failure is told to whoever asks.
+        // A failure is returned to the caller.
         let _ = self.read(|db, tenant| {
             let mut together = Together::default();
             let mut kept: Kept<'_> = Vec::new();

@@ -1,8 +1,7 @@
-//! What a database driver must do, and a connection in the form that the logic
-//! uses.
+//! The trait of database drivers, and the connection that the logic uses.
 //!
-//! A driver runs SQL with values and hands out rows. Everything else (which table,
-//! which order, what a row means) is in this crate, once for all databases. SQL is
+//! A driver runs SQL with values and returns rows. Everything else (tables,
+//! order, the meaning of rows) is in this crate, once for all databases. SQL is
 //! written in what SQLite and PostgreSQL share, with parameters as `?1`. Where
 //! they differ, [`Driver`] has a method.
 

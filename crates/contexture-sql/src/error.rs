@@ -1,4 +1,4 @@
-//! What goes wrong inside, before it is known which store it went wrong in.
+//! Errors inside the store, before the address of the store is added.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ pub enum Error {
     NoRows,
     /// A column does not hold what was stored.
     Column {
-        /// Its place in the row.
+        /// The index of the column in the row.
         column: usize,
-        /// What is wrong with it.
+        /// The description of the error.
         message: String,
     },
     /// What a row holds is not what was stored.

@@ -1,5 +1,8 @@
-//! Events of sessions. Their numbers are taken while nobody else writes for the
-//! tenant, so that they are in the order of commits.
+//! Events of sessions, for listeners on all servers.
+//!
+//! An event gets its number while its tenant's write lock is held. The numbers
+//! are therefore in the order of the commits, and a listener that has seen a
+//! number has missed nothing before it.
 
 use contexture_store::{EventPage, Events, MAX_EVENTS, StoreError, StoredEvent};
 use jiff::Timestamp;

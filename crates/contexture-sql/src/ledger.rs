@@ -1,4 +1,9 @@
-//! The ledger: each method is one transaction.
+//! The ledger: sessions, turns, compactions and pins. Each method is one
+//! transaction.
+//!
+//! The work is in other modules: `sessions` finds sessions, `record` appends
+//! turns, and `turns` reads them. Turns are only ever added; a session's head
+//! is updated in the same transaction.
 
 use contexture_store::{
     Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewSessionPin, NewTurn,

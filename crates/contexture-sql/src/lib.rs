@@ -14,8 +14,8 @@
 //! its tenants are; a [`Driver`] runs statements inside a transaction. The crates
 //! `contexture-sqlite` and `contexture-postgres` have one of each, and the schema.
 //!
-//! Every write runs while nobody else writes for the same tenant: in SQLite because
-//! a file has one writer, in PostgreSQL because the tenant's row is locked first.
+//! No other write of the same tenant runs at the same time: in SQLite because a
+//! file has one writer, in PostgreSQL because the tenant's row is locked first.
 //! The logic relies on that: it reads, decides and writes, and the numbers of
 //! changes are in the order of commits.
 
@@ -150,7 +150,8 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// Has `woken` told of events that other servers have stored.
     fn on_event(&self, _woken: EventHint) {}
 
-    /// Has `watch` told how long callers wait, unless somebody is told already.
+    /// Reports to `watch` how long callers wait, unless another watch is set
+    /// already.
     fn watch(&self, watch: Watch);
 
     /// Returns the state of the store, for metrics.

@@ -1,4 +1,8 @@
 //! Appends turns and compactions.
+//!
+//! Hashes, JSON and counts are prepared before the transaction, because all
+//! writers of a tenant wait for each other. A turn that exists already is not
+//! written again, so that a retry is harmless.
 
 use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;

@@ -1,4 +1,7 @@
 //! Sessions, their aliases and their heads.
+//!
+//! A session is found by its label or by an alias. Its row has the key of its
+//! latest turn, the head.
 
 use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;
@@ -143,7 +146,7 @@ fn check_status(session: &SessionRow, status: SessionStatus) -> Result<(), Fault
 }
 
 const COLUMNS: &str = "s.label, head.id, coalesce(head.depth, 0), s.persona, p.label, parent.id, \
-    s.task, s.status, s.created_at, s.updated_at, s.key";
+    s.task, s.status, s.created_at, s.updated_at, s.remember, s.key";
 
 const JOINS: &str = "LEFT JOIN turns head ON head.key = s.head
     LEFT JOIN sessions p ON p.key = s.parent_session
@@ -162,8 +165,9 @@ fn session(row: &Row<'_>) -> crate::driver::Result<(i64, Session)> {
         status: row.get::<Word<_>>(7)?.0,
         created_at: row.get::<Time>(8)?.0,
         updated_at: row.get::<Time>(9)?.0,
+        remember: row.get(10)?,
     };
-    Ok((row.get(10)?, session))
+    Ok((row.get(11)?, session))
 }
 
 fn with_aliases(db: &Connection, (key, mut session): (i64, Session)) -> Result<Session, Fault> {
@@ -184,7 +188,7 @@ pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, 
     let mut together = Together::default();
     let found = together.add(|db| {
         let (found, row) = find_as(db, tenant, label, &columns, JOINS, |row| {
-            Ok((session(row)?.1, SessionRow::read(row, 11)?))
+            Ok((session(row)?.1, SessionRow::read(row, 12)?))
         })?;
         row.check()?;
         Ok(found)
@@ -237,8 +241,8 @@ pub(crate) fn create(
     let parent = parent.map(|parent| parent.key);
     let mut insert = db.prepare_cached(
         "INSERT INTO sessions (tenant, label, moves, persona, parent_session, parent_turn, task,
-             status, created_at, updated_at)
-         VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, 'active', ?7, ?7)",
+             status, created_at, updated_at, remember)
+         VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, 'active', ?7, ?7, ?8)",
     )?;
     let key = insert.insert(params![
         tenant,
@@ -248,6 +252,7 @@ pub(crate) fn create(
         parent_turn,
         new.task,
         Time(now),
+        new.remember,
     ])?;
     let session = SessionRow {
         key,
@@ -300,6 +305,10 @@ pub(crate) fn change(
     if let Some(status) = change.status {
         db.prepare_cached("UPDATE sessions SET status = ?1 WHERE key = ?2")?
             .execute((Word(status), session.key))?;
+    }
+    if let Some(remember) = change.remember {
+        db.prepare_cached("UPDATE sessions SET remember = ?1 WHERE key = ?2")?
+            .execute((remember, session.key))?;
     }
     by_key(db, session.key)
 }

@@ -1,4 +1,8 @@
 //! Reads turns and walks along their parents.
+//!
+//! A walk returns turns without their content and follows the keys of parents,
+//! newest first. The content is read in a second step, for the turns that are
+//! needed. A turn is compared with its id, which is a hash of its content.
 
 use crate::driver::{Connection, OptionalExtension, Row, Statement};
 use std::collections::HashMap;

@@ -134,7 +134,7 @@ impl From<String> for Error {
     }
 }
 
-/// What a column can be read as.
+/// A type that a column can be read as.
 pub trait FromSql: Sized {
     /// Reads the value, or says what is wrong with it.
     fn from_sql(value: ValueRef<'_>) -> Result<Self, String>;

@@ -13,7 +13,7 @@ use crate::row::{Hash, Time};
 use crate::trees::node_sum;
 use crate::turns;
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Default)]
 struct Findings {
     checked: BTreeMap<String, u64>,

@@ -1,8 +1,9 @@
-//! Copies of a store that are made while it is used, and put back.
+//! Backs up a store while it is in use, and restores it.
 //!
 //! A backup is a directory with the store's own file, those of its tenants, and
-//! `manifest.json`, which has the size and the hash of each. Each file is one
-//! state of the tenant; those of several tenants are made one after the other.
+//! `manifest.json`, which has the size and the hash of each. Each file is a
+//! consistent state of its tenant. Files of several tenants are copied one
+//! after the other.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -28,11 +29,11 @@ const MAIN: &str = "store.db";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backup {
-    /// The form of the backup: 1.
+    /// The version of the backup format: 1.
     pub version: u32,
     /// The version of the database schema.
     pub schema: u32,
-    /// When the backup was made.
+    /// The time of the backup.
     pub created_at: Timestamp,
     /// The files.
     pub files: Vec<BackedUpFile>,
@@ -56,8 +57,7 @@ impl SqliteBackend {
     /// Copies the store, or only one tenant, into a new directory at `target`.
     /// The store can be used meanwhile.
     ///
-    /// Fails if there is something at `target`. A copy that cannot be finished is
-    /// removed.
+    /// Fails if `target` exists. An incomplete copy is removed.
     pub fn back_up(
         &self,
         target: &Path,
@@ -124,8 +124,8 @@ impl SqliteBackend {
     }
 }
 
-/// Checks a backup: that all files are there with their sizes and hashes, and
-/// that everything in them is what was stored.
+/// Verifies a backup: all files exist with their sizes and hashes, and their
+/// content passes the checks of the store.
 pub fn check_backup(backup: &Path) -> Result<Backup, StoreError> {
     let manifest = backup.join(MANIFEST);
     let text = fs::read_to_string(&manifest).map_err(|error| failed(&manifest, &error))?;
@@ -179,9 +179,9 @@ pub fn check_backup(backup: &Path) -> Result<Backup, StoreError> {
     Ok(listed)
 }
 
-/// Puts a backup in the place of the store at `path`, after it was checked.
-/// Tenants that are not in the backup keep their data. With `replace`, files
-/// that are there are replaced; otherwise there must be none.
+/// Verifies a backup, and replaces the store at `path` with it. Tenants that
+/// are not in the backup keep their data. With `replace`, existing files are
+/// replaced; otherwise there must be none.
 ///
 /// Fails with [`StoreError::Busy`] when another process has a file open that
 /// would be replaced.
@@ -227,7 +227,7 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
         }
         moves.push((new, target));
     }
-    // From here on only names change.
+    // From here on, files are only renamed.
     for (new, target) in &moves {
         for suffix in ["-wal", "-shm", "-journal", "-seal", INDEX] {
             let mut beside = target.clone().into_os_string();
@@ -247,9 +247,9 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
     Ok(listed)
 }
 
-/// Returns true when somebody else has a database open. Every connection that has
-/// read keeps a shared lock, so an exclusive one is to be had only alone. One that
-/// is damaged is in nobody's use.
+/// Returns true if another process has a database open. Every connection that
+/// has read holds a shared lock, so that an exclusive lock fails while there is
+/// one. A damaged database counts as not in use.
 fn is_open_elsewhere(path: &Path) -> bool {
     let alone = || -> Result<(), rusqlite::Error> {
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
@@ -264,7 +264,8 @@ fn is_open_elsewhere(path: &Path) -> bool {
     code.is_some_and(|code| busy.contains(&code))
 }
 
-/// Has lost commits forgotten: what the files hold now counts as all.
+/// Resets the detection of lost commits: the current content of the files
+/// counts as complete.
 pub fn accept_loss(path: &Path) -> Result<(), StoreError> {
     let mut files = vec![path.to_owned()];
     let others = fs::read_dir(directory(path)).into_iter().flatten();
@@ -287,7 +288,7 @@ pub fn accept_loss(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks everything in a file that is about to become a store.
+/// Verifies the content of a file before it becomes a store.
 fn check_content(path: &Path, tenant: &str) -> Result<(), StoreError> {
     let store = SqliteStore::open_read_only(path)?;
     let verified = SqliteStore::new(store.backend().in_main(tenant)).verify()?;

@@ -20,26 +20,28 @@ use crate::presence::{FileId, Files};
 use crate::schema::{self, STEPS, State};
 use crate::writer::RETRY;
 
-/// Prepared statements that a connection keeps: more than we have.
+/// The number of prepared statements that a connection caches: more than there
+/// are.
 const STATEMENTS: usize = 256;
 
-/// The memory that a connection may use for pages, in KiB. There is no memory
-/// map: a file that is cut short, or a disk that fails, would then end the
-/// process with a signal instead of an error.
+/// The memory that a connection may use for pages, in KiB. Memory-mapped I/O is
+/// off: a truncated file or a failing disk would then end the process with a
+/// signal instead of an error.
 const CACHE_KIB: i32 = 16 * 1024;
 
-/// The same for the one that writes. Ids that come in any order touch the pages
-/// of an index all over: of a memory of a million records it fits.
+/// The same for the connection that writes. Random ids touch pages all over an
+/// index; the index of a million memory records fits into this size.
 const WRITER_CACHE_KIB: i32 = 64 * 1024;
 
 /// How many pages the log may have before they are written into the file: 64
-/// MiB. Sixteen times SQLite's own, since a page that is written again and again
-/// is then written into the file less often.
+/// MiB. This is sixteen times SQLite's default, so that a page that changes
+/// often is copied into the file less often.
 const CHECKPOINT_PAGES: i32 = 16_000;
 
-/// Held while a file is looked for and made. POSIX takes all of a process's
-/// locks on a file away when any handle on it is closed, so the handle that
-/// makes it must be closed before SQLite opens it anywhere in the process.
+/// Held while a file is searched for and created. POSIX removes all locks of a
+/// process on a file when any handle to it is closed. The handle that creates
+/// the file must therefore be closed before SQLite opens the file anywhere in
+/// the process.
 static MAKING: Mutex<()> = Mutex::new(());
 
 /// Where a store is and how it is opened.
@@ -54,14 +56,16 @@ pub(crate) struct StoreLocation {
 /// A connection that reads.
 pub(crate) struct Reader {
     pub(crate) connection: Database,
-    /// False when it must not be used again: it took the file to be unchanging.
+    /// False if the connection must not be reused, because it was opened for a
+    /// file that never changes.
     pub(crate) reusable: bool,
 }
 
 impl StoreLocation {
     pub(crate) fn new(path: &Path, options: Options, read_only: bool) -> StoreLocation {
         StoreLocation {
-            // The process may go to another directory while the store is open.
+            // The process may change its working directory while the store is
+            // open.
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             address: format!("sqlite:{}", path.display()),
             options,
@@ -69,12 +73,12 @@ impl StoreLocation {
         }
     }
 
-    /// Makes sure that there is a store of the newest version, and returns a
-    /// connection that reads it. Writes only if there is something to be made
-    /// or brought up to date.
+    /// Ensures that a store of the newest version exists, and returns a
+    /// connection that reads it. Writes only if the store must be created or
+    /// migrated.
     pub(crate) fn prepare(&self) -> Result<(Reader, Files), Fault> {
         self.find_or_make()?;
-        self.steadily(|| {
+        self.open_stable(|| {
             if let Some(reader) = self.current_reader()? {
                 return Ok(reader);
             }
@@ -82,10 +86,10 @@ impl StoreLocation {
         })
     }
 
-    /// Finds a store again that was there before. An empty file is none: it
-    /// would hide that everything is gone.
+    /// Opens a store that existed before. An empty file is an error: treating
+    /// it as a store would hide the loss.
     pub(crate) fn find_again(&self) -> Result<(Reader, Files), Fault> {
-        self.steadily(|| {
+        self.open_stable(|| {
             let found = fs::metadata(&self.path).map_err(|error| self.io(error))?;
             if !found.is_file() {
                 return Err(self.not_a_store("is not a file"));
@@ -100,18 +104,22 @@ impl StoreLocation {
         })
     }
 
-    /// Calls `open`, and returns with the connection the files that it has open.
-    fn steadily(&self, open: impl Fn() -> Result<Reader, Fault>) -> Result<(Reader, Files), Fault> {
+    /// Calls `open`, and returns the connection together with its open files.
+    fn open_stable(
+        &self,
+        open: impl Fn() -> Result<Reader, Fault>,
+    ) -> Result<(Reader, Files), Fault> {
         for _ in 0..3 {
             let before = FileId::at(&self.path).map_err(|error| self.io(error))?;
-            // Until the files themselves hold one.
+            // Held until `Files` has its own.
             let _used = FileUse::new(before);
             let reader = open()?;
             let files = Files::look(&self.path).map_err(|error| self.io(error))?;
             if files.is(before) {
                 return Ok((reader, files));
             }
-            // Replaced just now: the connection may have either.
+            // The file was replaced just now, so that the connection may have
+            // either file.
         }
         Err(Fault::Refused(error::gone(&self.address)))
     }
@@ -122,7 +130,8 @@ impl StoreLocation {
         Ok(matches!(state, Ok(State::Blank)))
     }
 
-    /// Brings the store to the newest version, or an empty file to be one.
+    /// Migrates the store to the newest version, or creates it in an empty
+    /// file.
     fn make_current(&self) -> Result<Reader, Fault> {
         if self.read_only {
             return Err(
@@ -150,12 +159,12 @@ impl StoreLocation {
     }
 
     /// Returns a connection that reads, if there is a store of the newest
-    /// version. Looks first without changing anything in the file or beside it:
-    /// it may be somebody else's.
+    /// version. The first check changes neither the file nor its directory,
+    /// because the file may belong to another program.
     fn current_reader(&self) -> Result<Option<Reader>, Fault> {
         let current = State::Ours(STEPS.len() as u32);
-        // What is still in the write-ahead log is not seen this way. That is no
-        // matter: a store gets its id before it gets a log.
+        // This check does not see the write-ahead log. That is sufficient,
+        // because a store gets its application id before it gets a log.
         let seen = self.connect_immutable().and_then(|connection| {
             let state = schema::state(&connection, &self.address, STEPS)?;
             self.check_length(&connection)?;
@@ -163,17 +172,17 @@ impl StoreLocation {
         });
         match seen {
             Ok(State::Blank) => return Ok(None),
-            // That it was brought up to date may still be in the log.
+            // The migration may still be in the log only.
             Ok(State::Ours(_)) => {}
-            // A checkpoint that is under way, or was cut short, looks like
-            // damage to those who do not read the log.
+            // A checkpoint that is running or was interrupted looks like damage
+            // without the log.
             Err(fault) if fault.code() == Some(ErrorCode::DatabaseCorrupt) => {}
             Err(fault) => return Err(fault),
         }
         let reader = match self.reader() {
             Ok(reader) => reader,
-            // The making of it was cut short, and has to be undone by somebody
-            // who may write.
+            // The creation was interrupted. A connection that can write must
+            // roll it back.
             Err(fault) if fault.code() == Some(ErrorCode::ReadOnly) => return Ok(None),
             Err(fault) => return Err(fault),
         };
@@ -181,14 +190,14 @@ impl StoreLocation {
         Ok((state == current).then_some(reader))
     }
 
-    /// Refuses a file whose last page is not whole: SQLite would read the rest
-    /// of it as zeros.
+    /// Rejects a file whose last page is incomplete: SQLite would read the
+    /// missing part as zeros.
     fn check_length(&self, connection: &Connection) -> Result<(), Fault> {
         let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
         let length = fs::metadata(&self.path)
             .map_err(|error| self.io(error))?
             .len();
-        // Somebody who is at work may be in the middle of a page.
+        // Another process may be writing a page right now.
         if length.is_multiple_of(page.unsigned_abs().max(1)) || !self.is_at_rest() {
             return Ok(());
         }
@@ -202,20 +211,21 @@ impl StoreLocation {
         }
         let current = State::Ours(STEPS.len() as u32);
         self.patiently(&connection, || {
-            // Another process may be doing the same, and be done by now.
+            // Another process may have finished the same work meanwhile.
             if schema::state(&connection, &self.address, STEPS)? == current {
                 return Ok(());
             }
-            // In a journal that is deleted, not in a log: the id stands in the
-            // file itself from the beginning, where `current_reader` looks.
+            // Uses a rollback journal instead of a log, so that the id is in
+            // the file itself from the beginning, where `current_reader` checks
+            // it.
             schema::migrate(&connection, &self.address, STEPS)
         })?;
         self.use_log(&connection)
     }
 
-    /// Tries again while somebody else holds a lock, until the timeout. SQLite
-    /// waits by itself, but not everywhere, and too long for the short gaps
-    /// that a busy process leaves.
+    /// Retries while another connection holds a lock, until the timeout. SQLite
+    /// can wait by itself, but not everywhere, and its intervals are too long
+    /// for the short gaps of a busy process.
     fn patiently<T>(
         &self,
         connection: &Connection,
@@ -233,8 +243,8 @@ impl StoreLocation {
         }
     }
 
-    /// Opens the connection that writes. It does not wait for locks: the
-    /// writer does.
+    /// Opens the connection that writes. The connection does not wait for
+    /// locks, because the writer thread does.
     pub(crate) fn writing_connection(&self, files: &Files) -> Result<Database, Fault> {
         if self.read_only || !files.may_be_written() {
             return Err(self.is_read_only());
@@ -246,7 +256,8 @@ impl StoreLocation {
         self.use_log(&connection)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-        // What is deleted is overwritten, so that what is forgotten is gone.
+        // Deleted rows are overwritten, so that deleted data cannot be
+        // recovered.
         connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
         if let Some(bytes) = self.options.max_bytes {
             let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
@@ -259,7 +270,7 @@ impl StoreLocation {
     /// Opens a connection that reads.
     pub(crate) fn reader(&self) -> Result<Reader, Fault> {
         let opened = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY);
-        // The first look at the file finds out whether it can be read.
+        // The first read shows whether the file can be read.
         let looked = opened.and_then(|connection| {
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
             Ok(connection)
@@ -269,7 +280,7 @@ impl StoreLocation {
                 connection: Database(connection),
                 reusable: true,
             }),
-            // A directory in which the log's index cannot be made.
+            // The index of the log cannot be created in this directory.
             Err(fault)
                 if matches!(
                     fault.code(),
@@ -285,10 +296,10 @@ impl StoreLocation {
         }
     }
 
-    /// Returns true when there is nothing to be seen but the file itself: no
-    /// log, and no journal of a change that was cut short.
+    /// Returns true if only the file itself exists: no log, and no journal of
+    /// an interrupted change.
     fn is_at_rest(&self) -> bool {
-        // They lie beside the file itself, wherever a link to it may be.
+        // They are next to the file itself, not next to a link to it.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         ["-wal", "-journal"].iter().all(|suffix| {
             let mut beside = OsString::from(&path);
@@ -305,8 +316,8 @@ impl StoreLocation {
         Ok(connection)
     }
 
-    /// Opens the file as one that never changes: no locks, no log, nothing made
-    /// beside it.
+    /// Opens the file as one that never changes: without locks, without a log,
+    /// and without creating other files.
     fn connect_immutable(&self) -> Result<Connection, Fault> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -318,36 +329,37 @@ impl StoreLocation {
     }
 
     fn configure(&self, connection: &Connection) -> Result<(), Fault> {
-        // Longer than SQLite can take is for ever.
+        // SQLite has the timeout in an `i32` of milliseconds; a day is long
+        // enough.
         let timeout = self.options.busy_timeout.min(Duration::from_secs(86_400));
         connection.busy_timeout(timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // FULL waits for the disk at every commit; NORMAL loses the latest
-        // commits when the power fails. It is set on every connection, lest one
-        // that writes is forgotten.
+        // commits when the power fails. It is set on every connection, so that
+        // no writing connection can miss it.
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // On a Mac, this is what makes the disk write.
+        // On macOS, only this makes the disk write.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-        // The file may come from anywhere: nothing in its schema is run, and a
-        // damaged page is noticed rather than followed.
+        // The file may come from an untrusted origin: no code in its schema is
+        // run, and a damaged page is detected.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         // Without it, a statement on a table with partial indexes is compiled
         // again for every value that is bound.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "cell_size_check", true)?;
-        // Plans do not depend on what is bound: otherwise a statement whose plan
-        // might, such as one on a table with partial indexes, is prepared anew
-        // each time something else is bound.
+        // Plans do not depend on bound values. Otherwise SQLite would prepare a
+        // statement again for each new value if its plan could depend on it,
+        // for example on a table with partial indexes.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(())
     }
 
-    /// Switches to the write-ahead log, in which readers and the writer do not
-    /// wait for each other. It stays so for this file.
+    /// Switches the file to write-ahead logging permanently. Readers and the
+    /// writer then do not wait for each other.
     fn use_log(&self, connection: &Connection) -> Result<(), Fault> {
         let mode: String = self.patiently(connection, || {
             let mode = connection
@@ -368,7 +380,8 @@ impl StoreLocation {
         }))
     }
 
-    /// Makes the file and its directories, for nobody but their owner.
+    /// Creates the file and its directories with permissions for the owner
+    /// only.
     fn make_file(&self) -> io::Result<()> {
         let directory = match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -381,7 +394,7 @@ impl StoreLocation {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         match options.open(&self.path) {
             Ok(_) => sync_directory(directory),
-            // Somebody else was faster.
+            // Another process has created it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
         }
@@ -413,8 +426,8 @@ impl StoreLocation {
     }
 }
 
-/// Makes a directory and those above it, and has the disk note them: a store in
-/// a directory that is lost is lost.
+/// Creates a directory and its parents, and syncs them to disk: a store is lost
+/// if its directory is lost.
 pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
@@ -444,7 +457,7 @@ pub(crate) fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the path as SQLite takes it with options.
+/// Returns the path as a URI, which SQLite accepts with options.
 fn immutable_uri(path: &Path) -> String {
     let mut uri = String::from("file:");
     for &byte in path.as_os_str().as_encoded_bytes() {

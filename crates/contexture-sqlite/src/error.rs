@@ -4,10 +4,10 @@ use contexture_store::StoreError;
 use rusqlite::ErrorCode;
 use rusqlite::types::Type;
 
-/// What goes wrong inside, before it is known which store it went wrong in.
+/// An error inside the store, before the address of the store is added.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The store says no, and says why.
+    /// The store rejects the operation with this error.
     Refused(StoreError),
     /// SQLite failed.
     Sql(rusqlite::Error),
@@ -54,7 +54,7 @@ impl From<contexture_sql::Error> for Fault {
 }
 
 impl Fault {
-    /// Returns true when somebody else holds a lock.
+    /// Returns true if another connection holds a lock.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.code(), Some(ErrorCode::DatabaseBusy))
     }
@@ -75,7 +75,7 @@ impl Fault {
     }
 }
 
-/// Returns the error for a store whose files are not where they were.
+/// Returns the error for a store whose files are no longer at their paths.
 pub(crate) fn gone(address: &str) -> StoreError {
     unavailable(address, "the database file was removed or replaced")
 }
@@ -87,8 +87,8 @@ pub(crate) fn unavailable(address: &str, message: impl Into<String>) -> StoreErr
     }
 }
 
-/// Returns the error for a store that was there before and cannot be opened
-/// again: whatever the reason, it is not the caller's.
+/// Returns the error for a store that existed before and cannot be opened
+/// again. The cause is never the caller's input.
 pub(crate) fn not_reopened(address: &str, error: StoreError) -> StoreError {
     match error {
         StoreError::NotAStore { message, .. } => {
@@ -104,7 +104,7 @@ pub(crate) fn not_reopened(address: &str, error: StoreError) -> StoreError {
 fn failed(address: &str, error: rusqlite::Error) -> StoreError {
     use rusqlite::Error as E;
     let store = address.to_owned();
-    // Rows that are not as we write them, or a key that leads nowhere.
+    // Rows with unexpected content, or a key without its row.
     if let E::FromSqlConversionFailure(..)
     | E::IntegralValueOutOfRange(..)
     | E::InvalidColumnType(..)

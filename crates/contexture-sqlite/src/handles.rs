@@ -1,8 +1,9 @@
-//! Handles on database files beside those of SQLite.
+//! Handles to database files, in addition to those of SQLite.
 //!
 //! On Unix, closing any handle on a file removes all locks that the process has
-//! on it, those of SQLite too. Therefore such a handle stays open as long as the
-//! process has a connection to the file. All that have one hold a [`FileUse`].
+//! on it, those of SQLite too. Therefore such a handle stays open as long as
+//! the process has a connection to the file. Every owner of a connection holds
+//! a [`FileUse`].
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,8 +21,8 @@ struct Entry {
     handle: Option<Arc<File>>,
 }
 
-/// Stands for connections to a file. It is made before the first of them and
-/// dropped after the last.
+/// Represents the connections to a file. It is created before the first
+/// connection and dropped after the last.
 #[derive(Debug)]
 pub(crate) struct FileUse {
     id: FileId,
@@ -45,7 +46,7 @@ impl FileUse {
         FileUse { id }
     }
 
-    /// Returns the handle that reads and writes the file, which is at `path`.
+    /// Returns a handle for reading and writing the file, which is at `path`.
     pub(crate) fn handle(&self, path: &Path) -> io::Result<Arc<File>> {
         let mut files = lock();
         let known = files.iter().find(|entry| entry.id == self.id);

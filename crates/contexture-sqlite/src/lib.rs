@@ -13,27 +13,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is acknowledged survives a power cut: the file is written with a
-//! write-ahead log and `synchronous=FULL`, and nobody is answered before the
-//! commit. Several processes may use one file. A file of an older version is
-//! brought up to date when it is opened; one of a newer version is refused.
+//! An acknowledged write survives a power failure: the file has a write-ahead
+//! log with `synchronous=FULL`, and callers are answered after the commit.
+//! Several processes may use one file. A file of an older version is migrated
+//! when it is opened; one of a newer version is rejected.
 //!
-//! Each tenant has a file of its own, except the one that the command line uses:
-//! its data is in the store's own file, with the keys and the list of tenants.
-//! One tenant's writes, size and damage do not concern the others.
+//! Each tenant has a file of its own. The data of the default tenant is in the
+//! store's own file, with the keys and the list of tenants. Writes, size and
+//! damage of one tenant do not affect the others.
 //!
-//! One thread writes to a file. Bringing in a tree of 100,000 nodes takes a few
-//! seconds, for which other writers of the tenant wait; readers do not. What is
-//! forgotten is overwritten in place: that takes as long as reading the file, and
-//! no room on the disk.
+//! One thread writes to a file. Importing a tree of 100,000 nodes takes a few
+//! seconds; other writers of the tenant wait, readers do not. Deleted data is
+//! overwritten in place, which takes as long as reading the file and needs no
+//! disk space.
 //!
-//! A store may stay open for weeks. When its file is deleted, renamed or
-//! replaced, nothing is acknowledged into a file that nobody will find; calls
-//! fail until there is a store at the path again, and then go on with that one.
+//! A store may stay open for weeks. If its file is deleted, renamed or
+//! replaced, no write to the old file is acknowledged. Calls fail until there
+//! is a store at the path again, and then use that store.
 //!
-//! It does not search: it hands out changes, from which an index is built. It
-//! does not encrypt. It belongs on a local disk: a
-//! write-ahead log does not work over a network.
+//! The store does not search: it returns changes, from which an index is built.
+//! It does not encrypt. It must be on a local disk, because a write-ahead log
+//! does not work over a network.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ use crate::driver::Database;
 use crate::error::Fault;
 use crate::open::Open;
 use crate::tenants::TenantFiles;
-use crate::writer::After;
+use crate::writer::AfterCommit;
 
 pub use crate::backup::{BackedUpFile, Backup, accept_loss, check_backup, restore};
 
@@ -70,22 +70,24 @@ mod stats;
 mod tenants;
 mod writer;
 
-/// What a probe writes: where there is no room for it, there is none for a turn
-/// of usual size.
+/// The size of a test write: if it does not fit on the disk, a turn of usual
+/// size does not fit either.
 const PROBE_BYTES: u32 = 64 << 10;
 
-/// How many writes may be on their way that nobody waits for.
+/// The maximum number of pending background writes.
 const MOST_ON_THEIR_WAY: usize = 1024;
 
-/// How a store is opened.
+/// The options for opening a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// How long to wait for another process that writes.
+    /// The maximum time to wait for another process that writes. Default: 5
+    /// seconds.
     pub busy_timeout: Duration,
-    /// The largest message, or node of a tree, that is taken.
+    /// The maximum size of a message, or of a node of a tree, in bytes.
+    /// Default: 16 MiB.
     pub max_message_bytes: u64,
-    /// How large the file may become, if there is a limit. What does not fit is
-    /// refused.
+    /// The maximum size of the file in bytes, if there is a limit. Writes that
+    /// do not fit are rejected. Default: no limit.
     pub max_bytes: Option<u64>,
 }
 
@@ -111,7 +113,7 @@ pub type SqliteStore = SqlStore<SqliteBackend>;
 pub struct SqliteBackend {
     files: Arc<TenantFiles>,
     tenant: Tenant,
-    // The file that the tenant's data is in, once it was looked up and exists.
+    // The file with the tenant's data, once it was looked up and exists.
     own: Arc<OnceLock<Arc<Shared>>>,
 }
 
@@ -136,10 +138,10 @@ impl<P: AsRef<Path>> contexture_sql::Open<P> for SqliteBackend {
 struct Shared {
     place: StoreLocation,
     current: RwLock<Arc<Open>>,
-    // Held while other files are looked for where these were.
+    // Held while the files at the path are opened again.
     reopening: Mutex<()>,
     watch: Arc<OnceLock<Watch>>,
-    // How many writes are on their way that nobody waits for.
+    // The number of pending background writes.
     on_their_way: Arc<AtomicUsize>,
 }
 
@@ -160,7 +162,7 @@ impl Shared {
             on_their_way: Arc::default(),
         });
         if unclean {
-            // Its thread overwrites what was deleted. A file that cannot be
+            // The writer thread overwrites deleted data. A file that cannot be
             // written can still be read.
             let _ = shared.writer();
         }
@@ -197,7 +199,7 @@ impl SqliteBackend {
         Ok(found.map(|found| Arc::clone(self.own.get_or_init(|| found))))
     }
 
-    /// Returns the file of the tenant, and makes it if there is none.
+    /// Returns the file of the tenant, and creates it if there is none.
     pub(crate) fn own(&self) -> Result<Arc<Shared>, StoreError> {
         if let Some(own) = self.existing()? {
             return Ok(own);
@@ -223,7 +225,7 @@ impl SqliteBackend {
         let since = Instant::now();
         loop {
             let open = shared.open()?;
-            // Closed since it was looked at: look again.
+            // The files were closed since the check: try again.
             let Some(lease) = open.readers.take() else {
                 continue;
             };
@@ -244,13 +246,14 @@ impl SqliteBackend {
         &self,
         write: impl FnOnce(&Database, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.write_then(write, After::Nothing).map(|(done, _)| done)
+        self.write_then(write, AfterCommit::Nothing)
+            .map(|(done, _)| done)
     }
 
     fn write_then<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Database, i64) -> Result<T, Fault> + Send + 'static,
-        after: After,
+        after: AfterCommit,
     ) -> Result<(T, bool), StoreError> {
         let tenant = self.tenant.clone();
         let work = move |connection: &Database, open: u64| {
@@ -265,7 +268,7 @@ impl SqliteBackend {
         done
     }
 
-    /// Reads, and writes something that is undone.
+    /// Reads, and makes a write that is rolled back.
     fn probe_file(&self) -> Result<(), StoreError> {
         self.read_rows(|db, _| {
             db.query_row("SELECT count(*) FROM probe", [], |_| Ok(()))?;
@@ -273,11 +276,12 @@ impl SqliteBackend {
         })?;
         let shared = self.own()?;
         let (open, writer) = shared.writer()?;
-        // What is undone never comes to the disk. If the last thing that did
-        // come there failed, only another one can tell whether that has passed.
+        // A rolled back write never reaches the disk. If the last write to the
+        // disk failed, only another real write shows whether the problem is
+        // over.
         let after = match writer.has_failed() {
-            true => After::Nothing,
-            false => After::Undo,
+            true => AfterCommit::Nothing,
+            false => AfterCommit::Undo,
         };
         let work = |connection: &Database, _: u64| {
             connection
@@ -305,7 +309,8 @@ impl Backend for SqliteBackend {
         write: impl FnOnce(&Connection, i64) -> Result<T, contexture_sql::Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let write = move |db: &Database, tenant| Ok(write(db, tenant)?);
-        self.write_then(write, After::Nothing).map(|(done, _)| done)
+        self.write_then(write, AfterCommit::Nothing)
+            .map(|(done, _)| done)
     }
 
     /// Otherwise that is tried again, also after a restart.
@@ -321,10 +326,10 @@ impl Backend for SqliteBackend {
                 .execute([Timestamp::now().as_millisecond()])?;
             Ok(done)
         };
-        self.write_then(write, After::Clean)
+        self.write_then(write, AfterCommit::Clean)
     }
 
-    /// When too much is on its way, it waits.
+    /// If too many writes are pending, it waits.
     fn write_later(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<(), contexture_sql::Fault> + Send + 'static,
@@ -353,7 +358,7 @@ impl Backend for SqliteBackend {
             counted.fetch_sub(1, Ordering::AcqRel);
         });
         if !asked {
-            // It panicked. The next call starts another.
+            // The thread panicked. The next call starts another.
             open.forget_writer(&writer);
         }
     }
@@ -364,12 +369,12 @@ impl Backend for SqliteBackend {
             && let Ok((open, writer)) = shared.writer()
         {
             let nothing = |_: &Database, _: u64| Ok(());
-            let _ = shared.run(&open, &writer, nothing, After::Nothing);
+            let _ = shared.run(&open, &writer, nothing, AfterCommit::Nothing);
         }
     }
 
-    /// The data of the default tenant is in the store's own file. All others have
-    /// files of their own beside it.
+    /// The data of the default tenant is in the store's own file. All others
+    /// have files of their own next to it.
     fn for_tenant(&self, tenant: &str) -> Self {
         self.files.store(tenant)
     }
@@ -441,12 +446,12 @@ impl Backend for SqliteBackend {
     }
 }
 
-/// Whose rows are seen.
+/// The tenant whose rows are visible.
 #[derive(Clone)]
 struct Tenant {
     name: Arc<str>,
-    // Known as soon as it was read once: a tenant keeps its key as long as the
-    // file is the same one.
+    // Cached after the first read: a tenant keeps its key as long as the file
+    // is the same.
     key: Arc<Mutex<Option<CachedTenantKey>>>,
 }
 
@@ -482,7 +487,8 @@ impl Tenant {
         Ok(key)
     }
 
-    /// Does not remember the key: the transaction may still be undone.
+    /// Does not cache the key, because the transaction may still be rolled
+    /// back.
     fn find_or_add(&self, connection: &Database, open: u64) -> Result<i64, Fault> {
         if let Some(key) = self.known(open) {
             return Ok(key);

@@ -14,27 +14,27 @@ use crate::driver::Database;
 use crate::error::{self, Fault};
 use crate::presence::Files;
 use crate::readers::Readers;
-use crate::writer::{After, Left, Seen, Writer};
+use crate::writer::{AfterCommit, LeaveOutcome, Writer, WriterStatus};
 
-/// How long to wait for those who still read files that are gone.
+/// How long closing waits for readers of files that were removed or replaced.
 const LEAVING: Duration = Duration::from_millis(100);
 
-/// How often those who read look for the log.
+/// How often readers check that the log exists.
 const LOOKING_MS: u64 = 100;
 
 /// All connections to one set of files.
 ///
-/// They are closed together, and before other files of the same names are
-/// opened: SQLite knows its log and the log's index by their names, and would mix
-/// up those of two files.
+/// They are closed together, before other files with the same names are opened.
+/// SQLite finds the log and its index by name, and would confuse those of two
+/// files.
 pub(crate) struct Open {
-    /// Tells the store from others that were or will be at the path.
+    /// The number of this set of files, different for each set at the path.
     pub(crate) number: u64,
     pub(crate) readers: Readers,
     files: Files,
-    // Started by the first write: a program that only reads needs none.
+    // Started by the first write. A program that only reads needs no writer.
     writer: Mutex<Option<Arc<Writer>>>,
-    // Whether our writer left nothing in the log when it left the files.
+    // Whether the log was empty when the writer closed the files.
     emptied: AtomicBool,
     opened: Instant,
     // When all files are to be looked at again, in milliseconds since then.
@@ -58,9 +58,9 @@ impl Open {
         !self.readers.are_closed() && self.files.are_there()
     }
 
-    /// The same, for those who only read. Without its log a store that is not
-    /// written can be read as before; only, nothing new is seen. So that is
-    /// looked for now and then.
+    /// The same for readers. A store whose log was removed can still be read,
+    /// but new writes are not visible. Readers therefore check the log at
+    /// intervals only.
     fn is_readable(&self) -> bool {
         if self.readers.are_closed() || !self.files.main_is_there() {
             return false;
@@ -73,7 +73,8 @@ impl Open {
         self.files.are_there()
     }
 
-    /// Says why a read failed: the files may have gone meanwhile.
+    /// Returns the error for a failed read. The files may have been removed
+    /// meanwhile.
     pub(crate) fn explain(&self, address: &str, fault: Fault) -> StoreError {
         if fault.code().is_some() && !self.files.are_there() {
             self.look_at.store(0, Ordering::Relaxed);
@@ -82,13 +83,13 @@ impl Open {
         fault.at(address)
     }
 
-    /// Makes another connection that reads these files.
+    /// Opens another connection that reads these files.
     pub(crate) fn reader(&self, place: &StoreLocation) -> Result<Reader, Fault> {
         let reader = place.reader();
         self.still_there(place, reader)
     }
 
-    /// Returns the thread that writes; `None` when these files were left.
+    /// Returns the writer thread. Returns `None` if these files were closed.
     fn writer(&self, place: &StoreLocation) -> Result<Option<Arc<Writer>>, Fault> {
         let mut current = self.lock_writer();
         if self.readers.are_closed() {
@@ -99,7 +100,7 @@ impl Open {
         }
         let opened = place.writing_connection(&self.files);
         let opened = opened.and_then(|connection| {
-            // With the log, which may be there only now.
+            // Includes the log, which may have been created just now.
             let files = Files::look(&place.path).map_err(|error| place.io(error))?;
             Ok((connection, files))
         });
@@ -117,8 +118,8 @@ impl Open {
         Ok(Some(Arc::clone(current.insert(Arc::new(writer)))))
     }
 
-    /// Returns what was opened, unless it may be of other files than these. That
-    /// nothing could be opened where a store is, too, means that it is gone.
+    /// Returns the opened value, unless it may belong to other files. If
+    /// opening failed, the error reports that the store is gone.
     fn still_there<T>(&self, place: &StoreLocation, opened: Result<T, Fault>) -> Result<T, Fault> {
         if !self.files.are_there() {
             return Err(Fault::Refused(error::gone(&place.address)));
@@ -135,9 +136,9 @@ impl Open {
         let mut current = self.lock_writer();
         if let Some(writer) = &*current {
             match writer.leave() {
-                Left::Not => return false,
-                Left::Empty => self.emptied.store(true, Ordering::Relaxed),
-                Left::Full => {}
+                LeaveOutcome::Busy => return false,
+                LeaveOutcome::LogEmpty => self.emptied.store(true, Ordering::Relaxed),
+                LeaveOutcome::LogRemains => {}
             }
         }
         *current = None;
@@ -151,10 +152,10 @@ impl Open {
         }
     }
 
-    /// Returns what is seen of the thread that writes, if there is one.
-    pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
+    /// Returns the status of the writer thread, if there is one.
+    pub(crate) fn writer_status(&self) -> Option<Arc<WriterStatus>> {
         let writer = self.writer.try_lock().ok()?;
-        Some(Arc::clone(&writer.as_ref()?.seen))
+        Some(Arc::clone(&writer.as_ref()?.status))
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, Option<Arc<Writer>>> {
@@ -164,13 +165,15 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // Whoever closes last tidies the log away, and only a writer can.
+        // The last connection that closes removes the log, and only the
+        // writer's connection can do that. Readers therefore close first.
         self.readers.close(Duration::ZERO);
     }
 }
 
 impl Shared {
-    /// Returns the connections to the files that are at the path now, to read.
+    /// Returns the connections to the files that are at the path now, for
+    /// reading.
     pub(crate) fn open(&self) -> Result<Arc<Open>, StoreError> {
         let open = self.current();
         match open.is_readable() {
@@ -179,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Returns the thread that writes there.
+    /// Returns the connections and the writer thread, for writing.
     pub(crate) fn writer(&self) -> Result<(Arc<Open>, Arc<Writer>), StoreError> {
         loop {
             let open = self.current();
@@ -188,21 +191,21 @@ impl Shared {
                 false => self.reopen()?,
             };
             let writer = open.writer(&self.place);
-            // Left since it was looked at: look again.
+            // The files were closed since the check: try again.
             if let Some(writer) = writer.map_err(|fault| fault.at(&self.place.address))? {
                 return Ok((open, writer));
             }
         }
     }
 
-    /// Has the thread that writes do something, and returns what it gave and
-    /// whether the files are clean.
+    /// Runs `work` in the writer thread. Returns its result and whether the
+    /// files are clean.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         open: &Open,
         writer: &Arc<Writer>,
         work: impl FnOnce(&Database, u64) -> Result<T, Fault> + Send + 'static,
-        after: After,
+        after: AfterCommit,
     ) -> Result<(T, bool), StoreError> {
         let number = open.number;
         let answer = writer.run(move |connection| work(connection, number), after);
@@ -213,7 +216,7 @@ impl Shared {
         if open.readers.are_closed() {
             return Err(error::gone(address));
         }
-        // It panicked. The next call starts another.
+        // The thread panicked. The next call starts another.
         open.forget_writer(writer);
         Err(StoreError::Backend {
             store: "sqlite",
@@ -226,15 +229,16 @@ impl Shared {
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Leaves files that are no longer at the path, and opens those that are.
-    /// None are made: where everything is gone, something empty would hide it.
+    /// Closes files that are no longer at the path, and opens the files that
+    /// are there now. Missing files are not created: an empty store would hide
+    /// the loss.
     fn reopen(&self) -> Result<Arc<Open>, StoreError> {
         let _alone = self
             .reopening
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let old = self.current();
-        // Somebody else was faster, or it has come back.
+        // Another thread has reopened the files, or they are back.
         if old.is_current() {
             return Ok(old);
         }

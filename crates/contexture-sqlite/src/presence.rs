@@ -19,34 +19,34 @@ use crate::handles::FileUse;
 pub(crate) struct Files {
     path: PathBuf,
     main: FileId,
-    // Both lie beside the file itself, wherever a link to it may be.
+    // Both are next to the file itself, not next to a link to it.
     log: CompanionFile,
     index: CompanionFile,
     // Keeps handles on the file open as long as there are connections.
     used: Arc<FileUse>,
 }
 
-/// A file beside the main one; without an id when there was none.
+/// A file next to the main file. It has no id if it did not exist.
 #[derive(Debug, Clone)]
 struct CompanionFile {
     path: PathBuf,
     id: Option<FileId>,
 }
 
-/// Tells a file from any other, whatever it is called.
+/// Identifies a file independently of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId {
     #[cfg(unix)]
     device: u64,
     #[cfg(unix)]
     inode: u64,
-    // A number that is free again is given to another file.
+    // The system reuses numbers, so the time of creation is compared, too.
     #[cfg(unix)]
     created: Option<SystemTime>,
 }
 
 impl FileId {
-    /// Returns a number that tells files apart.
+    /// Returns a number that identifies the file.
     #[cfg(unix)]
     pub(crate) fn number(self) -> u64 {
         let created = self.created.and_then(|time| {
@@ -61,7 +61,7 @@ impl FileId {
         0
     }
 
-    /// Returns what the file at `path` is.
+    /// Returns the id of the file at `path`.
     pub(crate) fn at(path: &Path) -> io::Result<FileId> {
         fs::metadata(path).map(|found| FileId::of(&found))
     }
@@ -76,8 +76,8 @@ impl FileId {
         }
     }
 
-    /// Where files that are open can be neither removed nor renamed, a file that
-    /// is there is the same.
+    /// Open files can be neither removed nor renamed on this system, so that an
+    /// existing file is always the same one.
     #[cfg(not(unix))]
     pub(crate) fn of(_: &fs::Metadata) -> FileId {
         FileId {}
@@ -99,8 +99,8 @@ impl CompanionFile {
 }
 
 impl Files {
-    /// Returns the files of the store at `path`. A connection to it must be open
-    /// and have read something, or its log need not be there yet.
+    /// Returns the files of the store at `path`. A connection to it must be
+    /// open and must have read something; otherwise the log may not exist yet.
     pub(crate) fn look(path: &Path) -> io::Result<Files> {
         let main = FileId::at(path)?;
         let real = fs::canonicalize(path)?;
@@ -113,7 +113,7 @@ impl Files {
         })
     }
 
-    /// Returns a handle on the store's file, beside those of SQLite.
+    /// Returns a handle to the store's file, in addition to those of SQLite.
     pub(crate) fn handle(&self) -> io::Result<Arc<fs::File>> {
         self.used.handle(&self.path)
     }
@@ -123,12 +123,12 @@ impl Files {
         fs::metadata(&self.log.path).map_or(true, |found| found.len() == 0)
     }
 
-    /// Returns true when all of them are where they were.
+    /// Returns true if all files are still at their paths.
     pub(crate) fn are_there(&self) -> bool {
         self.main_is_there() && self.log.is_there() && self.index.is_there()
     }
 
-    /// Returns true when the store itself is where it was.
+    /// Returns true if the main file is still at its path.
     pub(crate) fn main_is_there(&self) -> bool {
         FileId::at(&self.path).is_ok_and(|found| found == self.main)
     }
@@ -143,33 +143,34 @@ impl Files {
         self.main == main
     }
 
-    /// Returns true when both are one store, whatever became of its log.
+    /// Returns true if both have the same main file, whatever their logs are.
     pub(crate) fn is_same_as(&self, other: &Files) -> bool {
         self.main == other.main
     }
 
-    /// Returns the log, if it still lies where another file is now, with
-    /// something in it. SQLite would take it for that file's.
+    /// Returns the log if it is not empty and still at its path although
+    /// another main file is there now. SQLite would apply the log to that file.
     pub(crate) fn stray_log(&self) -> Option<&Path> {
         let full = fs::metadata(&self.log.path)
             .is_ok_and(|found| found.len() > 0 && self.log.id == Some(FileId::of(&found)));
         (full && !self.main_is_there()).then_some(self.log.path.as_path())
     }
 
-    /// Returns false when the system forbids to write to the store, though it
-    /// may have been allowed when it was opened.
+    /// Returns false if the system does not permit writing to the store.
+    /// Permissions may have changed since the store was opened.
     #[cfg(unix)]
     pub(crate) fn may_be_written(&self) -> bool {
         use rustix::fs::{Access, AtFlags, CWD, accessat};
         use rustix::io::Errno;
-        // A log is made and removed beside the file.
+        // SQLite creates and removes the log in the directory of the file, so
+        // the directory must be writable, too.
         let directory = self.log.path.parent();
         [Some(self.path.as_path()), directory]
             .into_iter()
             .flatten()
             .all(|path| {
                 let allowed = accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS);
-                // Whatever else is wrong is told by who stumbles over it.
+                // Other errors are reported by the operation that fails.
                 !matches!(allowed, Err(Errno::ACCESS | Errno::ROFS | Errno::PERM))
             })
     }

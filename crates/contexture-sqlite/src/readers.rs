@@ -7,8 +7,8 @@ use crate::connect::Reader;
 use crate::driver::Database;
 use crate::error::Fault;
 
-/// The most connections that read at a time. Reads are short, and a machine has
-/// only so many cores.
+/// The most connections that read at a time. Reads are short, and more
+/// connections than cores would not be faster.
 const MAX_READERS: usize = 8;
 
 pub(crate) struct Readers {
@@ -39,8 +39,8 @@ impl Readers {
         }
     }
 
-    /// Waits until there is a connection to be had, or to be made. `None` when
-    /// they are closed for good.
+    /// Waits until a connection is free or may be opened. Returns `None` if the
+    /// pool is closed.
     pub(crate) fn take(&self) -> Option<Lease<'_>> {
         let mut state = self.lock();
         while state.in_use == MAX_READERS && !state.closed {
@@ -60,8 +60,8 @@ impl Readers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the connections, and makes no others. Returns false when some are
-    /// still in use after `patience`.
+    /// Closes the pool and its connections. Returns false if some are still in
+    /// use after `patience`.
     pub(crate) fn close(&self, patience: Duration) -> bool {
         let start = Instant::now();
         let mut state = self.lock();
@@ -78,7 +78,7 @@ impl Readers {
         }
     }
 
-    /// Returns true when no connection is to be had any more.
+    /// Returns true if the pool is closed.
     pub(crate) fn are_closed(&self) -> bool {
         self.lock().closed
     }
@@ -92,7 +92,7 @@ pub(crate) struct Lease<'a> {
 
 impl Lease<'_> {
     /// Calls `read` in a transaction, so that it sees one state of the store.
-    /// `make` makes the connection, if there was none.
+    /// `make` opens a connection if there is none.
     pub(crate) fn run<T>(
         mut self,
         make: impl FnOnce() -> Result<Reader, Fault>,
@@ -103,7 +103,7 @@ impl Lease<'_> {
             none => none.insert(make()?),
         };
         let connection = &reader.connection;
-        // Prepared once. A transaction that is not ended, because `read` panics,
+        // The statements are prepared once. If `read` panics, the transaction
         // ends with its connection.
         connection.prepare_cached("BEGIN DEFERRED")?.execute([])?;
         let result = read(connection);
@@ -124,7 +124,7 @@ impl Drop for Lease<'_> {
             false => state.connections.extend(reader),
         }
         state.in_use -= 1;
-        // Whoever closes waits here, too.
+        // `close` waits for this, too.
         match state.closed {
             true => self.readers.freed.notify_all(),
             false => self.readers.freed.notify_one(),

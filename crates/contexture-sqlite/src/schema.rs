@@ -5,11 +5,12 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::error::Fault;
 
-/// Stands in the header of our files (`PRAGMA application_id`): "CTXR".
+/// The application id in the header of our files (`PRAGMA application_id`):
+/// "CTXR".
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"CTXR");
 
-/// Step `n` makes version `n + 1` of version `n`; version 0 is an empty file.
-/// A step that was released is never changed.
+/// Step `n` migrates version `n` to version `n + 1`; version 0 is an empty
+/// file. A released step is never changed.
 pub(crate) const STEPS: &[&str] = &[
     include_str!("v1.sql"),
     include_str!("v2.sql"),
@@ -29,19 +30,20 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v16.sql"),
     include_str!("v17.sql"),
     include_str!("v18.sql"),
+    include_str!("v19.sql"),
 ];
 
-/// What a database says about itself.
+/// The kind of a database, by its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It holds nothing yet.
+    /// An empty database.
     Blank,
-    /// It is ours, of that version.
+    /// A store of Contexture with this schema version.
     Ours(u32),
 }
 
-/// Reads what the database is, and refuses one that is not ours or newer than
-/// `steps`.
+/// Reads the kind of a database. Rejects a database of another program or of a
+/// newer version than `steps`.
 pub(crate) fn state(
     connection: &Connection,
     address: &str,
@@ -83,9 +85,10 @@ pub(crate) fn state(
     }
 }
 
-/// Brings the database to the newest version: all steps, or none.
+/// Migrates the database to the newest version: all steps, or none.
 pub(crate) fn migrate(connection: &Connection, address: &str, steps: &[&str]) -> Result<(), Fault> {
-    // The lock comes first: another process may be doing the same.
+    // The lock is acquired first, because another process may be migrating,
+    // too.
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let version = match state(&transaction, address, steps)? {
         State::Blank => 0,

@@ -1,10 +1,10 @@
 //! Overwrites what deleted rows leave in a database file.
 //!
 //! SQLite overwrites deleted rows and pages (`secure_delete`). But when it
-//! distributes the rows of neighbouring pages anew, it leaves copies of rows in
-//! the unused part of the pages that they were moved away from. [`scrub`] zeroes
-//! those parts, in place: nothing is moved and no disk space is needed. Nobody
-//! reads unused bytes, so a power cut in between does no harm.
+//! redistributes the rows of neighbouring pages, it leaves copies of rows in
+//! the unused part of the pages that they were moved away from. [`scrub`]
+//! zeroes those parts, in place: nothing is moved and no disk space is needed.
+//! Unused bytes are never read, so a power failure in between is harmless.
 //!
 //! The caller holds the write lock, and the log is empty, so that the pages in
 //! the file are the current ones.
@@ -20,7 +20,7 @@ const PART_BYTES: usize = 1 << 20;
 /// The file's header is at the beginning of the first page.
 const HEADER_BYTES: usize = 100;
 
-/// The number of pages from which a page's first byte no longer tells whether
+/// The number of pages from which a page's first byte no longer shows whether
 /// the page is part of a table: overflow pages begin with a page number.
 const MOST_PAGES: u64 = 1 << 24;
 
@@ -159,7 +159,7 @@ fn write_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A leaf with one cell at the end, a free block before it, and rubbish
+    /// A leaf with one cell at the end, a free block before it, and old bytes
     /// between the list of cells and the block.
     fn leaf() -> Vec<u8> {
         let mut page = vec![0xAA; 512];

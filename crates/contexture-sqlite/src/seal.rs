@@ -1,10 +1,11 @@
-//! The number of committed transactions, in a file beside the database.
+//! The number of committed transactions, in a file next to the database.
 //!
-//! SQLite ends the recovery of its log, without a word, at the first frame that
-//! is damaged, and what was committed after it is lost. The number of commits is
-//! therefore kept in a second place. It is written after each commit and not
-//! waited for: after a power cut it can be too small, never too large. A store
-//! whose own number is smaller has lost commits.
+//! SQLite silently ends the recovery of its log at the first damaged frame, and
+//! all later commits are lost. The number of commits is therefore also stored
+//! in a second file. The file is written after each commit without waiting for
+//! the disk: after a power failure its number can be too small, never too
+//! large. A store whose own number is smaller than the number in this file has
+//! lost commits.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -16,7 +17,7 @@ use rusqlite::Connection;
 
 use crate::presence::FileId;
 
-/// The file that has the number, open for writing.
+/// The file with the number, open for writing.
 pub(crate) struct Seal {
     file: Option<File>,
     id: FileId,
@@ -25,7 +26,7 @@ pub(crate) struct Seal {
 /// The length of the content: the file's id, the number, and a hash of both.
 const BYTES: usize = 32;
 
-/// Returns where the number of a store is.
+/// Returns the path of the file for the store at `main`.
 pub(crate) fn path(main: &Path) -> PathBuf {
     let mut path = main.as_os_str().to_owned();
     path.push("-seal");
@@ -33,7 +34,8 @@ pub(crate) fn path(main: &Path) -> PathBuf {
 }
 
 impl Seal {
-    /// Opens the file of the store at `main`. Without one, nothing is written.
+    /// Opens the file for the store at `main`. If that fails, `write` does
+    /// nothing.
     pub(crate) fn open(main: &Path, id: FileId) -> Seal {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -43,7 +45,8 @@ impl Seal {
         Seal { file, id }
     }
 
-    /// Writes the number. That it cannot be is no harm: it is too small then.
+    /// Writes the number. Errors are ignored: the number in the file is then
+    /// too small, which is allowed.
     pub(crate) fn write(&mut self, number: u64) {
         let content = content(self.id, number);
         if let Some(file) = &mut self.file {
@@ -63,8 +66,8 @@ fn content(id: FileId, number: u64) -> [u8; BYTES] {
     content
 }
 
-/// Returns the number that was written for the file with that id. `None` when
-/// there is none, or it belongs to another file.
+/// Returns the number that was written for the file with that id. Returns
+/// `None` if there is none, or if it belongs to another file.
 fn read(main: &Path, id: FileId) -> Option<u64> {
     let mut bytes = [0; BYTES];
     File::open(path(main)).ok()?.read_exact(&mut bytes).ok()?;
@@ -88,7 +91,7 @@ pub(crate) fn lost(db: &Connection, main: &Path, id: FileId) -> rusqlite::Result
 
 /// Fails when commits of the store at `main` are lost.
 pub(crate) fn check(db: &Connection, main: &Path, id: FileId) -> Result<(), StoreError> {
-    // A store whose numbers cannot be read says so elsewhere.
+    // Other errors of the store are reported elsewhere.
     match lost(db, main, id) {
         Ok(0) | Err(_) => Ok(()),
         Ok(lost) => Err(StoreError::Damaged {
@@ -101,7 +104,7 @@ pub(crate) fn check(db: &Connection, main: &Path, id: FileId) -> Result<(), Stor
     }
 }
 
-/// Has the loss forgotten: what the store has now is taken to be all.
+/// Resets the detection: the current content of the store counts as complete.
 pub(crate) fn accept(db: &Connection, main: &Path, id: FileId) -> rusqlite::Result<()> {
     Seal::open(main, id).write(commits(db)?);
     Ok(())

@@ -1,8 +1,9 @@
 //! Moves tenants out of a store that holds all of them in one file.
 //!
 //! Every tenant but the default one gets a file of its own. A tenant's rows are
-//! copied to a new file, which is put in its place, and then deleted here: all of
-//! it while nobody else writes, and begun anew when it was cut short.
+//! copied to a new file, which is renamed, and then deleted here. The write
+//! lock is held throughout. An interrupted split starts again from the
+//! beginning.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,11 +17,11 @@ use crate::connect::{make_directory, sync_directory};
 use crate::driver::Database;
 use crate::error::Fault;
 use crate::tenants::{directory, file_name};
-use crate::writer::After;
+use crate::writer::AfterCommit;
 use crate::{Shared, schema};
 
-/// Gives each tenant whose data is in this file one of its own. A file that
-/// cannot be written stays as it is.
+/// Moves each tenant whose data is in this file to a file of its own. A file
+/// that cannot be written is not changed.
 pub(crate) fn split(main: &Arc<Shared>) -> Result<(), StoreError> {
     let inside = |db: &Database| -> Result<Vec<(i64, String)>, Fault> {
         let mut select = db.prepare("SELECT key, name FROM tenants WHERE inside = 1")?;
@@ -50,18 +51,19 @@ pub(crate) fn split(main: &Arc<Shared>) -> Result<(), StoreError> {
             let moved = "UPDATE tenants SET inside = 0 WHERE key = ?1";
             db.prepare(moved)?.execute([key])?;
         }
-        // What was deleted is overwritten, too.
+        // Deleted rows are overwritten, too.
         db.execute("INSERT INTO unclean_files VALUES (0)", [])?;
         Ok(())
     };
-    main.run(&open, &writer, work, After::Clean).map(|_| ())
+    main.run(&open, &writer, work, AfterCommit::Clean)
+        .map(|_| ())
 }
 
-/// Which rows of a table belong to a tenant.
+/// The rows of a table that belong to a tenant.
 enum Owner {
     /// None: they belong to the store.
     Nobody,
-    /// All: they are numbers that are only ever raised.
+    /// All rows: they are counters that only increase.
     Everybody,
     /// Those for which this condition holds; `?1` is the tenant's key, and tables
     /// are in the schema that `source` names.
@@ -158,7 +160,7 @@ fn copy(main: &Path, key: i64, target: &Path) -> Result<(), Fault> {
         db.execute("ATTACH ?1 AS source", [main.to_string_lossy()])?;
         // Not IMMEDIATE: that would lock the source, too.
         db.execute_batch("BEGIN")?;
-        // What triggers keep up to date is copied, too.
+        // Rows that triggers maintain are copied, too.
         let triggers = triggers(&db)?;
         for (name, _) in &triggers {
             db.execute_batch(&format!("DROP TRIGGER main.{name}"))?;

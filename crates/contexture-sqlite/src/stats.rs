@@ -10,7 +10,7 @@ use rusqlite::OptionalExtension as _;
 
 use crate::SqliteBackend;
 use crate::tenants::directory;
-use crate::writer::After;
+use crate::writer::AfterCommit;
 
 impl SqliteBackend {
     pub(crate) fn stats_now(&self) -> Result<StoreStats, StoreError> {
@@ -40,9 +40,9 @@ impl SqliteBackend {
         }
         let (mut queued, mut unclean) = (0, 0);
         for shared in self.files.open_files() {
-            if let Some(seen) = shared.current().seen() {
-                queued += seen.queued.load(Ordering::Relaxed) as u64;
-                unclean += u64::from(seen.unclean.load(Ordering::Relaxed));
+            if let Some(status) = shared.current().writer_status() {
+                queued += status.queued.load(Ordering::Relaxed) as u64;
+                unclean += u64::from(status.unclean.load(Ordering::Relaxed));
             }
         }
         let last_backup = self.in_main("").read_rows(|db, _| {
@@ -72,7 +72,7 @@ impl SqliteBackend {
                 .execute((now.as_millisecond(), target))?;
             Ok(())
         };
-        drop(self.in_main("").write_then(write, After::Nothing));
+        drop(self.in_main("").write_then(write, AfterCommit::Nothing));
     }
 }
 

@@ -1,9 +1,9 @@
 //! The files of the tenants.
 //!
 //! The store's own file holds the default tenant's data, the keys, and the list
-//! of tenants. Every other tenant has a file in a directory beside it, made with
-//! the first write. Stores from before version 9 hold all tenants in one file;
-//! [`split`] gives each its own.
+//! of tenants. Every other tenant has a file in a directory next to it, created
+//! by the first write. Stores from before version 9 hold all tenants in one
+//! file; [`split`] gives each its own.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -23,16 +23,15 @@ use crate::{Shared, SqliteBackend, Tenant, schema};
 /// The longest name of a tenant that is also the name of its file.
 const LONGEST_NAME: usize = 64;
 
-/// What the name of an index file ends with, and that of one that is being
-/// written.
+/// The suffixes of an index file, and of one that is being written.
 pub(crate) const INDEX: &str = "-index";
 const INDEX_NEW: &str = "-index-new";
 
-/// The files of a store, as far as they are open.
+/// The open files of a store.
 pub(crate) struct TenantFiles {
     pub(crate) main: Arc<Shared>,
     open: Mutex<HashMap<Arc<str>, Weak<Shared>>>,
-    // What tenants without a file read.
+    // An empty database, for tenants that have no file yet.
     nothing: Mutex<Option<Database>>,
 }
 
@@ -60,7 +59,7 @@ impl TenantFiles {
         }
     }
 
-    /// Returns where the file of a tenant is, or would be.
+    /// Returns the path of a tenant's file, which may not exist.
     pub(crate) fn place_of(&self, tenant: &str) -> StoreLocation {
         let main = &self.main.place;
         match tenant {
@@ -88,13 +87,14 @@ impl TenantFiles {
         self.open_file(&mut open, tenant, place).map(Some)
     }
 
-    /// Makes the file of a tenant, unless somebody else has by now.
+    /// Creates the file of a tenant, unless it exists by now.
     pub(crate) fn make(&self, tenant: &str) -> Result<Arc<Shared>, StoreError> {
         let mut open = self.lock();
         if let Some(found) = open.get(tenant).and_then(Weak::upgrade) {
             return Ok(found);
         }
-        // The list is complete before there is a file that is not in it.
+        // The tenant is added to the list before its file is created, so that
+        // no file is missing from the list.
         let store = self.main_rows(tenant);
         store.write(|_, _| Ok(()))?;
         self.open_file(&mut open, tenant, self.place_of(tenant))
@@ -217,7 +217,7 @@ impl TenantFiles {
     }
 }
 
-/// What the store's own file knows of a tenant.
+/// The rows of the store's own file about a tenant.
 struct MainRows<'a> {
     main: &'a Arc<Shared>,
     tenant: Tenant,
@@ -247,25 +247,25 @@ impl MainRows<'_> {
             write(db, key)
         };
         let (open, writer) = self.main.writer()?;
-        let done = (self.main).run(&open, &writer, work, crate::writer::After::Nothing);
+        let done = (self.main).run(&open, &writer, work, crate::writer::AfterCommit::Nothing);
         done.map(|_| ())
     }
 }
 
-/// Returns the directory of the tenants' files, beside the store's own file.
+/// Returns the directory of the tenants' files, next to the store's own file.
 pub(crate) fn directory(main: &Path) -> PathBuf {
     let mut path = OsString::from(main);
     path.push(".tenants");
     PathBuf::from(path)
 }
 
-/// Returns the name of a tenant's file. A name that not every file system can
-/// have becomes a hash.
+/// Returns the name of a tenant's file. A name that some file systems do not
+/// allow is replaced by a hash.
 pub(crate) fn file_name(tenant: &str) -> String {
     let plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     match tenant.len() <= LONGEST_NAME && tenant.bytes().all(plain) {
-        // No device is called like this.
+        // The prefix avoids the names of devices.
         true => format!("t-{tenant}.db"),
         false => format!("~{}.db", ContentHash::of(tenant.as_bytes())),
     }

@@ -21,8 +21,8 @@ use crate::presence::Files;
 use crate::scrub::scrub;
 use crate::seal::Seal;
 
-/// The most requests in one transaction, so that no caller waits for a flood of
-/// others.
+/// The most requests in one transaction, so that a caller waits for at most one
+/// batch of others.
 const MAX_BATCH: usize = 256;
 
 /// How long to wait before a lock is tried again. SQLite's own handler waits up
@@ -30,23 +30,25 @@ const MAX_BATCH: usize = 256;
 /// another busy process, which is some ten microseconds wide.
 pub(crate) const RETRY: Duration = Duration::from_micros(200);
 
-/// How long to write without a pause that another process can see, and how long
-/// that is. Without it, a process that always has something to write keeps all
-/// others out.
+/// The longest time to write without a pause, and the length of the pause.
+/// Without pauses, a process that always has something to write would lock out
+/// all other processes.
 const STRETCH: Duration = Duration::from_millis(25);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long to wait for readers before the log is left as it is for now. Reads
-/// are short, and whoever forgets wants to know that it is done.
+/// How long cleaning waits for readers of an earlier state before it is
+/// postponed. Reads are short, and a caller that deletes data needs to know
+/// whether the data is gone.
 const CLEANING: Duration = Duration::from_millis(500);
 
 /// How often cleaning is tried again while nothing is written.
 const CLEANING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long to wait for readers before files that are gone are kept open.
+/// How long closing waits for readers. AfterCommit that, files that were removed or
+/// replaced stay open.
 const LEAVING: Duration = Duration::from_millis(100);
 
-/// Why nothing is written.
+/// The reason why nothing can be written.
 enum Refusal {
     Gone,
     ReadOnly,
@@ -63,42 +65,42 @@ impl Refusal {
     }
 }
 
-/// A handle on the thread. Dropping it waits until everything that was asked
-/// for is done and the connection is closed.
+/// A handle to the writer thread. Dropping it waits until all pending requests
+/// are done and the connection is closed.
 pub(crate) struct Writer {
-    // `None` only while it is dropped.
+    // `None` only during the drop.
     messages: Option<Sender<Message>>,
     thread: Option<JoinHandle<()>>,
     failed: Arc<AtomicBool>,
-    /// What is seen of the thread from outside.
-    pub(crate) seen: Arc<Seen>,
+    /// The status of the thread, for metrics.
+    pub(crate) status: Arc<WriterStatus>,
 }
 
 /// The state of a writer thread, for metrics.
 #[derive(Default)]
-pub(crate) struct Seen {
-    /// The number of requests that wait.
+pub(crate) struct WriterStatus {
+    /// The number of waiting requests.
     pub(crate) queued: AtomicUsize,
-    /// Whether the files may still hold something of what was deleted.
+    /// Whether the files may still contain deleted data.
     pub(crate) unclean: AtomicBool,
 }
 
 enum Message {
-    /// Something to be done.
+    /// Work to run in a transaction.
     Request(Box<dyn Request>),
-    /// Leave the files: see [`Writer::leave`].
-    Leave(SyncSender<Left>),
+    /// Close the files: see [`Writer::leave`].
+    Leave(SyncSender<LeaveOutcome>),
 }
 
-/// What came of leaving the files.
+/// The result of closing the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// Nothing: somebody else still reads what is in the log. The thread stays.
-    Not,
-    /// They are left, with nothing in the log.
-    Empty,
-    /// They are left, and there may be something in the log.
-    Full,
+pub(crate) enum LeaveOutcome {
+    /// The files stay open, because another connection still reads the log.
+    Busy,
+    /// The files are closed, and the log is empty.
+    LogEmpty,
+    /// The files are closed, and the log may have content.
+    LogRemains,
 }
 
 impl Writer {
@@ -111,13 +113,14 @@ impl Writer {
     ) -> std::io::Result<Writer> {
         let (messages, waiting) = mpsc::channel();
         let failed = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&failed);
-        let seen = Arc::new(Seen::default());
-        let seen_by_thread = Arc::clone(&seen);
+        let failed_in_thread = Arc::clone(&failed);
+        let status = Arc::new(WriterStatus::default());
+        let status_of_thread = Arc::clone(&status);
         let thread = std::thread::Builder::new()
             .name("contexture-sqlite".to_owned())
             .spawn(move || {
-                // What an earlier process left undone.
+                // An earlier process may have stopped before it cleaned the
+                // file.
                 let unclean = is_unclean(&connection);
                 let (main, id) = files.main();
                 let seal = Seal::open(main, id);
@@ -129,14 +132,15 @@ impl Writer {
                     address,
                     busy_timeout,
                     unclean,
-                    failed: told,
-                    seen: seen_by_thread,
+                    failed: failed_in_thread,
+                    status: status_of_thread,
                 };
                 match thread.run(&waiting) {
                     None => thread.clean(CLEANING),
                     Some((asked, left)) => {
-                        // Before the answer: whoever asked is about to open
-                        // other files of these names.
+                        // The connection is closed before the answer, because
+                        // the caller opens other files with the same names
+                        // next.
                         drop(thread);
                         let _ = asked.send(left);
                     }
@@ -146,17 +150,17 @@ impl Writer {
             messages: Some(messages),
             thread: Some(thread),
             failed,
-            seen,
+            status,
         })
     }
 
-    /// Runs `work` in a transaction and returns what it gave once that is on
-    /// disk, and whether the files hold nothing any more of what was deleted.
-    /// `None` when the thread is gone.
+    /// Runs `work` in a transaction. When the transaction is on disk, returns
+    /// the result and whether the files contain no deleted data any more.
+    /// Returns `None` if the thread has ended.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Database) -> Result<T, Fault> + Send + 'static,
-        after: After,
+        after: AfterCommit,
     ) -> Option<(Result<T, StoreError>, bool)> {
         let (reply, answer) = mpsc::sync_channel(1);
         let task = Task {
@@ -167,14 +171,14 @@ impl Writer {
             call: Call::current(),
         };
         let message = Message::Request(Box::new(task));
-        self.seen.queued.fetch_add(1, Ordering::Relaxed);
+        self.status.queued.fetch_add(1, Ordering::Relaxed);
         self.messages.as_ref()?.send(message).ok()?;
         Call::wait();
         answer.recv().ok()
     }
 
-    /// Runs `work` in a transaction that others share, and tells `done` what came
-    /// of it, without waiting. Returns false when the thread is gone.
+    /// Queues `work` for a shared transaction and returns at once; `done` is
+    /// called with the result. Returns false if the thread has ended.
     pub(crate) fn run_later(
         &self,
         work: impl FnOnce(&Database) -> Result<(), Fault> + Send + 'static,
@@ -185,42 +189,44 @@ impl Writer {
             result: None,
             done: Some(done),
         };
-        // If the thread is gone, dropping it tells.
+        // If the thread has ended, dropping the message calls `done`.
         let message = Message::Request(Box::new(later));
-        self.seen.queued.fetch_add(1, Ordering::Relaxed);
+        self.status.queued.fetch_add(1, Ordering::Relaxed);
         (self.messages.as_ref()).is_some_and(|messages| messages.send(message).is_ok())
     }
 
-    /// Leaves files that are no longer where they were: moves what is in the log
-    /// into the main file, wherever that is now, and closes the connection.
+    /// Closes files that are no longer at their path: moves the content of the
+    /// log into the main file, wherever that file is now, and closes the
+    /// connection.
     ///
-    /// A log that stays behind where another file is put would be taken for that
-    /// file's.
-    pub(crate) fn leave(&self) -> Left {
+    /// If another file is later put at the path, SQLite would apply a remaining
+    /// log to that file.
+    pub(crate) fn leave(&self) -> LeaveOutcome {
         let (reply, answer) = mpsc::sync_channel(1);
         match &self.messages {
             Some(messages) => drop(messages.send(Message::Leave(reply))),
             None => drop(reply),
         }
-        // Without an answer the thread is gone already: it panicked.
-        answer.recv().unwrap_or(Left::Full)
+        // Without an answer, the thread has panicked.
+        answer.recv().unwrap_or(LeaveOutcome::LogRemains)
     }
 
-    /// Returns true when the latest transaction that had something to commit
-    /// could not be committed.
+    /// Returns true if the latest transaction with changes could not be
+    /// committed.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 }
 
-/// What is done after the commit, before the caller is answered.
+/// The action between the commit and the answer to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum AfterCommit {
     /// Nothing.
     Nothing,
-    /// What was deleted is overwritten in the file, and the log is emptied.
+    /// Deleted data is overwritten in the file, and the log is emptied.
     Clean,
-    /// It is undone instead: it was only to see whether it can be done.
+    /// The write is rolled back: the caller only tests whether it would
+    /// succeed.
     Undo,
 }
 
@@ -228,22 +234,22 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.messages.take();
         if let Some(thread) = self.thread.take() {
-            // If it panicked, whoever waited for it has been told.
+            // If the thread panicked, its callers have received an error.
             let _ = thread.join();
         }
     }
 }
 
-/// Something to be done in a transaction.
+/// Work for the writer thread, run in a transaction.
 trait Request: Send {
-    /// Does it, and returns true when what it did is to be kept.
+    /// Runs the work. Returns false if its changes must be rolled back.
     fn run(&mut self, connection: &Database, address: &str) -> bool;
 
-    /// Says what is to be done after the commit.
-    fn after(&self) -> After;
+    /// Returns the action after the commit.
+    fn after(&self) -> AfterCommit;
 
-    /// Answers the caller: with what `run` gave, or with what went wrong for
-    /// everybody; and whether the files are clean.
+    /// Answers the caller with the result of `run`, or with `failure` if the
+    /// whole transaction failed, and with whether the files are clean.
     fn answer(self: Box<Self>, failure: Option<StoreError>, clean: bool);
 }
 
@@ -251,8 +257,8 @@ struct Task<T, F> {
     work: Option<F>,
     result: Option<Result<T, StoreError>>,
     reply: SyncSender<(Result<T, StoreError>, bool)>,
-    after: After,
-    // The call it is a part of, which may be withdrawn.
+    after: AfterCommit,
+    // The call that the work belongs to. It may be cancelled.
     call: Option<Call>,
 }
 
@@ -270,13 +276,13 @@ where
                 result.map(|result| result.map_err(|fault| fault.at(address)))
             }
         };
-        matches!(self.result, Some(Ok(_))) && self.after != After::Undo
+        matches!(self.result, Some(Ok(_))) && self.after != AfterCommit::Undo
     }
 
-    fn after(&self) -> After {
+    fn after(&self) -> AfterCommit {
         match self.result {
-            // What was refused has deleted nothing.
-            Some(Err(_)) => After::Nothing,
+            // Rejected work has deleted nothing.
+            Some(Err(_)) => AfterCommit::Nothing,
             _ => self.after,
         }
     }
@@ -287,20 +293,20 @@ where
             None => self.result,
         };
         if let Some(answer) = answer {
-            // A caller that is gone does not mind.
+            // The caller may have stopped waiting.
             let _ = self.reply.send((answer, clean));
         }
     }
 }
 
-/// Something that nobody waits for.
+/// Work without a waiting caller.
 struct BackgroundWrite<F, D>
 where
     D: FnOnce(Result<(), StoreError>),
 {
     work: Option<F>,
     result: Option<Result<(), StoreError>>,
-    // `None` when it was told.
+    // `None` after it was called.
     done: Option<D>,
 }
 
@@ -315,8 +321,8 @@ where
         matches!(self.result, Some(Ok(())))
     }
 
-    fn after(&self) -> After {
-        After::Nothing
+    fn after(&self) -> AfterCommit {
+        AfterCommit::Nothing
     }
 
     fn answer(mut self: Box<Self>, failure: Option<StoreError>, _: bool) {
@@ -352,20 +358,23 @@ struct Thread {
     files: Files,
     address: String,
     busy_timeout: Duration,
-    // Whether the file or the log may still hold something of what was deleted.
+    // Whether the file or the log may still contain deleted data.
     unclean: bool,
     failed: Arc<AtomicBool>,
-    seen: Arc<Seen>,
+    status: Arc<WriterStatus>,
 }
 
 impl Thread {
-    /// Does what is asked, until nobody can ask any more, or somebody asks it to
-    /// leave.
-    fn run(&mut self, waiting: &Receiver<Message>) -> Option<(SyncSender<Left>, Left)> {
+    /// Runs requests until all handles are dropped, or until it is asked to
+    /// close the files.
+    fn run(
+        &mut self,
+        waiting: &Receiver<Message>,
+    ) -> Option<(SyncSender<LeaveOutcome>, LeaveOutcome)> {
         let mut paused = Instant::now();
         loop {
             let idle = Instant::now();
-            self.seen.unclean.store(self.unclean, Ordering::Relaxed);
+            self.status.unclean.store(self.unclean, Ordering::Relaxed);
             let first = match self.unclean {
                 false => waiting.recv().ok()?,
                 true => match waiting.recv_timeout(CLEANING_INTERVAL) {
@@ -395,21 +404,21 @@ impl Thread {
                     }
                 }
             }
-            self.seen.queued.fetch_sub(batch.len(), Ordering::Relaxed);
+            self.status.queued.fetch_sub(batch.len(), Ordering::Relaxed);
             while !batch.is_empty() {
                 self.commit(&mut batch);
             }
             if let Some(asked) = leave {
                 match self.leave() {
-                    Left::Not => drop(asked.send(Left::Not)),
+                    LeaveOutcome::Busy => drop(asked.send(LeaveOutcome::Busy)),
                     left => return Some((asked, left)),
                 }
             }
         }
     }
 
-    /// Runs requests in one transaction, commits, and answers them. Takes all
-    /// of them unless the transaction is lost on the way.
+    /// Runs requests in one transaction, commits, and answers them. Requests
+    /// remain in `batch` only if the transaction was aborted on the way.
     fn commit(&mut self, batch: &mut VecDeque<Box<dyn Request>>) {
         if let Some(refusal) = self.refusal() {
             for request in batch.drain(..) {
@@ -420,29 +429,33 @@ impl Thread {
         let mut done = Vec::with_capacity(batch.len());
         let outcome = self.transact(batch, &mut done);
         if outcome.is_err() && !self.connection.is_autocommit() {
-            // The next transaction must not find what is left of this one.
+            // The next transaction must not start inside this one.
             let _ = self.execute("ROLLBACK");
         }
         match &outcome {
             Ok(true) => self.failed.store(false, Ordering::Relaxed),
-            // There was nothing to commit, or somebody was in the way.
+            // There was nothing to commit, or another process held the lock.
             Ok(false) => {}
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {}
             Err(_) => self.failed.store(true, Ordering::Relaxed),
         }
         if outcome.is_ok() {
-            let wanted = done.iter().any(|request| request.after() == After::Clean);
+            let wanted = done
+                .iter()
+                .any(|request| request.after() == AfterCommit::Clean);
             self.unclean |= wanted;
-            // Others do not wait for what somebody else deleted.
+            // Only callers that deleted something wait for the cleaning.
             self.clean(if wanted { CLEANING } else { Duration::ZERO });
         }
-        // Once more: the file may have gone while it was written.
+        // Checked again, because the file may have been removed during the
+        // write.
         let is_gone = outcome.is_ok() && !self.files.are_there();
         if let (Ok(true), Some(number), false) = (&outcome, self.committed.take(), is_gone) {
             self.seal.write(number);
         }
-        // A refusal, too, is answered only now: it may be due to what another
-        // request of the batch did, and would be wrong if that is undone.
+        // Rejections are also answered only now: one may result from another
+        // request of the batch, and would be wrong if that request is rolled
+        // back.
         for request in done {
             let failure = match &outcome {
                 Err(error) => Some(Fault::Sql(copy(error)).at(&self.address)),
@@ -453,7 +466,7 @@ impl Thread {
         }
     }
 
-    /// Says why nothing can be written now, if that is so.
+    /// Returns the reason why nothing can be written now, if there is one.
     fn refusal(&self) -> Option<Refusal> {
         if !self.files.are_there() {
             return Some(Refusal::Gone);
@@ -461,27 +474,26 @@ impl Thread {
         (!self.files.may_be_written()).then_some(Refusal::ReadOnly)
     }
 
-    /// Moves what is in the log into the main file.
-    fn leave(&mut self) -> Left {
+    /// Moves the content of the log into the main file.
+    fn leave(&mut self) -> LeaveOutcome {
         let start = Instant::now();
         loop {
             match self.move_log() {
-                Ok(true) => return Left::Empty,
-                // The disk fails, and would the next time.
+                Ok(true) => return LeaveOutcome::LogEmpty,
+                // The disk fails; a retry would fail, too.
                 Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
-                    return Left::Full;
+                    return LeaveOutcome::LogRemains;
                 }
-                Ok(false) | Err(_) if start.elapsed() >= LEAVING => return Left::Not,
+                Ok(false) | Err(_) if start.elapsed() >= LEAVING => return LeaveOutcome::Busy,
                 Ok(false) | Err(_) => std::thread::sleep(RETRY),
             }
         }
     }
 
-    /// Empties the log and overwrites what deleted rows left in the file, if
-    /// there may be something. While somebody reads an earlier state the log
-    /// cannot be emptied, and a disk may fail: then it is tried again after the
-    /// next commit, from time to time, at the end, and when the store is opened
-    /// again.
+    /// Empties the log and overwrites deleted rows in the file, if there may be
+    /// any. The log cannot be emptied while a connection reads an earlier
+    /// state, and the disk may fail. Cleaning is then retried after the next
+    /// commit, once a second, at the end, and when the store is opened again.
     fn clean(&mut self, patience: Duration) {
         let start = Instant::now();
         while self.unclean {
@@ -494,7 +506,7 @@ impl Thread {
         }
     }
 
-    /// Returns false when somebody is in the way.
+    /// Returns false if another connection prevents it.
     fn overwrite(&self) -> Result<bool, Box<dyn std::error::Error>> {
         if !self.files.are_there() || !self.move_log()? {
             return Ok(false);
@@ -505,7 +517,8 @@ impl Thread {
             }
             begun => begun?,
         }
-        // Nobody writes now. Another process may have since the log was emptied.
+        // No other process can write now, but one may have written since the
+        // log was emptied.
         let done = match self.files.log_is_empty() {
             true => self
                 .files
@@ -515,8 +528,8 @@ impl Thread {
             false => Ok(false),
         };
         self.execute("ROLLBACK")?;
-        // Pages that were read before are still as they were. Written again,
-        // they would bring back what was overwritten.
+        // Cached pages still contain the deleted data. Writing such a page
+        // would restore it, so the cache is dropped.
         self.connection.execute_batch("PRAGMA shrink_memory")?;
         if !done? {
             return Ok(false);
@@ -525,14 +538,15 @@ impl Thread {
         Ok(true)
     }
 
-    /// Moves the log into the file. Returns false when somebody is in the way.
+    /// Moves the log into the file. Returns false if another connection
+    /// prevents it.
     fn move_log(&self) -> rusqlite::Result<bool> {
         let empty = "PRAGMA wal_checkpoint(TRUNCATE)";
         let busy = (self.connection).query_row(empty, [], |row| row.get::<_, i64>(0))?;
         Ok(busy == 0)
     }
 
-    /// Returns whether there was something to commit.
+    /// Returns whether there were changes to commit.
     fn transact(
         &mut self,
         batch: &mut VecDeque<Box<dyn Request>>,
@@ -542,8 +556,8 @@ impl Thread {
             done.extend(batch.drain(..));
             return Err(error);
         }
-        // One that is alone needs no savepoint, for which SQLite copies every
-        // page that is changed.
+        // A single request needs no savepoint. SQLite copies every changed page
+        // for a savepoint.
         let alone = batch.len() == 1;
         let before = self.connection.total_changes();
         let mut kept = false;
@@ -553,8 +567,9 @@ impl Thread {
             }
             let keep = request.run(&self.connection, &self.address);
             if self.connection.is_autocommit() {
-                // Some failures, such as a full disk, can end the transaction.
-                // This one knows its own; those before it hear of it.
+                // Some failures, such as a full disk, end the transaction. This
+                // request has its own error; the requests before it get the
+                // error below.
                 request.answer(None, false);
                 return Err(lost());
             }
@@ -600,7 +615,7 @@ impl Thread {
     }
 }
 
-/// Returns true when the file is marked: something was deleted, and may not be
+/// Returns true if the file is marked: data was deleted and may not be
 /// overwritten yet.
 pub(crate) fn is_unclean(connection: &Connection) -> bool {
     let mark = "SELECT EXISTS (SELECT 1 FROM unclean_files)";
@@ -608,7 +623,7 @@ pub(crate) fn is_unclean(connection: &Connection) -> bool {
     marked.unwrap_or(false)
 }
 
-/// Returns the error once more: everybody in a batch gets it.
+/// Copies an error, because every request of a batch gets it.
 fn copy(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {

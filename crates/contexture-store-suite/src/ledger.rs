@@ -266,17 +266,32 @@ pub fn a_session_changes_all_or_nothing(store: &dyn Store) {
     let change = |alias: &str| SessionChange {
         alias: Some(alias.to_owned()),
         status: Some(SessionStatus::Failed),
+        remember: Some(true),
     };
     // The status of a change whose alias is refused stays as it was.
     for refused in ["a", "b", ""] {
         assert!(store.change_session("a", &change(refused)).is_err());
         let there = store.session("a").unwrap();
         assert_eq!(there.status, SessionStatus::Active, "{refused}");
+        assert_eq!(there.remember, None, "{refused}");
         assert!(there.aliases.is_empty(), "{refused}");
     }
     let changed = store.change_session("a", &change("c")).unwrap();
     assert_eq!(changed.aliases, ["c"]);
     assert_eq!(changed.status, SessionStatus::Failed);
+    assert_eq!(changed.remember, Some(true));
+    let new = NewSession {
+        label: "quiet".to_owned(),
+        remember: Some(false),
+        ..NewSession::default()
+    };
+    assert_eq!(
+        store.create_session(&new, at(1)).unwrap().remember,
+        Some(false)
+    );
+    let listed = store.sessions(None, 10).unwrap();
+    let listed: Vec<_> = listed.iter().map(|session| session.remember).collect();
+    assert_eq!(listed, [Some(true), None, Some(false)]);
     // A change that names nothing changes nothing.
     let same = store.change_session("c", &SessionChange::default());
     assert_eq!(same.unwrap(), changed);

@@ -32,20 +32,20 @@ pub struct Call {
     state: Arc<AtomicU8>,
     caller: Option<Arc<str>>,
     place: Option<Arc<dyn CallPlace>>,
-    ahead: Arc<Ahead>,
-    keyed: Option<Arc<Keyed>>,
+    ahead: Arc<ReadAheadAnswers>,
+    keyed: Option<Arc<CallKey>>,
 }
 
 /// Answers that were read ahead.
 #[derive(Default)]
-struct Ahead {
+struct ReadAheadAnswers {
     // The number of answers, so that a lookup costs nothing if there are none.
     count: AtomicUsize,
     answers: Mutex<HashMap<String, Box<dyn Any + Send>>>,
 }
 
 /// The idempotency key of a call, and whether a write has stored it.
-struct Keyed {
+struct CallKey {
     call: IdempotentCall,
     is_stored: AtomicBool,
 }
@@ -115,7 +115,7 @@ impl Call {
     /// Returns the same call with an idempotency key, which its first write stores.
     pub fn keyed(mut self, call: IdempotentCall) -> Self {
         let is_stored = AtomicBool::new(false);
-        self.keyed = Some(Arc::new(Keyed { call, is_stored }));
+        self.keyed = Some(Arc::new(CallKey { call, is_stored }));
         self
     }
 
@@ -145,8 +145,8 @@ impl Call {
     /// Waits for a model, which can take long. The current call gives up its place
     /// meanwhile.
     pub fn wait_for_model<T>(model: ModelCall, wait: impl FnOnce() -> T) -> T {
-        struct ComeBack(Arc<dyn CallPlace>, ModelCall, Instant);
-        impl Drop for ComeBack {
+        struct ReturnPlace(Arc<dyn CallPlace>, ModelCall, Instant);
+        impl Drop for ReturnPlace {
             fn drop(&mut self) {
                 self.0.come_back(self.1, self.2.elapsed());
             }
@@ -154,7 +154,7 @@ impl Call {
         let place = CURRENT.with_borrow(|call| call.as_ref()?.place.clone());
         let _come_back = place.map(|place| {
             place.leave(model);
-            ComeBack(place, model, Instant::now())
+            ReturnPlace(place, model, Instant::now())
         });
         wait()
     }

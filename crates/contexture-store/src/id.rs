@@ -1,4 +1,8 @@
 //! The ids of turns.
+//!
+//! An id is a hash over the content of a turn and the id of its parent, as in
+//! Git. It therefore identifies the whole conversation up to the turn, and a
+//! damaged turn is detected when it is read.
 
 use std::fmt;
 use std::str::FromStr;

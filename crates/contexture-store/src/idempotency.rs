@@ -12,7 +12,7 @@ use crate::error::StoreError;
 /// The longest idempotency key, in bytes.
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 
-/// How many hours a key is stored.
+/// The number of hours that a key is stored.
 pub const IDEMPOTENCY_HOURS: i64 = 24;
 
 /// The longest answer that is stored, in bytes.

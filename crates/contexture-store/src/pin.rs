@@ -1,4 +1,7 @@
 //! Pins: texts that stay in every request of a session.
+//!
+//! A pin has a name and revisions. Replacing or removing a pin adds a revision,
+//! so that the earlier texts stay stored. Compactions do not change pins.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,8 @@
 //! Sessions, and the rules for their labels and aliases.
+//!
+//! A session is a name for the latest turn of a conversation, its head.
+//! Recording a turn moves the head; a fork is another session that starts at
+//! the same turn. The turns themselves belong to no session and never change.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,6 +31,9 @@ pub struct Session {
     pub parent_turn: Option<TurnId>,
     /// The task of the agent in this session.
     pub task: Option<String>,
+    /// Whether recorded turns become memory events. Null: as `from_sessions` in
+    /// the settings says.
+    pub remember: Option<bool>,
     /// Whether the session is active, completed or failed.
     pub status: SessionStatus,
     /// The time when the session was created.
@@ -82,6 +89,9 @@ pub struct NewSession {
     pub parent_session: Option<String>,
     /// The task of the agent in this session. Default: none.
     pub task: Option<String>,
+    /// Whether recorded turns become memory events. Default: as `from_sessions`
+    /// in the settings says.
+    pub remember: Option<bool>,
 }
 
 /// A change to a session. Fields that are `None` are not changed.
@@ -94,6 +104,8 @@ pub struct SessionChange {
     pub alias: Option<String>,
     /// The new status.
     pub status: Option<SessionStatus>,
+    /// Whether turns that are recorded from now on become memory events.
+    pub remember: Option<bool>,
 }
 
 /// A move of a session's head.

@@ -1,4 +1,8 @@
 //! Task stacks: the current task, its parents, and the results of other tasks.
+//!
+//! A stack has a name and at most one current task. A new task becomes current
+//! and is a subtask of the previous one. When it is complete, its parent
+//! becomes current again.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -134,12 +138,12 @@ pub trait Tasks: Send + Sync {
         now: Timestamp,
     ) -> Result<TaskRecord, StoreError>;
 
-    /// Completes or blocks a task, the current one unless `id` names another,
-    /// keeps its result and returns it. When it was the current one or above
-    /// it, the nearest task above it that is active becomes current.
+    /// Completes or blocks a task (default: the current one), stores its result
+    /// and returns the task. If the task is the current one or one of its
+    /// ancestors, the nearest active ancestor becomes current.
     ///
-    /// Fails when the stack is empty, when the task is not in it, is complete
-    /// already, or has parts that are still active.
+    /// Fails if the stack is empty, or if the task is not in it, is already
+    /// complete, or has active subtasks.
     fn finish_task(
         &self,
         stack: &str,

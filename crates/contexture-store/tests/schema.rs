@@ -214,7 +214,7 @@ fn a_turn() {
 fn a_session() {
     let check = NewSession::check;
     let new = json!({"label": "support", "aliases": ["help desk"], "head": null,
-                     "persona": "ada", "parent_session": null, "task": "help"});
+                     "persona": "ada", "parent_session": null, "task": "help", "remember": true});
     taken(new.clone(), check);
     taken(json!({"label": "é"}), check);
     for change in [
@@ -229,10 +229,12 @@ fn a_session() {
         json!({"aliases": ["a "]}),
         json!({"head": "support"}),
         json!({"owner": "me"}),
+        json!({"remember": "yes"}),
     ] {
         refused(with(&new, change), check);
     }
     taken(json!({"alias": "help"}), anything::<SessionChange>);
+    taken(json!({"remember": false}), anything::<SessionChange>);
     taken(json!({"status": "failed"}), anything::<SessionChange>);
     taken(
         json!({"alias": "help", "status": "failed"}),
@@ -250,6 +252,7 @@ fn a_session() {
         parent_session: None,
         parent_turn: None,
         task: Some("help".to_owned()),
+        remember: Some(false),
         status: SessionStatus::Active,
         created_at: Timestamp::UNIX_EPOCH,
         updated_at: Timestamp::UNIX_EPOCH,

@@ -119,6 +119,8 @@ const ASKED_RECENCY: f64 = 0.3;
 
 const NAMED: &str = "the query names a person or a time";
 
+const INSTRUCTION: &str = "a standing instruction";
+
 /// Returns the parts of a score that count in this strategy, and its factors.
 fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Context) -> String {
     let strategy = &context.strategy;
@@ -143,7 +145,15 @@ fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Contex
         .filter(|(name, _)| counts(name))
         .partition(|(name, _)| name.starts_with("boost_"));
     // The most important part comes first.
-    let order = ["words", "vector", "run", "bonus", "asks", "relevance"];
+    let order = [
+        "words",
+        "vector",
+        "run",
+        "bonus",
+        "instruction",
+        "asks",
+        "relevance",
+    ];
     let place = |name: &str| order.iter().position(|one| *one == name);
     let mut parts: Vec<(&str, f64)> = parts.into_iter().collect();
     parts.sort_by_key(|(name, _)| place(name).unwrap_or(order.len()));
@@ -179,6 +189,7 @@ fn why(part: &ContextComponent, context: &Context) -> String {
             let near = part.scores.get("vector").is_some_and(|near| *near >= NEAR);
             let own = (part.scores.get("matched")).is_none_or(|matched| *matched > 0.0);
             let by = match (has("words"), own, near) {
+                (false, _, false) if has("instruction") => return with_part(INSTRUCTION, part),
                 (false, _, false) if has("bonus") => return with_part(NAMED, part),
                 (false, _, false) => "little in common with the query; there was space",
                 (false, _, true) => "similar meaning",
@@ -187,9 +198,10 @@ fn why(part: &ContextComponent, context: &Context) -> String {
                 (true, false, false) => "matching words in neighbouring records",
                 (true, false, true) => "matching words in neighbouring records and similar meaning",
             };
-            match has("bonus") {
-                true => format!("{by}; {NAMED}"),
-                false => by.to_owned(),
+            match (has("instruction"), has("bonus")) {
+                (true, _) => format!("{by}; {INSTRUCTION}"),
+                (_, true) => format!("{by}; {NAMED}"),
+                _ => by.to_owned(),
             }
         }
         Channel::Entity if has("boost_mentioned") => "named in the query".to_owned(),

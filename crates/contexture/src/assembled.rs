@@ -1,4 +1,8 @@
 //! An assembled request in Contexture's own form.
+//!
+//! The form has the system prompt, the history, the current message, the tools
+//! and the budget as JSON, with the report. The command prints it with
+//! `--format json`, and HTTP returns it unless the request sets another format.
 
 use std::ops::{Deref, DerefMut};
 
@@ -364,7 +368,7 @@ struct ModelConfig {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct TokenBudget {
-    /// The size of the context window.
+    /// The size of the context window in tokens.
     model_limit: Tokens,
     /// The tokens reserved for the response.
     reserve_response: Tokens,

@@ -1,4 +1,8 @@
 //! Continues a tree with a model: samples become nodes while they are written.
+//!
+//! One request is assembled for the node and sent as often as there are
+//! samples, each in a thread. A complete sample is added as a node. A failed
+//! sample does not affect the others.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,8 @@
 //! [`Engine`]: the engine with all built-in sources, and the store.
+//!
+//! It wraps the engine of `contexture-engine` and registers the sources of
+//! files, history, looms and memory, and the built-in recipes. A program can
+//! register its own sources and recipes, or replace built-in ones.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -219,8 +223,8 @@ impl Engine {
         self.inner.assemble(root, request).map(Assembled)
     }
 
-    /// Assembles a request for a look at it: stores nothing, and does not
-    /// summarise history.
+    /// Assembles a request without storing anything and without summarising
+    /// history.
     pub fn preview(
         &self,
         root: &Root,
@@ -314,10 +318,13 @@ impl Engine {
         turn: &NewTurn,
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
-        let recorded = self.sessions().record(label, turn, now)?;
-        if self.config().memory.from_sessions && !recorded.replayed {
+        let (recorded, session) = self.sessions().record_in(label, turn, now)?;
+        let remembers = session
+            .remember
+            .unwrap_or(self.config().memory.from_sessions);
+        if remembers && !recorded.replayed {
             let memory = self.memory()?;
-            memory.remember_turn(label, recorded.id, &turn.messages, now);
+            memory.remember_turn(&session.label, recorded.id, &turn.messages, now);
         }
         Ok(recorded)
     }

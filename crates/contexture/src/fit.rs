@@ -1,4 +1,9 @@
 //! Fits a provider's own request into a number of tokens.
+//!
+//! The body is read into Contexture's own form, fitted, and written again.
+//! Parts that do not change keep their bytes, and a request that fits is
+//! returned as it is. With a session, the conversation is recorded, so that one
+//! summary serves many requests.
 
 mod conversation;
 

@@ -1,4 +1,7 @@
-//! The built-in recipes.
+//! The built-in recipes, which are compiled in from `recipes/`.
+//!
+//! They are ordinary recipes: `contexture recipe show NAME` prints one, to be
+//! copied and changed. The engine treats no name of a recipe specially.
 
 use contexture_engine::{Error, Recipe, RecipeInfo};
 

@@ -22,7 +22,8 @@ pub(crate) struct ImportArgs {
     /// Import again every second, until the command is stopped
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) watch: bool,
-    /// Import only files that were changed since this time: RFC 3339, a date, or a span such as 12h, 7d or 2w
+    /// Import only files that were changed since this time: RFC 3339, a date, or a span such as 12h,
+    /// 7d or 2w [default: all files]
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub(crate) since: Option<Since>,
     /// Print what would be imported, and write nothing

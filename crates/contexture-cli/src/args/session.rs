@@ -55,6 +55,9 @@ Examples:
         /// Parent session, for the session of a worker
         #[arg(long, value_name = "LABEL")]
         parent: Option<String>,
+        /// Whether recorded turns become memory events [default: from_sessions in the settings]
+        #[arg(long, value_name = "BOOL")]
+        remember: Option<bool>,
     },
     /// List the sessions
     #[command(after_help = "\
@@ -200,6 +203,21 @@ Examples:
         label: String,
         /// Alias to add
         alias: String,
+    },
+    /// Set whether the turns of a session become memory events
+    #[command(after_help = "\
+Overrides `from_sessions` in [memory] of contexture.toml for turns that are recorded from now on.
+Records of earlier turns are kept; delete them with `contexture memory forget --session LABEL`.
+
+Examples:
+  contexture session remember support true
+  contexture session remember support false")]
+    Remember {
+        /// Label or alias of the session
+        label: String,
+        /// Whether recorded turns become memory events
+        #[arg(value_name = "BOOL", action = clap::ArgAction::Set)]
+        remember: bool,
     },
     /// Delete a session with its turns and snapshots
     #[command(after_help = "\

@@ -159,19 +159,19 @@ Examples:
     Quota {
         /// Name of the tenant
         name: String,
-        /// Size of its database file
+        /// Maximum size of its database file in bytes [default: 0, no limit]
         #[arg(long, value_name = "N")]
         max_bytes: Option<u64>,
-        /// Number of sessions
+        /// Maximum number of sessions [default: 0, no limit]
         #[arg(long, value_name = "N")]
         max_sessions: Option<u64>,
-        /// Number of memory records
+        /// Maximum number of memory records [default: 0, no limit]
         #[arg(long, value_name = "N")]
         max_records: Option<u64>,
-        /// Number of nodes of all trees
+        /// Maximum number of nodes of all trees [default: 0, no limit]
         #[arg(long, value_name = "N")]
         max_nodes: Option<u64>,
-        /// Number of requests in a day, by UTC
+        /// Maximum number of requests in a day (UTC) [default: 0, no limit]
         #[arg(long, value_name = "N")]
         max_requests_per_day: Option<u64>,
         /// Remove the saved quota, so that the one in contexture.toml applies

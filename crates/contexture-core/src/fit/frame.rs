@@ -4,7 +4,7 @@
 use super::{Fitter, Outcome};
 use crate::assemble::{Fitted, kept_in_order};
 use crate::counts::{Counts, Tokens};
-use crate::item::Item;
+use crate::item::{Item, Role};
 use crate::layer::{Frame, Heading, Layer};
 use crate::text::Text;
 
@@ -50,8 +50,12 @@ impl Fitter<'_> {
     pub(super) fn composed(&self, frame: &Frame, lines: &KeptLines<'_>) -> Option<(Text, Tokens)> {
         let mut block = BlockWriter::new(self.counts);
         block.write(lines);
-        let (text, tokens) = block.finish()?;
-        let tokens = tokens + self.tags(frame, text.body());
+        let (text, tokens, bare) = block.finish()?;
+        // A document is sent without its last line end.
+        let tokens = match frame.role {
+            Role::Document => tokens.max(bare),
+            _ => tokens + self.tags(frame, text.body()),
+        };
         Some((text, tokens + lines.surcharges()))
     }
 }
@@ -168,8 +172,9 @@ impl<'c> BlockWriter<'c> {
         self.push(text.body(), tokens);
     }
 
-    /// Returns the block and its count, unless it is empty.
-    fn finish(mut self) -> Option<(Text, Tokens)> {
+    /// Returns the block, its count, and its count without the last line end,
+    /// unless it is empty.
+    fn finish(mut self) -> Option<(Text, Tokens, Tokens)> {
         if self.body.is_empty() {
             return None;
         }
@@ -177,7 +182,16 @@ impl<'c> BlockWriter<'c> {
             // A text ends with a line end.
             self.push("\n", None);
         }
+        // The last line is counted twice, but not the whole.
+        let bare = match self.adds_up {
+            true => {
+                let rest = &self.body[self.counted..];
+                let rest = rest.strip_suffix('\n').unwrap_or(rest);
+                self.tokens + self.counts.counter().count(rest)
+            }
+            false => 0,
+        };
         self.close();
-        Some((Text::of_lines(self.body), self.tokens))
+        Some((Text::of_lines(self.body), self.tokens, bare))
     }
 }

@@ -1,4 +1,9 @@
-//! [`EngineBuilder`]: puts an engine together.
+//! [`EngineBuilder`]: builds an engine from settings, a store, sources and
+//! recipes.
+//!
+//! Every part of the store is set separately, so that a program can use
+//! conversations without memory, or no store at all. The last source or recipe
+//! that is registered under a name is used.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -110,7 +110,7 @@ pub(super) fn budget(
         let error = error.advise(Advice::lower("reserve_response"));
         return Err(match request.reserve_response {
             None if facts.reserve_response.is_some() => error.advise(Advice::from(
-                "the working set sets `budget.reserved_for_response`",
+                "change `budget.reserved_for_response` in the working set",
             )),
             _ => error.at("reserve_response"),
         });

@@ -1,4 +1,8 @@
 //! Calls the sources for their items.
+//!
+//! Sources that wait for a disk, a command or a network run concurrently, each
+//! in a thread. The offers are returned in the order of the layers, whichever
+//! source was first. A panic in a source becomes an error of this request.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

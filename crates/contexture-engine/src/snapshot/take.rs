@@ -1,4 +1,8 @@
 //! [`take`]: makes a snapshot of a request.
+//!
+//! A snapshot is a list of blocks in chunks of 64, stored by hash. Chunks and
+//! contents that the previous request of the session already stored are
+//! referenced, so that a snapshot costs as much as the new part of the request.
 
 use std::cell::RefCell;
 use std::sync::Arc;

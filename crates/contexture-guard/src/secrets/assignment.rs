@@ -3,7 +3,7 @@
 mod name;
 mod written;
 
-use name::{Promise, SERVICES, promise};
+use name::{ExpectedValue, SERVICES, expected_value};
 use written::{Form, Value, blanks, is_quote, operator, read_value, settle};
 
 use super::pieces::{self, Joined};
@@ -134,8 +134,8 @@ fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) 
     if secret.len() < 6 && found.form != Form::Argument {
         return None;
     }
-    let (promise, words) = promise(key)?;
-    if promise == Promise::Password && secret.len() >= 4 && !value::is_placeholder(secret) {
+    let (expected, words) = expected_value(key)?;
+    if expected == ExpectedValue::Password && secret.len() >= 4 && !value::is_placeholder(secret) {
         if found.form == Form::Argument && names_machine(bytes, key_start) {
             let rule = "netrc-password";
             return Some(Secret { range, rule });
@@ -152,12 +152,12 @@ fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) 
     // Most values are names in letters of one case, and no rule matches those;
     // only the password of a connection may be that plain.
     let plain = is_plain(secret.as_bytes());
-    let connected = promise == Promise::Password && connection(bytes, key_start, found);
+    let connected = expected == ExpectedValue::Password && connection(bytes, key_start, found);
     if plain && !connected {
         return None;
     }
     let form = settle(bytes, key, key_start, found);
-    let rule = judge(bytes[key_start], &words, promise, secret, form, connected)?;
+    let rule = judge(bytes[key_start], &words, expected, secret, form, connected)?;
     Some(Secret { range, rule })
 }
 
@@ -221,7 +221,7 @@ fn is_key_byte(byte: u8) -> bool {
 fn judge(
     initial: u8,
     words: &[String],
-    promise: Promise,
+    expected: ExpectedValue,
     secret: &str,
     form: Form,
     connected: bool,
@@ -272,8 +272,8 @@ fn judge(
                 .all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
     };
     let has = |word: &str| words.iter().any(|found| found == word);
-    match promise {
-        Promise::Password => {
+    match expected {
+        ExpectedValue::Password => {
             if connected && form == Form::Bare && !bracketed {
                 return Some("connection-password");
             }
@@ -290,9 +290,9 @@ fn judge(
             };
             (accepted || key).then_some("password-assignment")
         }
-        Promise::Key | Promise::Unsure if !key => {
-            let exact =
-                promise == Promise::Key && (has("secret") || has("credentials") || has("auth"));
+        ExpectedValue::Key | ExpectedValue::Unsure if !key => {
+            let exact = expected == ExpectedValue::Key
+                && (has("secret") || has("credentials") || has("auth"));
             let strong = value::Shape::of(secret.as_bytes());
             // People choose secrets too: `S3cr3tSauce99`.
             (exact

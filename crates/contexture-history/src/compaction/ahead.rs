@@ -1,4 +1,8 @@
 //! Compaction between turns, before the next request needs it.
+//!
+//! A server runs it in the background after a turn was recorded, if
+//! `[compaction] background` is set. The next request then finds the summary
+//! and does not wait for a language model.
 
 use contexture_core::Tokens;
 use contexture_engine::Error;

@@ -1,4 +1,10 @@
 //! Summaries by a language model.
+//!
+//! The model gets the system prompt, the earlier summary and the conversation
+//! between marked tags, so that content cannot pose as an instruction. Its
+//! answer is checked: a refusal or a truncated answer is not used, and the
+//! extractive summary replaces it. A conversation that is longer than the
+//! model's window is summarised in several calls.
 
 use std::time::Instant;
 

@@ -1,4 +1,8 @@
 //! Decides at which step the kept part of a history begins.
+//!
+//! Steps are kept from the newest backward as long as they fit into the target.
+//! The latest turns stay whole if they are within a larger limit. The latest
+//! step is always kept.
 
 use contexture_core::Tokens;
 use contexture_store::Turn;

@@ -1,4 +1,8 @@
-//! Undoing a compaction.
+//! Undoes a compaction.
+//!
+//! A compaction is a turn that hides earlier turns from requests. Undoing it
+//! never deletes a turn: the head moves back, or a new turn restores the
+//! previous state.
 
 use contexture_engine::Error;
 use contexture_store::{Compaction, Ledger, Session, Trigger, TurnId};

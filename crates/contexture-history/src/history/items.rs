@@ -1,4 +1,9 @@
 //! Converts the blocks of turns into items.
+//!
+//! Each block is one item: a text, a tool call, a result, a thinking block or
+//! media. Items of one step are a group, which the fit keeps or drops as a
+//! whole. Long tool results are shortened here. Token counts that are stored
+//! with the turn are reused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -197,7 +197,7 @@ pub(super) fn add(tools: &mut Tools) {
             "Report on a request",
             "Lists what was kept, cut and dropped, each with its tokens and the reason. Call it \
              if something is missing from the context, or before you change the working set. \
-             Reports are not saved: pass the same arguments as to `assemble`.",
+             Pass the same arguments as to `assemble`.",
         ),
         Effect::Keeps,
         |tenant, AssembleArguments(request)| {

@@ -29,7 +29,7 @@ struct Add {
     /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
-    /// The part that a cut removes. Default: `end`. `never` pins a file, query
+    /// The part that a cut removes. Default: `end`. `never` pins a file, which
     /// only a person can do.
     #[serde(default)]
     truncate_strategy: Option<Cut>,

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::slots::Slots;
 use super::times::TimeOrder;
-use super::{Pattern, Rare, Symbols, Text, Validity, View, WITNESSES};
+use super::{MentionRange, Pattern, Rare, Symbols, Text, Validity, View, WITNESSES};
 use crate::later::Generation;
 
 /// The kind and version of the file. A file of another version is not read.
@@ -45,7 +45,7 @@ mod section {
     pub(super) const GRAPH: u32 = 1_014;
 }
 
-/// What a file says of itself.
+/// The metadata of a file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Meta {
     // The version of the rules for words.
@@ -219,9 +219,10 @@ impl View {
         file.array(section::TYPES, &of(&|text| number(Some(text.event_type))))?;
         file.array(section::SESSIONS, &of(&|text| number(text.session)))?;
         file.array(section::SPEAKERS, &of(&|text| number(text.speaker)))?;
-        let counts = of(&|text| text.mentions.len() as u32);
+        let counts = of(&|text| text.mentions.count);
         file.array(section::MENTION_COUNTS, &counts)?;
-        let mentions: Vec<&[RecordKey]> = texts().flatten().map(|text| &*text.mentions).collect();
+        let mentions: Vec<&[RecordKey]> =
+            texts().flatten().map(|text| self.mentions(text)).collect();
         file.array(section::MENTIONS, &mentions.concat())?;
         let mut rare: Vec<i64> = Vec::new();
         let mut rare_slots: Vec<Slot> = Vec::new();
@@ -269,6 +270,7 @@ impl View {
             },
             witnesses: VecDeque::from(meta.witnesses.clone()),
             symbols: texts.symbols,
+            mentions: texts.mentions,
             ..graph?
         };
         view.take_texts(index, texts.texts)?;
@@ -448,6 +450,7 @@ fn kind(text: &Text) -> u8 {
 struct Texts {
     symbols: Symbols,
     texts: Vec<Option<Text>>,
+    mentions: Vec<RecordKey>,
     instructions: BTreeSet<Slot>,
 }
 
@@ -479,12 +482,15 @@ impl Texts {
             number if number <= names => Ok(Some(number - 1)),
             _ => Err(apart()),
         };
-        let mut mentions = mentions.as_slice();
+        let mut start = 0_u32;
         let mut texts = Vec::with_capacity(slots);
         for slot in 0..slots {
-            let (own, rest) =
-                (mentions.split_at_checked(counts[slot] as usize)).ok_or_else(apart)?;
-            mentions = rest;
+            let own = MentionRange {
+                start,
+                count: counts[slot],
+            };
+            let end = start.checked_add(own.count).ok_or_else(apart)?;
+            start = end;
             let kind = match kinds[slot] & 3 {
                 0 => {
                     texts.push(None);
@@ -508,9 +514,12 @@ impl Texts {
                 },
                 print: prints[slot],
                 template: templates[slot],
-                mentions: own.into(),
+                mentions: own,
                 rare: None,
             }));
+        }
+        if start as usize != mentions.len() {
+            return Err(apart());
         }
         let rare: Vec<i64> = file.array(section::RARE)?;
         let mut rare = rare.into_iter();
@@ -543,6 +552,7 @@ impl Texts {
         Ok(Self {
             symbols,
             texts,
+            mentions,
             instructions: instructions.into_iter().collect(),
         })
     }

@@ -1,4 +1,4 @@
-//! Which slot of the index a record has.
+//! Maps records to their slots in the index.
 
 // Looked up only, never walked, so that no order shows.
 #[allow(clippy::disallowed_types)]

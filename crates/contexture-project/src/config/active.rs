@@ -140,12 +140,12 @@ impl Config {
             reserve_response: _,
             retention: _,
         } = &mut self;
-        let mut taken = Taken {
+        let mut removed = RemovedSettings {
             root,
             allowed,
             settings: Vec::new(),
         };
-        if taken.path("recipe", recipe) {
+        if removed.path("recipe", recipe) {
             *recipe = Config::default().recipe;
         }
         for (name, model) in models.iter_mut() {
@@ -153,28 +153,28 @@ impl Config {
                 Some(Some(Tokenizer::HuggingFace(_))) => model.tokenizer.clone(),
                 _ => None,
             };
-            if file.is_some_and(|file| taken.path(&format!("models.{name}.tokenizer"), &file)) {
+            if file.is_some_and(|file| removed.path(&format!("models.{name}.tokenizer"), &file)) {
                 model.tokenizer = None;
             }
         }
-        taken.environment(environment);
-        taken.summariser(summariser);
-        taken.loom_model(&mut loom.model);
-        taken.memory(memory);
-        taken.store(store);
-        taken.server(server);
-        (self, taken.settings)
+        removed.environment(environment);
+        removed.summariser(summariser);
+        removed.loom_model(&mut loom.model);
+        removed.memory(memory);
+        removed.store(store);
+        removed.server(server);
+        (self, removed.settings)
     }
 }
 
-/// The settings that were taken out so far.
-struct Taken<'a> {
+/// The settings that were removed so far.
+struct RemovedSettings<'a> {
     root: &'a Path,
     allowed: &'a [ActiveSetting],
     settings: Vec<ActiveSetting>,
 }
 
-impl Taken<'_> {
+impl RemovedSettings<'_> {
     /// Returns true if a setting must be removed, and records it.
     fn take(&mut self, setting: &str, effects: Vec<Effect>) -> bool {
         if effects.is_empty() {
@@ -420,12 +420,12 @@ mod tests {
     }
 
     #[test]
-    fn what_acts_outside_is_taken_out_and_the_rest_stays() {
+    fn settings_with_outside_effects_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let config = Config::parse(ALL).unwrap();
-        let (left, taken) = config.clone().restricted(dir.path(), &[]);
+        let (left, removed) = config.clone().restricted(dir.path(), &[]);
         assert_eq!(
-            shown(&taken),
+            shown(&removed),
             [
                 "recipe: uses the path ../r.yml outside the root",
                 "models.mine.tokenizer: uses the path /t/tokenizer.json outside the root",
@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(left, Config::parse(rest).unwrap());
         // No further setting is removed, and allowed settings stay.
         assert_eq!(left.active_settings(dir.path()), []);
-        let (all, none) = config.clone().restricted(dir.path(), &taken);
+        let (all, none) = config.clone().restricted(dir.path(), &removed);
         assert_eq!((all, none), (config, Vec::new()));
     }
 
@@ -475,9 +475,9 @@ mod tests {
             Config::parse(&text).unwrap()
         };
         let allowed = text("https://a.example").active_settings(dir.path());
-        let (left, taken) = text("https://b.example").restricted(dir.path(), &allowed);
+        let (left, removed) = text("https://b.example").restricted(dir.path(), &allowed);
         assert_eq!(left.summariser, Summariser::default());
-        assert_eq!(taken.len(), 1);
+        assert_eq!(removed.len(), 1);
     }
 
     #[test]

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_other_settings_are_taken_by_name() {
+    fn values_of_other_settings_are_copied_by_name() {
         let one = read(
             "model = \"a\"\n[server]\naddr = \"[::1]:1\"\nlog = \"off\"\n[store]\npool_size = 3\n",
         );

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A tensor as it stands in the file.
+/// A tensor in a safetensors file.
 pub struct Tensor<'b> {
     /// The type of its numbers, such as `F32`.
     pub kind: String,
     /// The length of each side.
     pub shape: Vec<usize>,
-    /// Where it begins in the file.
+    /// The position of its first byte in the file.
     pub start: usize,
-    /// Its numbers.
+    /// The bytes of its numbers.
     pub bytes: &'b [u8],
 }
 
@@ -24,7 +24,7 @@ struct Described {
     data_offsets: (usize, usize),
 }
 
-/// Reads the header; what is wrong is told without the file's name.
+/// Reads the header. Errors do not contain the name of the file.
 pub fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor<'_>>, String> {
     let (length, rest) = bytes
         .split_first_chunk::<8>()
@@ -91,7 +91,7 @@ fn width(kind: &str) -> Option<usize> {
 }
 
 impl Tensor<'_> {
-    /// Returns the numbers of a tensor of fractions.
+    /// Returns the numbers of a floating-point tensor.
     pub fn floats(&self) -> Result<Vec<f32>, String> {
         let numbers: Vec<f32> = match self.kind.as_str() {
             "F32" => map(self.bytes, f32::from_le_bytes),
@@ -108,7 +108,7 @@ impl Tensor<'_> {
         }
     }
 
-    /// Returns the numbers of a tensor of whole numbers.
+    /// Returns the numbers of an integer tensor.
     pub fn wholes(&self) -> Result<Vec<u32>, String> {
         let numbers: Vec<i128> = match self.kind.as_str() {
             "I64" => map(self.bytes, |b| i64::from_le_bytes(b).into()),

@@ -1,13 +1,13 @@
 //! Reads text as BERT's WordPiece does, quickly: one pass, no allocation for a
 //! token, and the time is linear in the text whatever the text is.
 //!
-//! A law under test says that the ids are those of the `tokenizers` crate.
+//! A property test checks that the ids are those of the `tokenizers` crate.
 
 use serde::Deserialize;
 use unicode_categories::UnicodeCategories as _;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// A WordPiece tokenizer with BERT's normaliser and BERT's way to split words.
+/// A WordPiece tokenizer with BERT's normaliser and pre-tokenizer.
 pub struct WordPiece {
     beginnings: Table,
     continuations: Table,
@@ -18,7 +18,7 @@ pub struct WordPiece {
     added: Vec<(String, u32)>,
 }
 
-/// What is used up again from text to text.
+/// Buffers that are reused from text to text.
 #[derive(Default)]
 pub struct Scratch {
     word: Vec<u8>,
@@ -29,12 +29,12 @@ pub struct Scratch {
     pub ids: Vec<u32>,
 }
 
-/// How much of a text is read.
+/// The limits and options for reading a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
-    /// The most tokens.
+    /// The maximum number of tokens.
     pub most: usize,
-    /// Whether unknown tokens are among them.
+    /// Whether unknown tokens are included.
     pub unknown: bool,
     /// Whether `parseHttp` is read as `parse Http`.
     pub split_camel_case: bool,
@@ -104,19 +104,19 @@ fn hundred() -> usize {
     100
 }
 
-/// Why a tokenizer is not read here.
+/// The reason why a tokenizer cannot be read.
 pub enum NotRead {
-    /// It is of another kind, named here.
+    /// The tokenizer is of another kind, which this field names.
     Other(String),
-    /// It is broken.
+    /// The file is invalid.
     Broken(String),
 }
 
-/// What is told about a vocabulary besides its tokens.
+/// Properties of a vocabulary.
 pub struct Vocabulary {
     /// One more than the largest id.
     pub ids: usize,
-    /// The length in characters that half of the tokens reach.
+    /// The median length of the tokens in characters.
     pub median: usize,
 }
 
@@ -209,12 +209,12 @@ impl WordPiece {
             .or_else(|| self.beginnings.get(token.as_bytes()))
     }
 
-    /// Returns the id of what is unknown.
+    /// Returns the id of the unknown token.
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
 
-    /// Puts the ids of `text` into `scratch.ids`.
+    /// Writes the ids of `text` to `scratch.ids`.
     pub fn read_text(&self, text: &str, reading: Reading, scratch: &mut Scratch) {
         scratch.ids.clear();
         scratch.word.clear();

@@ -1,7 +1,7 @@
-//! Tells whether a sentence states a fact.
+//! Decides whether a sentence states a fact.
 //!
 //! A relation is stored as a fact, so nothing is extracted from a question, a
-//! condition, a wish, a guess or from what somebody else is said to claim.
+//! condition, a wish, a guess or a report of another person's words.
 
 /// Words that make what a sentence says a condition, a wish or a guess.
 const SUPPOSED: &[&str] = &[

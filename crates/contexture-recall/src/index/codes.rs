@@ -60,6 +60,13 @@ impl Codes {
         }
     }
 
+    /// Clears the code of a slot.
+    pub(super) fn clear(&mut self, slot: usize) {
+        let block = slot / LANES * LANES * self.rows;
+        let lanes = self.bytes[block..].chunks_exact_mut(LANES).take(self.rows);
+        lanes.for_each(|lanes| lanes[slot % LANES] = 0);
+    }
+
     /// Writes about what the product of a query with each vector is. `factors`
     /// has what the product with the signs of each is multiplied by.
     pub(super) fn estimates(&self, query: &[f32], factors: &[f32], dots: &mut [f32]) {

@@ -4,7 +4,8 @@
 //! file holds as it is. For each text, in ascending order, there is its distance
 //! from the one before, and how often it holds the term unless that is once:
 //! about one and a half bytes for most. Texts that were added since have their
-//! postings in a map.
+//! postings in a map. Of texts that were taken out, the postings in the array are
+//! passed over; when they are many, the array is written anew.
 
 // Looked up by term only, or sorted before it is walked.
 #[allow(clippy::disallowed_types)]
@@ -25,9 +26,17 @@ pub(super) struct Postings {
     bytes: Vec<u8>,
     // All slots in `bytes` are below it.
     end: Slot,
+    // A bit for each slot whose postings in `bytes` do not count, and how many
+    // these are.
+    gone: Vec<u64>,
+    gone_count: usize,
     #[allow(clippy::disallowed_types)]
     added: HashMap<u32, Holders>,
 }
+
+/// The part of all slots in the array that may be gone before it is written
+/// anew.
+const MOST_GONE: usize = 16;
 
 /// The texts that hold a term, and how often each does.
 #[derive(Debug, Default)]
@@ -109,10 +118,22 @@ impl Postings {
         }
     }
 
+    /// Returns true when the postings of a slot in the array do not count.
+    #[inline]
+    fn is_gone(&self, slot: Slot) -> bool {
+        let word = self.gone.get(slot as usize / 64);
+        word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
+    }
+
+    /// Returns the postings of the term at a place that count.
+    fn counted(&self, at: usize) -> impl Iterator<Item = (Slot, u8)> + '_ {
+        self.encoded(at).filter(|(slot, _)| !self.is_gone(*slot))
+    }
+
     /// Returns the postings of a term.
     fn of(&self, term: u32) -> impl Iterator<Item = (Slot, u8)> + '_ {
         let place = self.terms.binary_search(&term).ok();
-        let known = place.map(|at| self.encoded(at)).unwrap_or_default();
+        let known = place.into_iter().flat_map(|at| self.counted(at));
         let added = self.added.get(&term).into_iter();
         known.chain(added.flat_map(Holders::iter))
     }
@@ -131,32 +152,61 @@ impl Postings {
 
     /// Calls with each text that holds a term, and how often it does.
     pub(super) fn each(&self, term: u32, mut each: impl FnMut(Slot, u8)) {
-        self.of(term).for_each(|(slot, count)| each(slot, count));
+        if let Ok(at) = self.terms.binary_search(&term) {
+            match self.gone.is_empty() {
+                true => self.encoded(at).for_each(|(slot, count)| each(slot, count)),
+                false => self.counted(at).for_each(|(slot, count)| each(slot, count)),
+            }
+        }
+        for (slot, count) in self.added.get(&term).into_iter().flat_map(Holders::iter) {
+            each(slot, count);
+        }
     }
 
-    /// Takes out the postings of texts that are leaving. None of them has a slot
-    /// below `first`.
-    pub(super) fn take_out(&mut self, first: Slot, leaving: impl Fn(Slot) -> bool) {
+    /// Takes out the postings of texts, whose slots are in ascending order.
+    pub(super) fn take_out(&mut self, slots: &[Slot]) {
+        let Some(last) = slots.last() else { return };
+        let words = (self.end.max(*last) as usize + 1).div_ceil(64);
+        let bits = |slots: &[Slot]| {
+            let mut bits = vec![0_u64; words];
+            for slot in slots {
+                bits[*slot as usize / 64] |= 1 << (slot % 64);
+            }
+            bits
+        };
+        let leaving = bits(slots);
+        let is_in = |bits: &[u64], slot: Slot| {
+            let word = bits.get(slot as usize / 64);
+            word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
+        };
         self.added.retain(|_, holders| {
-            holders.take_out(&leaving);
+            holders.take_out(|slot| is_in(&leaving, slot));
             !holders.slots.is_empty()
         });
-        let leaves = |at: usize| self.encoded(at).any(|(slot, _)| leaving(slot));
-        if first >= self.end || !(0..self.terms.len()).any(leaves) {
+        // A slot that was gone before and used again is in the map only.
+        let filed: Vec<Slot> = (slots.iter().copied())
+            .filter(|slot| *slot < self.end && !self.is_gone(*slot))
+            .collect();
+        if filed.is_empty() {
             return;
         }
-        let mut left = Postings {
-            bytes: Vec::with_capacity(self.bytes.len()),
-            end: self.end,
-            added: std::mem::take(&mut self.added),
-            ..Postings::default()
-        };
-        for at in 0..self.terms.len() {
-            let stays = |(slot, _): &(Slot, u8)| !leaving(*slot);
-            left.push(self.terms[at], self.encoded(at).filter(stays));
+        let leaving = bits(&filed);
+        let leaves = |slot: Slot| is_in(&leaving, slot);
+        let count = |at: usize| self.encoded(at).filter(|(slot, _)| leaves(*slot)).count();
+        let fewer: Vec<u32> = (0..self.terms.len()).map(|at| count(at) as u32).collect();
+        for (held, fewer) in self.held.iter_mut().zip(fewer) {
+            *held -= fewer;
         }
-        left.starts.push(left.bytes.len() as u32);
-        *self = left;
+        self.gone.resize(leaving.len(), 0);
+        for (gone, leaving) in self.gone.iter_mut().zip(leaving) {
+            *gone |= leaving;
+        }
+        self.gone_count += filed.len();
+        if self.gone_count > self.end as usize / MOST_GONE {
+            let added = std::mem::take(&mut self.added);
+            self.flatten();
+            self.added = added;
+        }
     }
 
     /// Appends a term, unless no text holds it.
@@ -198,9 +248,9 @@ impl Postings {
                 flat.push(other, postings.into_iter());
             }
             match added.next_if(|(other, _)| *other == term) {
-                None => flat.push(term, self.encoded(at)),
+                None => flat.push(term, self.counted(at)),
                 Some((_, more)) => {
-                    let mut both: Vec<(Slot, u8)> = self.encoded(at).chain(more).collect();
+                    let mut both: Vec<(Slot, u8)> = self.counted(at).chain(more).collect();
                     both.sort_unstable();
                     flat.push(term, both.into_iter());
                 }
@@ -252,9 +302,10 @@ impl Postings {
         }
     }
 
-    /// Returns true when nothing is in the map.
+    /// Returns true when nothing is in the map, and all that is in the array
+    /// counts.
     pub(super) fn is_flat(&self) -> bool {
-        self.added.is_empty() && self.starts.len() == self.terms.len() + 1
+        self.added.is_empty() && self.gone.is_empty() && self.starts.len() == self.terms.len() + 1
     }
 }
 

@@ -104,9 +104,17 @@ impl Vectors {
         self.log.push(slot);
     }
 
-    /// Takes the vector of a slot out of sight.
+    /// Takes the vector of a slot out of sight. One that is in the file stays
+    /// there, but is not read again.
     pub(super) fn clear(&mut self, slot: Slot) {
-        self.set(slot, None);
+        let at = slot as usize;
+        if at >= self.filed() {
+            return self.set(slot, None);
+        }
+        (self.scales[at], self.factors[at]) = (0.0, 0.0);
+        self.codes.clear(at);
+        self.replaced.remove(&slot);
+        self.log.push(slot);
     }
 
     /// Returns true when all vectors are in memory.
@@ -133,6 +141,11 @@ impl Vectors {
         };
         if let Some(replaced) = self.replaced.get(&slot) {
             return Some(replaced);
+        }
+        if self.scales[at] == 0.0 {
+            buffer.clear();
+            buffer.resize(self.dimensions, 0);
+            return Some(&**buffer);
         }
         file.read(at, self.dimensions, buffer).then_some(&**buffer)
     }

@@ -358,6 +358,15 @@ impl Parser {
             "day" if self.word(at + 1) == "before" && self.word(at + 2) == "yesterday" => {
                 return Some((Expression::FromToday(-2), at + 3));
             }
+            // The last one, unless a text tells of what is to come.
+            "weekend"
+                if self.before(at) == "the"
+                    && at >= 2
+                    && matches!(self.word(at - 2), "on" | "at" | "over" | "during") =>
+            {
+                let step = if self.is_about_future() { 0 } else { -1 };
+                return Some((Expression::Recurring(Unit::Weekend, step), at + 1));
+            }
             "day" if self.word(at + 1) == "after" && self.word(at + 2) == "tomorrow" => {
                 return Some((Expression::FromToday(2), at + 3));
             }

@@ -8,11 +8,11 @@ use std::ops::Range;
 pub(super) struct Token {
     /// In lower case, without `'s`.
     pub(super) word: String,
-    /// Whether it begins with a capital.
+    /// Whether the word begins with a capital letter.
     pub(super) capital: bool,
     /// Whether it is the first word of a sentence.
     pub(super) first: bool,
-    /// Where it is in the text.
+    /// The byte range in the text.
     pub(super) range: Range<usize>,
 }
 

@@ -50,7 +50,7 @@ const ASCII: [Class; 128] = {
 
 /// Scripts that are written without spaces, and Korean, whose words carry
 /// their endings with them: pairs of characters find more than words do.
-fn is_unspaced(c: char) -> bool {
+pub(crate) fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         // Thai and Lao, Burmese, Khmer.
         0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF

@@ -67,6 +67,12 @@ fn concurrent_changes_of_different_fields_are_all_applied() {
             [json!("failed"), json!("completed")],
             "/status",
         ),
+        (
+            "/v1/sessions/s",
+            "remember",
+            [json!(false), json!(true)],
+            "/remember",
+        ),
     ];
     thread::scope(|scope| {
         for (i, (target, field, values, read)) in changes.into_iter().enumerate() {

@@ -3,7 +3,7 @@
 //! A table that is added to the schema is added here, or to [`OMITTED`] with the
 //! reason. The stores have tests that compare these lists with their schemas.
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number.
@@ -69,11 +69,11 @@ pub enum Rows {
 /// A table.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
-    /// Its name.
+    /// The name of the table.
     pub name: &'static str,
     /// How the rows of a tenant are found.
     pub rows: Rows,
-    /// Its columns.
+    /// The columns of the table.
     pub columns: &'static [(&'static str, Kind)],
     /// Whether a row can be large, so that few are read at once.
     pub is_large: bool,
@@ -166,6 +166,7 @@ pub const TABLES: &[Table] = &[
             ("status", Text),
             ("created_at", Integer),
             ("updated_at", Integer),
+            ("remember", Integer),
         ],
     ),
     of(

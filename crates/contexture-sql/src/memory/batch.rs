@@ -29,7 +29,7 @@ pub(super) struct Batch<'a> {
     touched: BTreeMap<i64, More>,
     /// Entities that are others under another name.
     pub(super) absorbed: BTreeMap<i64, i64>,
-    /// What has gone, by kind.
+    /// The number of deleted records by kind.
     pub(super) gone: BTreeMap<RecordKind, u64>,
 }
 

@@ -1,4 +1,8 @@
 //! Checks tree documents, and converts them to the normal form.
+//!
+//! A valid tree has one root and no cycles, and all ids that it mentions exist.
+//! The normal form has a fixed order, so that an exported tree has the same
+//! bytes wherever it was stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,8 @@
 //! Checks new nodes and edges without reading the whole tree.
+//!
+//! The store collects the existing records that the addition refers to
+//! ([`Surroundings`]), and the check is a function of those. Appending a node
+//! therefore costs the same in a tree of any size.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,8 @@
 //! Merges a tree document with the stored tree.
+//!
+//! New nodes and edges are added. Existing ones must have the same content,
+//! because nodes and edges never change. Settings, agents, paths, memories and
+//! flags of the document replace the stored ones.
 
 use std::collections::{HashMap, HashSet};
 

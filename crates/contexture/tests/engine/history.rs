@@ -142,7 +142,7 @@ fn blocks_recorded_only_for_the_log_are_not_sent() {
 }
 
 #[test]
-fn thinking_goes_back_to_who_wants_it() {
+fn thinking_is_sent_to_providers_that_accept_it() {
     let lab = Lab::new("");
     lab.session("s");
     let step = |seal: Option<&str>, words: &str, id: &str| {

@@ -606,7 +606,7 @@ fn a_result_for_a_call_of_three_turns_back_is_recorded_once() {
 }
 
 #[test]
-fn a_large_image_is_refused_with_its_size_or_taken_as_configured() {
+fn a_large_image_is_rejected_with_its_size_or_accepted_as_configured() {
     let data = "A".repeat(20 << 20);
     let image = json!({"role": "user", "content": [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
@@ -662,7 +662,7 @@ fn an_answer_without_content_needs_its_request() {
 }
 
 #[test]
-fn fields_beside_the_response_are_those_of_a_turn() {
+fn fields_next_to_the_response_are_those_of_a_turn() {
     let lab = Lab::new("");
     lab.session("s");
     let with = |field: &str| {

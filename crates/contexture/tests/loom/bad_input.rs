@@ -329,7 +329,7 @@ fn missing_names_are_errors() {
 }
 
 #[test]
-fn parameters_that_nobody_knows() {
+fn unknown_parameters() {
     let mut document = tree("agent poet: Rhyme.\nn1 human: One.");
     let wrong = serde_json::json!({"temprature": 1});
     document.agents[0].parameters = wrong.as_object().unwrap().clone();

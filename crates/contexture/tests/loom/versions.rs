@@ -49,7 +49,7 @@ fn an_edit_of_an_edit_is_the_latest() {
 }
 
 #[test]
-fn an_edit_that_was_taken_away_no_longer_counts() {
+fn a_pruned_edit_is_not_the_newest_version() {
     let lab = Lab::with(&format!(
         "{EDITED}\nn2c model pruned edits n2b: Two, worst."
     ));

@@ -451,7 +451,7 @@ fn a_flow_list_without_a_comma_at_the_end() {
 }
 
 #[test]
-fn a_flow_list_that_closes_behind_its_last_entry() {
+fn a_flow_list_that_closes_after_its_last_entry() {
     let one = "
         files: [{path: z, priority: 1},
                 {path: a, priority: 0.5}]

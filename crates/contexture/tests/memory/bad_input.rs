@@ -105,7 +105,7 @@ fn a_hundred_thousand_events_that_say_the_same_are_one() {
 }
 
 #[test]
-fn times_from_the_first_year_to_the_future_are_taken() {
+fn times_from_the_first_year_to_the_future_are_accepted() {
     let mind = TestMemory::of(
         &[
             said("first", "s", "0001-01-01T00:00:00Z", "Ana", "The oldest boat."),

@@ -67,3 +67,35 @@ fn forgetting_what_ended_a_relation_restores_it() {
     let shown = ["Ana --[works_at]--> Siemens (2026-01-05)"];
     assert_eq!(relations(&mind, "Where does Ana work?"), shown);
 }
+
+#[test]
+fn what_a_sentence_ends_and_begins_is_both_told() {
+    let mind = told(&[
+        ("2026-01-05", "I live in Lyon."),
+        ("2026-02-10", "I moved from Lyon to Porto last week."),
+    ]);
+    let shown = ["Ana --[lives_in]--> Porto (2026-02-10)"];
+    assert_eq!(relations(&mind, "Where does Ana live?"), shown);
+    let mind = told(&[("2026-01-05", "I am married to Ben.")]);
+    let shown = ["Ana --[married_to]--> Ben (2026-01-05)"];
+    assert_eq!(relations(&mind, "Who is Ana married to?"), shown);
+}
+
+#[test]
+fn what_others_say_and_what_is_not_is_no_fact() {
+    for text in [
+        "My sister said she works at Bosch.",
+        "I might work at Airbus next year.",
+        "I don't work at Intel.",
+        "I wish I worked at Google.",
+        "I have never worked at Opel.",
+        "Do I work at Apple?",
+        "I used to work at Volvo.",
+    ] {
+        let mind = told(&[("2026-01-05", text)]);
+        assert!(
+            relations(&mind, "Where does Ana work?").is_empty(),
+            "{text}"
+        );
+    }
+}

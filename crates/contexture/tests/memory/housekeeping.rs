@@ -176,7 +176,7 @@ fn vectors_of_another_model_are_rejected_until_reembedded() {
 }
 
 #[test]
-fn what_is_kept_can_be_taken_out_and_put_back() {
+fn an_exported_memory_can_be_imported() {
     let mind = TestMemory::of(&talk());
     let mut lines = String::new();
     let mut each = |record: &contexture::store::Record| {

@@ -55,7 +55,7 @@ fn places(text: &str, what: &[&str]) -> Vec<usize> {
 }
 
 #[test]
-fn what_is_remembered_stands_in_the_current_message_before_what_is_asked() {
+fn recalled_memory_is_placed_before_the_event() {
     let mind = agent("");
     let assembled = assemble(&mind, &request("chat", "Where is the sailing boat?"));
     let text = text(&assembled);

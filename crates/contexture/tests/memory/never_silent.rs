@@ -210,7 +210,66 @@ fn standing_instructions_are_raised() {
     let mind = TestMemory::of(&by_program);
     let context = mind.recall("How much did the carpet come to?");
     let rule = context.components.iter().find(|part| part.source == "rule");
-    assert!(!rule.unwrap().scores.contains_key("bonus"));
+    assert!(!rule.unwrap().scores.contains_key("instruction"));
+}
+
+#[test]
+fn a_standing_instruction_does_not_hide_what_is_asked_for() {
+    let long = "I moved into the flat on Gartenstrasse in June and since then the landlord has not \
+                repaired the balcony door, although I wrote to him three times; the deposit was \
+                1,850 euros and the contract says that he must repair such things within two \
+                weeks. Can I reduce the rent because of that, and by how much?";
+    let lines = [
+        ("fr", "From now on, answer me in French."),
+        ("no", "Never use emojis in your replies."),
+        ("cellar", "The heating in the cellar makes a strange noise."),
+        ("flat", long),
+        ("miele", "We got a new dishwasher, a Miele."),
+        ("kyoto", "来月、京都に引っ越します。"),
+    ];
+    let lines: String = (lines.iter().zip(1..))
+        .map(|((id, text), day)| said(id, id, &format!("2026-01-0{day}T10:00:00Z"), "Ana", text))
+        .collect();
+    let mind = TestMemory::of(&lines);
+    for (query, tokens, wanted) in [
+        ("How high was the deposit of the flat?", 120, "flat"),
+        ("京都にいつ引っ越す？", 60, "kyoto"),
+    ] {
+        let context = mind.ask(&query_for(query, tokens));
+        let found = ids(&context);
+        assert!(found.contains(&wanted.to_owned()), "{query}: {found:?}");
+        let shown = context.components.iter().find(|part| part.source == wanted);
+        let best = context.components.iter().map(|part| part.relevance_score);
+        let best = best.fold(0.0, f64::max);
+        assert_eq!(shown.unwrap().relevance_score, best, "{query}");
+    }
+    // The instructions come right after it.
+    let context = mind.ask(&query_for("京都にいつ引っ越す？", 70));
+    let of = |id: &str| context.components.iter().find(|part| part.source == id);
+    assert!(of("fr").unwrap().scores["instruction"] > 0.0, "{context:?}");
+}
+
+#[test]
+fn numbers_in_texts_without_spaces_are_no_template() {
+    let names = ["王伟", "李娜", "张敏", "刘洋", "陈静", "杨帆"];
+    let facts = [
+        "喜欢吃辣椒",
+        "住在杭州",
+        "养了一只猫",
+        "在医院工作",
+        "会弹钢琴",
+        "对花生过敏",
+    ];
+    let mut lines = String::new();
+    for (i, name) in names.iter().cycle().take(60).enumerate() {
+        let text = format!("{name}{i}号{}", facts[(i + i / 6) % 6]);
+        let id = format!("z{i}");
+        lines.push_str(&said(&id, &id, "2026-02-02T10:00:00Z", "Li", &text));
+    }
+    let mind = TestMemory::of(&lines);
+    let context = mind.ask(&query_for("谁对花生过敏？", 480));
+    assert!(context.token_count > 400, "{}", context.content);
+    assert!(!context.content.contains("like it"), "{}", context.content);
 }
 
 #[test]

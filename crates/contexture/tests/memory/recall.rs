@@ -42,7 +42,7 @@ fn it_is_found_by_meaning_too() {
 }
 
 #[test]
-fn words_lend_themselves_to_what_is_said_beside_them() {
+fn matching_words_raise_neighbouring_texts() {
     let mind = TestMemory::of(
         &[
             said(

@@ -197,3 +197,54 @@ fn what_is_said_in_a_session_is_remembered_once() {
     engine.record("monday", &turn, Some(now())).unwrap();
     assert!(plain.memory().is_empty().unwrap());
 }
+
+#[test]
+fn a_session_says_whether_it_is_remembered() {
+    for (configured, own, remembered) in [
+        (false, Some(true), true),
+        (true, Some(false), false),
+        (true, None, true),
+    ] {
+        let mind = TestMemory::with(&format!("[memory]\nfrom_sessions = {configured}\n"));
+        let engine = &mind.lab.engine;
+        let store = engine.store().unwrap();
+        let new = NewSession {
+            label: "monday".to_owned(),
+            aliases: vec!["mon".to_owned()],
+            remember: own,
+            ..NewSession::default()
+        };
+        contexture::store::Ledger::create_session(store, &new, now()).unwrap();
+        let say = |label: &str, text: &str| {
+            let turn = serde_json::json!({"messages": [{"role": "user", "content": text}]});
+            let turn: NewTurn = serde_json::from_value(turn).unwrap();
+            engine.record(label, &turn, Some(now())).unwrap();
+        };
+        let of = |session: &str| {
+            let what = RecordList {
+                session: Some(session.to_owned()),
+                ..RecordList::default()
+            };
+            mind.memory().list(&what, None, 10).unwrap().records.len()
+        };
+        // By whatever name it is called, the record is of the session.
+        say("mon", "My dog is called Rufus.");
+        assert_eq!(
+            of("monday"),
+            usize::from(remembered),
+            "{configured} {own:?}"
+        );
+        assert_eq!(of("mon"), 0);
+        engine.fork("monday", "fork", None, Some(now())).unwrap();
+        say("fork", "My cat is called Minka.");
+        assert_eq!(of("fork"), usize::from(remembered), "{configured} {own:?}");
+        // It can be changed at any time.
+        let change = contexture::store::SessionChange {
+            remember: Some(!remembered),
+            ..Default::default()
+        };
+        contexture::store::Ledger::change_session(store, "monday", &change).unwrap();
+        say("monday", "The dog is four years old.");
+        assert_eq!(of("monday"), 1, "{configured} {own:?}");
+    }
+}

@@ -61,7 +61,7 @@ fn records_of_the_time_that_is_named_come_first() {
 }
 
 #[test]
-fn times_told_in_a_text_count() {
+fn times_in_a_text_count() {
     let mut lines = days();
     lines.push_str(&said(
         "told",
@@ -172,4 +172,33 @@ fn comparisons_get_texts_of_several_days() {
     };
     let again = mind.memory().recall(&query_for(query, 120), &how).unwrap();
     assert_eq!(again.context.content, context.content);
+}
+
+#[test]
+fn the_first_and_the_latest_are_found_by_time_alone() {
+    let things = [
+        "planted tomatoes",
+        "fixed the bike",
+        "called the bank",
+        "baked bread",
+    ];
+    let lines: String = (0..40)
+        .map(|i| {
+            let time = format!("2026-0{}-{:02}T10:00:00Z", 1 + i / 28, 1 + i % 28);
+            let text = format!(
+                "I {} with {}.",
+                things[i % 4],
+                ["Ana", "Ben", "Cleo"][i % 3]
+            );
+            said(&format!("d{i}"), &format!("s{i}"), &time, "Ana", &text)
+        })
+        .collect();
+    let mind = TestMemory::of(&lines);
+    for (query, wanted) in [
+        ("What was the first thing I did?", "d0"),
+        ("What is the latest thing I did?", "d39"),
+    ] {
+        let found = ids(&mind.ask(&query_for(query, 60)));
+        assert!(found.contains(&wanted.to_owned()), "{query}: {found:?}");
+    }
 }

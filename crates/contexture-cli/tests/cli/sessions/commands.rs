@@ -279,3 +279,28 @@ fn a_closed_session_refuses_turns() {
     project.ok("session fork chat again");
     project.ok("session record again turn.json");
 }
+
+#[test]
+fn a_session_is_remembered_when_it_says_so() {
+    let project = Project::new().file(
+        "turn.json",
+        r#"{"messages":[{"role":"user","content":"My dog is called Rufus."}]}"#,
+    );
+    project.ok("session new chat --remember true");
+    project.ok("session new quiet");
+    for label in ["chat", "quiet"] {
+        project.ok(&["session", "record", label, "turn.json"]);
+    }
+    let listed = project.ok("memory list");
+    assert_eq!(listed.matches("called Rufus").count(), 1, "{listed}");
+    let listed = project.ok("memory list --session chat");
+    assert_eq!(listed.matches("called Rufus").count(), 1, "{listed}");
+    let shown = project.ok("session show chat");
+    assert!(shown.contains("remember  true"), "{shown}");
+    let changed = project.ok("session remember chat false");
+    let told = "turns of session chat do not become memory events from now on";
+    assert!(changed.contains(told), "{changed}");
+    project.ok("session record chat turn.json");
+    let listed = project.ok("memory list");
+    assert_eq!(listed.matches("called Rufus").count(), 1, "{listed}");
+}

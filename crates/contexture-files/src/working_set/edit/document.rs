@@ -1,4 +1,9 @@
 //! The text of a manifest, and the edits on it.
+//!
+//! An edit replaces byte ranges of the text, so that comments and layout are
+//! preserved. The result is parsed and compared with the intended data before
+//! it is written. A form of YAML that cannot be edited safely is an error with
+//! its position.
 
 use std::ops::Range;
 use std::slice::SliceIndex;

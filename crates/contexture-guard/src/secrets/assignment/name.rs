@@ -3,7 +3,7 @@
 
 /// The kind of value that a key name indicates.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Promise {
+pub(super) enum ExpectedValue {
     Password,
     Key,
     /// A key with an unknown word after it: the value must be random.
@@ -105,7 +105,7 @@ fn split(key: &str) -> Vec<String> {
 
 /// Returns the kind of value that a key name indicates, and its words. Returns
 /// `None` if it indicates no secret.
-pub(super) fn promise(key: &str) -> Option<(Promise, Vec<String>)> {
+pub(super) fn expected_value(key: &str) -> Option<(ExpectedValue, Vec<String>)> {
     let words = split(key);
     let mut found = None;
     for (index, word) in words.iter().enumerate() {
@@ -115,25 +115,25 @@ pub(super) fn promise(key: &str) -> Option<(Promise, Vec<String>)> {
         let named = |before: &str| OWNERS.contains(&before) || is_service(before);
         let key = (word == "key" && before.is_some_and(named)) || (word == "pat" && index > 0);
         if ends(PASSWORDS) || word == "pass" {
-            found = Some((Promise::Password, index));
+            found = Some((ExpectedValue::Password, index));
         } else if (ends(KEYS) || word == "auth" || key)
             && before.is_none_or(|before| !HARMLESS.contains(&before))
         {
             // `password_token` is a token; `secret_password` is a password.
-            found = Some((Promise::Key, index));
+            found = Some((ExpectedValue::Key, index));
         }
     }
-    let (mut promise, index) = found?;
+    let (mut expected, index) = found?;
     for word in &words[index + 1..] {
         let word = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
         if ABOUT.contains(&word) {
             return None;
         }
         if !NEUTRAL.contains(&word) {
-            promise = Promise::Unsure;
+            expected = ExpectedValue::Unsure;
         }
     }
-    Some((promise, words))
+    Some((expected, words))
 }
 
 /// Services whose keys are recognised by a word in the name of the key, with
