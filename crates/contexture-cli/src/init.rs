@@ -4,6 +4,7 @@
 //! The proposal is made by `contexture-files`. On a terminal the user is asked;
 //! elsewhere, and with `--yes`, the proposal is accepted.
 
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
 

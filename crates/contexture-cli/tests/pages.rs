@@ -154,7 +154,11 @@ fn error_codes() -> BTreeMap<String, BTreeSet<u16>> {
                 }
             }
         }
-        let crates = ["contexture-api/src", "contexture-mcp/src", "contexture-server/src"];
+        let crates = [
+            "contexture-api/src",
+            "contexture-mcp/src",
+            "contexture-server/src",
+        ];
         if !crates.iter().any(|name| path.contains(name)) {
             continue;
         }

@@ -6,8 +6,7 @@ use std::path::Path;
 use contexture::core::grouped;
 use contexture::loom::{FlagChange, Material, NewNode, NodeEdit};
 use contexture::store::{
-    Author, Block, Edge, EdgeKind, Flags, MessageContent, Node, NodeHead, SourceRole, Step,
-    TreeMode,
+    Author, Block, Edge, EdgeKind, MessageContent, Node, NodeHead, SourceRole, Step, TreeMode,
 };
 use contexture::{Engine, Error};
 use contexture_terminal::tree::flag_names;
