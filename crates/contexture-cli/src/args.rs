@@ -804,6 +804,8 @@ fn timestamp(text: &str) -> Result<contexture::Timestamp, String> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use contexture::{Face as _, Operation};
+    use contexture_terminal::CommandLine;
 
     use super::*;
 
@@ -855,6 +857,22 @@ mod tests {
             }
         }
         assert!(stated > 20, "{stated}");
+    }
+
+    #[test]
+    fn every_operation_in_advice_is_a_command_that_exists() {
+        for &operation in Operation::ALL {
+            for on in [None, Some("thing")] {
+                let call = CommandLine.operation(operation, on);
+                let call = call.unwrap_or_else(|| panic!("{operation:?} has no command"));
+                let call = call.trim_matches('`').replace("WHO", "human");
+                let call = call.replace(" P ", " 0.5 ");
+                let words = call.split(' ');
+                if let Err(error) = Cli::try_parse_from(words) {
+                    panic!("{call}: {error}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::path::Path;
 
 use contexture::tokens::Provider;
 use contexture::{Assembled, Engine, Error, Event, Format, Request, Root, Warning, usual_format};
+use contexture_terminal::report;
 use serde::Serialize;
 
 use crate::args::{AssembleArgs, ReportFormat};
-use crate::{explain, output, progress, store};
+use crate::{output, progress, store};
 
 pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
     if args.root.is_file() {
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         ));
     }
     if args.explain {
-        output::say(&explain::table(&assembled, output::width()));
+        output::say(&report::table(&assembled, output::width()));
     } else {
         // Guidelines are shown only by --explain and in the report.
         let warnings = assembled.report.warnings.iter();

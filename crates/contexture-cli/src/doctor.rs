@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
-use contexture::config::{Config, FILE, SummariserKind, model_table};
+use contexture::config::{Config, FILE, SummariserKind, line_of, model_table};
 use contexture::core::grouped;
 use contexture::trust::{self, Settings, TrustFile};
 use contexture::working_set::{Hints, Manifest, expand, find_manifest};
 use contexture::{Engine, Root};
-use serde_json::{Value, json};
+use contexture_terminal::{CommandLine, stored};
+use serde_json::json;
 
 use crate::args::DoctorArgs;
-use crate::face::CommandLine;
 use crate::memory;
 use crate::output::{self, Usage};
 use crate::store;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             .map(|c| json!({"check": c.what, "state": c.state.word(), "found": c.found}))
             .collect();
         let sources = Sources::of(&root);
-        let settings = settings(&config);
+        let settings = config.entries();
         let from: BTreeMap<&str, String> = (settings.iter())
             .map(|(key, _)| (key.as_str(), sources.of_setting(key)))
             .filter(|(_, from)| from != DEFAULT)
@@ -378,7 +378,7 @@ fn check_memory(root: &Root, config: &Config, db: Option<&str>, checks: &mut Vec
         let memory = engine.memory()?;
         let stats = memory.stats()?;
         let counts = stats.kinds.iter().filter(|(_, of_kind)| of_kind.live > 0);
-        let counts = counts.map(|(kind, of_kind)| memory::many_of(of_kind.live, *kind));
+        let counts = counts.map(|(kind, of_kind)| stored::many_of(of_kind.live, *kind));
         let used = memory::embedder_in_use(&engine)?;
         Ok((
             counts.collect(),
@@ -445,7 +445,7 @@ const DEFAULT: &str = "default";
 fn settings_table(root: &Root, config: &Config) -> String {
     let sources = Sources::of(root);
     let mut lines = String::from("settings:\n");
-    for (key, value) in settings(config) {
+    for (key, value) in config.entries() {
         let from = sources.of_setting(&key);
         let (key, value) = (output::visible(&key), output::visible(&value));
         let _ = writeln!(lines, "  {key} = {value}  ({from})");
@@ -457,8 +457,8 @@ fn settings_table(root: &Root, config: &Config) -> String {
 /// The places where settings are set: in the file, by line, and in the
 /// environment.
 struct Sources {
-    // The settings of the file by their full names.
-    lines: BTreeMap<String, usize>,
+    // The text of the file.
+    text: String,
 }
 
 impl Sources {
@@ -467,9 +467,7 @@ impl Sources {
             true => String::new(),
             false => root.read_required(FILE).unwrap_or_default(),
         };
-        Self {
-            lines: lines_of(&text),
-        }
+        Self { text }
     }
 
     fn of_setting(&self, key: &str) -> String {
@@ -479,80 +477,9 @@ impl Sources {
                 return format!("environment, {variable}");
             }
         }
-        // A table in one line sets everything in it.
-        let mut name = Some(key);
-        while let Some(here) = name {
-            if let Some(line) = self.lines.get(here) {
-                return format!("{FILE}:{line}");
-            }
-            name = here.rsplit_once('.').map(|(above, _)| above);
+        match line_of(&self.text, key) {
+            Some(line) => format!("{FILE}:{line}"),
+            None => DEFAULT.to_owned(),
         }
-        DEFAULT.to_owned()
-    }
-}
-
-/// Returns the line of each setting in the text of a `contexture.toml` that was
-/// read without an error.
-fn lines_of(text: &str) -> BTreeMap<String, usize> {
-    let mut lines = BTreeMap::new();
-    let mut table = String::new();
-    let plain = |name: &str| name.replace(['"', '\'', ' ', '\t'], "");
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim_start();
-        if let Some(header) = line.strip_prefix('[') {
-            let header = header.trim_start_matches('[');
-            let header = header.split(']').next().unwrap_or_default();
-            table = format!("{}.", plain(header));
-        } else if let Some((key, _)) = line.split_once('=')
-            && !key.contains('#')
-        {
-            let name = format!("{table}{}", plain(key));
-            lines.entry(name).or_insert(at + 1);
-        }
-    }
-    lines
-}
-
-/// Returns the effective settings, by their names in the file.
-fn settings(config: &Config) -> Vec<(String, String)> {
-    let mut settings = Vec::new();
-    let value = serde_json::to_value(config).unwrap_or_default();
-    flatten("", &value, &mut settings);
-    settings
-}
-
-fn flatten(path: &str, value: &Value, settings: &mut Vec<(String, String)>) {
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                let path = match path {
-                    "" => key.clone(),
-                    path => format!("{path}.{key}"),
-                };
-                flatten(&path, value, settings);
-            }
-        }
-        Value::Null => settings.push((path.to_owned(), "(not set)".to_owned())),
-        value => settings.push((path.to_owned(), value.to_string())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_setting_is_found_by_its_line() {
-        let lines = lines_of(
-            "model = \"a = b\"\n# recipe = 'x'\n[server]\naddr = '[::1]:80'\n\n\
-             [models.\"my-model\"]\nwindow = 5\n",
-        );
-        let expected = [
-            ("model", 1),
-            ("models.my-model.window", 7),
-            ("server.addr", 4),
-        ];
-        let expected = expected.map(|(name, line)| (name.to_owned(), line));
-        assert_eq!(lines, BTreeMap::from(expected));
     }
 }

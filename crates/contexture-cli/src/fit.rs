@@ -1,9 +1,10 @@
 //! `contexture fit`: makes a provider's request fit into a number of tokens.
 
 use contexture::{FitOptions, Root};
+use contexture_terminal::report;
 
 use crate::args::FitArgs;
-use crate::{explain, output, store};
+use crate::{output, store};
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<()> {
     let root = Root::open(&args.root)?;
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<()> {
     };
     let fitted = engine.fit(&root, &body, &options)?;
     match args.explain {
-        true => output::say(&explain::table(&fitted.assembled, output::width())),
+        true => output::say(&report::table(&fitted.assembled, output::width())),
         false => {
             let warnings = &fitted.assembled.report.warnings;
             warnings.iter().for_each(output::warn);

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
-use contexture::core::grouped;
-use contexture::{Engine, Proposal, Root, existing_manifest};
+use contexture::{Engine, Root, existing_manifest};
+use contexture_terminal::proposal;
 
 use crate::args::InitArgs;
 use crate::{output, progress};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
     let existing = existing_manifest(dir).filter(|_| !args.force);
     if existing.is_none() {
         let tokenizer = counter.name();
-        output::text(&describe(&proposal, tokenizer, output::width()))?;
+        output::text(&proposal::table(&proposal, tokenizer, output::width()))?;
         let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         let question = "Write .agent/working-set.yml? You can edit it afterwards.";
         let accepted =
@@ -65,66 +65,4 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
         "next: contexture assemble{here} --explain > prompt.txt"
     ));
     Ok(())
-}
-
-/// Returns the proposal as a table, the highest priority first.
-fn describe(proposal: &Proposal, tokenizer: &str, width: Option<usize>) -> String {
-    let mut lines = String::new();
-    let languages = match proposal.languages.as_slice() {
-        [] => String::new(),
-        languages => format!(" ({})", languages.join(", ")),
-    };
-    let _ = writeln!(
-        lines,
-        "proposed working set{languages}: {}, {}, {} tokens ({tokenizer})",
-        output::number(proposal.entries.len() as u64, "entry", "entries"),
-        output::many(proposal.files as u64, "file"),
-        grouped(proposal.tokens)
-    );
-    let _ = writeln!(lines, "  priority    tokens  files  entry");
-    // The width of the columns before the name of an entry.
-    const BEFORE: usize = 29;
-    for entry in proposal.by_priority() {
-        let name = output::visible(&entry.path);
-        let limit = entry.max_tokens.map_or_else(String::new, |max| {
-            format!("  (at most {} tokens per file)", grouped(max))
-        });
-        let name = match width {
-            Some(width) => output::shortened(&name, width.saturating_sub(BEFORE).max(12)),
-            None => name,
-        };
-        let _ = writeln!(
-            lines,
-            "  {:>8}  {:>8}  {:>5}  {name}{limit}",
-            entry.priority,
-            grouped(entry.tokens),
-            entry.files
-        );
-    }
-    for (pattern, why) in &proposal.exclude {
-        let _ = writeln!(
-            lines,
-            "   exclude                   {} ({why})",
-            output::visible(pattern)
-        );
-    }
-    let available = proposal.max_tokens - proposal.reserved_for_response;
-    let budget = format!(
-        "budget: {} tokens, {} of them reserved for the answer",
-        grouped(proposal.max_tokens),
-        grouped(proposal.reserved_for_response)
-    );
-    let _ = match proposal.fits() {
-        true => writeln!(lines, "{budget}: everything fits"),
-        false => writeln!(
-            lines,
-            "{budget}\n{} of {} tokens fit: files of lower priority are cut or dropped",
-            grouped(available),
-            grouped(proposal.tokens)
-        ),
-    };
-    if !proposal.has_files() {
-        lines.push_str("no source files were found; add files with `contexture working-set add`\n");
-    }
-    lines
 }

@@ -9,8 +9,6 @@ mod args;
 mod assemble;
 mod complete;
 mod doctor;
-mod explain;
-mod face;
 mod fetch;
 mod fit;
 mod import;
@@ -108,7 +106,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     }
     let advice = error.downcast_ref::<output::Advice>();
     let hint = advice.map(|advice| advice.hint.clone());
-    if let Some(hint) = hint.or_else(|| known?.hint(&face::CommandLine)) {
+    if let Some(hint) = hint.or_else(|| known?.hint(&contexture_terminal::CommandLine)) {
         output::say(&format!("hint: {}", output::visible(&hint)));
     }
     if known.is_some_and(|known| known.cause() == contexture::Cause::CacheBreak) {

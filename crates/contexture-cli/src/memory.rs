@@ -1,6 +1,5 @@
 //! `contexture memory`: records, recalls, shows and deletes records.
 
-mod explain;
 mod housekeeping;
 mod record;
 
@@ -9,9 +8,10 @@ use std::time::Duration;
 
 use contexture::Engine;
 use contexture::memory::{ContextRequest, FillIn, Recall, VectorProgress};
+use contexture_terminal::recall;
 use serde_json::json;
 
-pub(crate) use self::housekeeping::{embedder_in_use, many_of};
+pub(crate) use self::housekeeping::embedder_in_use;
 
 use crate::args::{MemoryArgs, MemoryCommand, RecallArgs, RecallFormat, StoreOptions};
 use crate::output;
@@ -109,7 +109,7 @@ fn recall_and_print(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result
     let model = engine.models().resolve(model);
     let counts = engine.counts(&model)?;
     if args.explain {
-        let counted = explain::Counted {
+        let counted = recall::Counted {
             model: &model.name,
             tokenizer: counts.counter().name(),
             exact: counts.counter().is_exact(),
@@ -119,7 +119,7 @@ fn recall_and_print(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result
                 None => &engine.config().memory.archetype,
             },
         };
-        output::say(&explain::table(&recalled, &counted));
+        output::say(&recall::table(&recalled, &counted));
         return Ok(engine);
     }
     if args.model.is_none() {

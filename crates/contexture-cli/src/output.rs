@@ -8,11 +8,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use contexture::Warning;
-use contexture::core::guard::is_visible;
-
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
-
-use crate::face::CommandLine;
+use contexture_terminal::CommandLine;
+pub(crate) use contexture_terminal::text::{counted_with, many, number, visible};
 
 /// A usage error that is found after parsing.
 #[derive(Debug)]
@@ -57,32 +54,6 @@ pub(crate) fn text(text: &str) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Returns `text` with control, bidirectional and invisible characters written
-/// out: names and content may hold anything.
-pub(crate) fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if !is_visible(c) {
-            out.push_str(&format!("[U+{:04X}]", u32::from(c)));
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
-/// Returns a number of things in words: `1 turn`, `2,000 turns`.
-pub(crate) fn many(number: u64, thing: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {thing}{plural}", contexture::core::grouped(number))
-}
-
-/// Returns a number of things in words, with an irregular plural.
-pub(crate) fn number(number: u64, one: &str, several: &str) -> String {
-    let thing = if number == 1 { one } else { several };
-    format!("{} {thing}", contexture::core::grouped(number))
-}
-
 /// Returns the maximum width of a line: `COLUMNS`, else the width of the
 /// terminal. `None` if neither is known.
 pub(crate) fn width() -> Option<usize> {
@@ -91,45 +62,6 @@ pub(crate) fn width() -> Option<usize> {
     // A pager has its width from the terminal, too.
     let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     columns.or_else(terminal)
-}
-
-/// Returns `text` in at most `width` columns. The middle of a longer text is
-/// left out, because both ends of a path are more informative.
-pub(crate) fn shortened(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let room = width.saturating_sub(1);
-    let take = |chars: &mut dyn Iterator<Item = char>, room: usize| {
-        let mut used = 0;
-        let fits = chars.take_while(|c| {
-            used += c.width().unwrap_or(0);
-            used <= room
-        });
-        fits.collect::<Vec<char>>()
-    };
-    let end = take(&mut text.chars().rev(), room - room / 2);
-    let start = take(&mut text.chars(), room / 2);
-    let end = end.into_iter().rev();
-    start.into_iter().chain(['…']).chain(end).collect()
-}
-
-/// Returns a description of the token counter: the tokenizer, the model, and
-/// the accuracy.
-pub(crate) fn counted_with(tokenizer: &str, model: Option<&str>, exact: bool) -> String {
-    let model = model.map_or_else(String::new, |model| format!(" for {model}"));
-    if exact {
-        return format!("{tokenizer}{model}, exact");
-    }
-    match contexture::tokens::Estimated::factor_of(tokenizer) {
-        Some(1.0) => format!("estimated{model}, usually too high"),
-        Some(factor) => format!("estimated{model} with factor {factor}, usually too high"),
-        None => match tokenizer.strip_suffix(" x1") {
-            // The vocabulary of an older model, for one that is not published.
-            Some(vocabulary) => format!("{vocabulary}{model}, an estimate"),
-            None => format!("{tokenizer}{model}, usually too high"),
-        },
-    }
 }
 
 /// Prints a line to standard error.

@@ -3,22 +3,20 @@
 //! Also holds the table and text helpers that other commands use to print
 //! results ([`show`], [`table`], [`short`]).
 
-mod cost;
-mod history;
-
 use std::io::IsTerminal as _;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use contexture::compaction::Attempt;
 use contexture::core::grouped;
 use contexture::store::{
     Deleted, NewSession, Session, SessionChange, SessionStatus, TurnKind, Walk,
 };
 use contexture::{CompactRequest, Engine, Error, Recording, Root};
+pub(crate) use contexture_terminal::text::short;
+use contexture_terminal::{CommandLine, cost, history, stored};
+pub(crate) use contexture_terminal::{plain, table};
 use serde_json::json;
 
 use crate::args::{SessionArgs, SessionCommand, StoreOptions};
-use crate::face::CommandLine;
 use crate::{output, pins, progress, store, upkeep};
 
 pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
@@ -166,7 +164,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             }
             let deleted = engine.store()?.delete_session(label).map_err(Error::from)?;
             show(options, &deleted, &deletion(&session, &deleted))?;
-            upkeep::tell_pending(&deleted);
+            upkeep::tell_pending(deleted.pending);
             Ok(())
         }
         SessionCommand::Uncompact { label } => {
@@ -317,7 +315,7 @@ fn deletion(session: &Session, deleted: &Deleted) -> String {
         ));
     }
     if !others.deleted.is_empty() {
-        told.push_str(&format!(", {}", upkeep::counted(&others)));
+        told.push_str(&format!(", {}", stored::counted(&others)));
     }
     told
 }
@@ -332,30 +330,6 @@ pub(crate) fn show(
         true => output::text(&format!("{:#}\n", json!(value))),
         false => output::text(&format!("{told}\n")),
     }
-}
-
-/// Returns an empty table; `right` are the columns with numbers.
-pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header.iter().copied());
-    for &i in right {
-        if let Some(column) = table.column_mut(i) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
-}
-
-/// Returns a table without blanks at the ends of its lines.
-pub(crate) fn plain(table: &Table) -> String {
-    table
-        .to_string()
-        .lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
 }
 
 fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
@@ -449,15 +423,4 @@ fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
     // `line` skips empty values, but names of later moves are empty and must
     // stay.
     Ok(lines.join("\n"))
-}
-
-/// Returns the first line of `text`, with at most `most` characters.
-pub(crate) fn short(text: &str, most: usize) -> String {
-    let line = text.trim().lines().next().unwrap_or_default();
-    let more = line.chars().count() > most || text.trim().lines().count() > 1;
-    let mut short: String = line.chars().take(most).collect();
-    if more {
-        short.push('…');
-    }
-    short
 }

@@ -2,9 +2,7 @@
 
 mod agent;
 mod answer;
-mod draw;
 mod node;
-mod shape;
 mod show;
 
 use contexture::loom::tree_from_json;
@@ -13,6 +11,7 @@ use contexture::store::{
     TreeInfo,
 };
 use contexture::{Engine, Error, Timestamp};
+use contexture_terminal::stored;
 use serde_json::json;
 
 use crate::args::{Prefer, StoreOptions, TreeArgs, TreeCommand, TreeSettings};
@@ -51,9 +50,9 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
         TreeCommand::Delete { tree } => {
             let engine = engine(options, false)?;
             let deleted = engine.store()?.delete_tree(tree).map_err(Error::from)?;
-            let told = format!("deleted {}", upkeep::counted(&deleted));
+            let told = format!("deleted {}", stored::counted(&deleted));
             show(options, &deleted, &told)?;
-            upkeep::tell_pending(&deleted);
+            upkeep::tell_pending(deleted.pending);
             Ok(())
         }
         TreeCommand::List => list(&engine(options, false)?, options),

@@ -4,8 +4,9 @@
 use anyhow::bail;
 use contexture::config::Config;
 use contexture::key::{check_tenant, tenant_name, tenant_of};
-use contexture::store::{Deleted, TenantQuota, Tenants, Usage, Verification};
+use contexture::store::{TenantQuota, Tenants};
 use contexture::{Error, Root, Timestamp};
+use contexture_terminal::stored;
 use serde_json::json;
 
 use crate::args::{
@@ -89,7 +90,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
         output::text(&format!("{:#}\n", json!(json)))?;
     } else {
         for (name, verified) in &all {
-            output::text(&told(tenant_name(name), verified))?;
+            output::text(&stored::verification(tenant_name(name), verified))?;
         }
     }
     match damaged {
@@ -99,19 +100,6 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
             output::many(damaged as u64, "damaged item")
         ),
     }
-}
-
-/// Returns the results of a verification, in lines.
-fn told(tenant: &str, verified: &Verification) -> String {
-    let checked: Vec<String> = (verified.checked.iter())
-        .map(|(what, count)| counted_things(*count, what))
-        .collect();
-    let mut lines = format!("{tenant}: checked {}\n", checked.join(", "));
-    for damage in &verified.damaged {
-        let line = format!("{tenant}: {}: {}\n", damage.what, damage.message);
-        lines.push_str(&output::visible(&line));
-    }
-    lines
 }
 
 pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
@@ -153,29 +141,15 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
         output::text(&format!(
             "{}: {done} {}\n",
             tenant_name(name),
-            counted(deleted)
+            stored::counted(deleted)
         ))?;
     }
     Ok(())
 }
 
-/// Returns the number of deleted objects, in words.
-pub(crate) fn counted(deleted: &Deleted) -> String {
-    let parts: Vec<String> = (deleted.deleted.iter())
-        .map(|(what, count)| match what.as_str() {
-            "blob_bytes" => counted_things(*count, "bytes"),
-            what => counted_things(*count, what),
-        })
-        .collect();
-    match parts.is_empty() {
-        true => "nothing".to_owned(),
-        false => parts.join(", "),
-    }
-}
-
 /// Prints a notice if deleted text is still in the files.
-pub(crate) fn tell_pending(deleted: &Deleted) {
-    if deleted.pending {
+pub(crate) fn tell_pending(is_pending: bool) {
+    if is_pending {
         output::say(
             "the deleted text is still in the store's files, because another process reads them; \
              it is overwritten when the store is used next",
@@ -193,7 +167,7 @@ pub(crate) fn tenant(args: &TenantArgs) -> anyhow::Result<()> {
         TenantCommand::Usage { name } => {
             let name = &named(&*stores, Some(name))?[0];
             let usage = stores.tenant(name).usage().map_err(Error::from)?;
-            show(options, &usage, &in_words(&usage))
+            show(options, &usage, &stored::usage(&usage))
         }
         TenantCommand::Export { name, archive } => {
             crate::archive::write(&*stores, archive, Some(name), options)
@@ -340,27 +314,4 @@ fn list(stores: &dyn Tenants, options: &StoreOptions) -> anyhow::Result<()> {
         lines.add_row(std::iter::once(name.clone()).chain(cells));
     }
     output::text(&plain(&lines))
-}
-
-fn in_words(usage: &Usage) -> String {
-    let mut words = format!(
-        "{} bytes: {}, {}, {}, {}, {} with {}, {}",
-        usage.bytes,
-        output::many(usage.sessions, "session"),
-        output::many(usage.turns, "turn"),
-        output::many(usage.snapshots, "snapshot"),
-        output::many(usage.records, "record"),
-        output::many(usage.trees, "tree"),
-        output::many(usage.nodes, "node"),
-        output::many(usage.tasks, "task"),
-    );
-    if usage.pending {
-        words.push_str("; deleted text is still in the files");
-    }
-    words
-}
-
-/// Returns a count with the store's plural name of the objects: `1 turn`.
-fn counted_things(count: u64, things: &str) -> String {
-    output::many(count, things.strip_suffix('s').unwrap_or(things))
 }

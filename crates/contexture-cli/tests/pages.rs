@@ -154,7 +154,12 @@ fn error_codes() -> BTreeMap<String, BTreeSet<u16>> {
                 }
             }
         }
-        if !path.contains("contexture-server/src") {
+        let crates = [
+            "contexture-api/src",
+            "contexture-mcp/src",
+            "contexture-server/src",
+        ];
+        if !crates.iter().any(|name| path.contains(name)) {
             continue;
         }
         // `Problem::new(status, "code", …)` and `(status, "code")`.

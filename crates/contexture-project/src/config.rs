@@ -29,6 +29,7 @@ pub use history::{ANTHROPIC, OPENAI};
 pub use history::{CompactionConfig, ResultLimit, Summariser, SummariserKind, ToolResults};
 pub use loom_model::{LoomModel, ModelApi};
 pub use memory::{Caps, EmbedderConfig, MemoryConfig, MemoryFormat, MemoryPosition};
+pub use place::line_of;
 pub use server::{ServerConfig, TenantConfig};
 
 /// The name of the configuration file.

@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 use axum::extract::MatchedPath;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
-use contexture::Error;
+use axum::response::Response;
 use contexture::config::{Config, ServerConfig};
-use contexture::store::Call;
+use contexture::store::{Call, TenantQuota, Tenants as Stores};
+use contexture::{Error, Timestamp};
+use contexture_api::{Api, Deployment, Reloaded, Schemas};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Caller, Keys};
@@ -24,12 +26,10 @@ use crate::cores::Cores;
 use crate::held_place::{EndOfWork, HeldPlace};
 use crate::large_answer;
 use crate::metrics::Metrics;
-use crate::operation::Api;
 use crate::places::{Place, Places};
-use crate::problem::Problem;
+use crate::problem::{Problem, Respond as _};
 use crate::quota::{self, RequestsOfDay, StoredQuotas};
 use crate::reload::ReadSettings;
-use crate::schema::Schemas;
 use crate::stream_core::StreamCore;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 use crate::traces::{self, Traces};
@@ -133,7 +133,7 @@ impl App {
                 let reading = api.operations.iter().filter(|it| it.only_reads);
                 reading.map(|it| (it.method.clone(), it.path)).collect()
             }),
-            openapi: crate::openapi::document(api, &schemas).to_string().into(),
+            openapi: api.document(&schemas).to_string().into(),
             schemas,
             work,
             cores: Cores::default(),
@@ -594,6 +594,37 @@ impl App {
     }
 }
 
+/// What the admin operations act on.
+impl Deployment for App {
+    fn stores(&self) -> &dyn Stores {
+        self.tenants().stores()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.tenants().now()
+    }
+
+    fn configured_quota(&self, tenant: &str) -> TenantQuota {
+        self.config().quota_of(tenant)
+    }
+
+    fn keys_changed(&self) {
+        self.keys().forget_cached();
+    }
+
+    fn quotas_changed(&self) {
+        self.stored_quotas().expire();
+    }
+
+    fn unload(&self, tenant: &str) {
+        self.tenants().unload(tenant);
+    }
+
+    fn reload(&self) -> Result<Reloaded, Error> {
+        Self::reload(self)
+    }
+}
+
 /// The memory of a body until its work is done, or of an answer until it is sent.
 pub(crate) struct BodyMemory {
     of_tenant: OwnedSemaphorePermit,
@@ -669,21 +700,23 @@ impl<P> Drop for Working<P> {
 }
 
 /// Answers calls of unknown paths.
-pub(crate) async fn no_such_path() -> Problem {
+pub(crate) async fn no_such_path() -> Response {
     Problem::new(
         StatusCode::NOT_FOUND,
         "no_such_path",
         "the server has no such path",
     )
     .hint("open `/docs` for a list of operations")
+    .into_response()
 }
 
 /// Answers calls with a method that the path does not support.
-pub(crate) async fn no_such_method() -> Problem {
+pub(crate) async fn no_such_method() -> Response {
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "no_such_method",
         "the path does not support this method",
     )
     .hint("use a method of the answer's `allow` header")
+    .into_response()
 }

@@ -11,13 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use contexture::store::{EventPage, StoredEvent};
-use schemars::JsonSchema;
-use serde::Serialize;
+use contexture_api::Problem;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, broadcast};
 
 use crate::app::App;
-use crate::problem::Problem;
 use crate::tenant::Tenant;
 
 /// The number of unread events after which a listener reads from the store again.
@@ -28,49 +26,6 @@ const AT_ONCE: usize = 256;
 
 /// How often the store is asked without a hint.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// An event of a session. Events carry ids and counts, not content.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[expect(
-    dead_code,
-    reason = "the store makes the events of turns; this describes them"
-)]
-pub(crate) enum SessionEvent {
-    /// A turn was recorded.
-    TurnRecorded {
-        /// The label of the session.
-        session: String,
-        /// The id of the turn.
-        turn_id: String,
-        /// The number of the turn in its session, from 1.
-        number: u64,
-    },
-    /// A request was assembled.
-    Assembled {
-        /// The label of the session.
-        session: String,
-        /// The name of the recipe.
-        recipe: String,
-        /// The model that the request is for.
-        model: String,
-        /// The tokens of the request.
-        tokens: u64,
-        /// The number of leading tokens that are the same as in the previous
-        /// request. Null for the first request.
-        shared_tokens: Option<u64>,
-        /// The hash under which the request was saved. Null if it was not
-        /// saved.
-        snapshot: Option<String>,
-    },
-    /// The history was compacted.
-    Compacted {
-        /// The label of the session.
-        session: String,
-        /// The id of the turn that holds the summary.
-        turn_id: String,
-    },
-}
 
 /// Returns an event as it is sent.
 pub(crate) fn shown(event: &StoredEvent) -> Value {
@@ -157,21 +112,6 @@ impl Hub {
         *self.sender.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.woken.notify_one();
     }
-}
-
-/// Stores an event. Those of turns are stored with the turns.
-pub(crate) fn publish(tenant: &Tenant, event: &SessionEvent) {
-    let (Ok(store), Ok(Value::Object(mut data))) = (tenant.store(), serde_json::to_value(event))
-    else {
-        return;
-    };
-    let mut taken = |field: &str| match data.remove(field) {
-        Some(Value::String(text)) => text,
-        _ => String::new(),
-    };
-    let (kind, session) = (taken("type"), taken("session"));
-    store.put_event(&kind, &session, data, tenant.now());
-    tenant.events.wake();
 }
 
 /// Reads a page of the events after `after`.

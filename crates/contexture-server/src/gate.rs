@@ -12,14 +12,14 @@ use axum::extract::{MatchedPath, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use contexture::config::ServerConfig;
 use contexture::key::tenant_name;
 use tracing::{error, info, warn};
 
 use crate::app::{self, App};
 use crate::auth::{Caller, Scope};
-use crate::problem::{ErrorText, Problem};
+use crate::problem::{ErrorText, Problem, Respond as _};
 use crate::traces;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

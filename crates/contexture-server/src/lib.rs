@@ -5,13 +5,15 @@
 //! assert!(document["paths"]["/v1/assemble"]["post"].is_object());
 //! ```
 //!
-//! Every operation is declared once. The declaration creates both the route and
-//! the entry in the OpenAPI document. The engine blocks, so each call runs in a
-//! thread. Each tenant has an engine of its own.
+//! The operations are those of `contexture-api`, and the tools those of
+//! `contexture-mcp`. This crate is what runs them for many callers at once: sockets,
+//! tenants and their keys, limits, places, events, metrics, traces, and the
+//! inspector. The engine blocks, so each call runs in a thread. Each tenant has an
+//! engine of its own.
 //!
-//! A request passes `gate` (logging, host, key), is read by `body` and `json`,
-//! and checked against its schema by `schema`. It is answered by an operation in
-//! `api` or by a tool in `mcp`. Errors are `problem::Problem`s.
+//! A request passes `gate` (logging, host, key) and is read by `body`. `answer`
+//! finds its tenant, waits for a place and runs the operation; operations with a
+//! stream have a module of their own. Errors are `Problem`s.
 
 use std::sync::OnceLock;
 
@@ -21,44 +23,46 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload as log_reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-mod api;
+mod answer;
 mod app;
+mod archives;
 mod auth;
 mod background;
 mod body;
+mod continuations;
 mod cores;
 mod drain;
 mod events;
-mod face;
 mod gate;
 mod held_place;
 mod idempotency;
-mod json;
 mod large_answer;
 mod limits;
 mod linger;
+mod listen;
 mod mcp;
+mod memory_streams;
 mod metrics;
-mod openapi;
-mod operation;
+mod parts;
 mod places;
 mod problem;
 mod quota;
 mod reload;
 mod router;
 mod schedule;
-mod schema;
 mod serve;
 mod shared_counts;
-mod stored_files;
 mod stream_core;
 mod tenant;
 mod traces;
+mod turns;
 mod ui;
 
-pub use mcp::{ToolList, mcp_stdio};
+pub use contexture_api::{Reloaded, UnchangedTenant, examples, openapi, read_body};
+pub use contexture_mcp::ToolList;
+pub use mcp::mcp_stdio;
 pub use metrics::Metrics;
-pub use reload::{ReadSettings, Reloaded, Reloader, UnchangedTenant};
+pub use reload::{ReadSettings, Reloader};
 pub use schedule::BackUp;
 pub use serve::{Server, Service};
 
@@ -94,26 +98,7 @@ pub(crate) fn set_log_level(level: &str) {
 
 fn of_level(level: &str) -> Targets {
     let level: LevelFilter = level.parse().unwrap_or(LevelFilter::INFO);
-    Targets::new().with_target("contexture_server", level)
-}
-
-/// Returns the OpenAPI document.
-pub fn openapi() -> serde_json::Value {
-    let api = router::api();
-    openapi::document(&api, &api.schemas())
-}
-
-/// Returns the example calls in an order in which they succeed: the id of the
-/// operation, the method, the path with its query, and the body.
-#[doc(hidden)]
-pub fn examples() -> Vec<(String, String, String, Option<serde_json::Value>)> {
-    openapi::examples(&router::api())
-}
-
-/// Reads a body as the operation of that id does, up to its schema. For fuzzing.
-#[doc(hidden)]
-pub fn read_body(operation: &str, body: &[u8]) -> Result<serde_json::Value, String> {
-    static SCHEMAS: OnceLock<schema::Schemas> = OnceLock::new();
-    let schemas = SCHEMAS.get_or_init(|| router::api().schemas());
-    json::read(schemas, operation, body, json::MOST_VALUES).map_err(|problem| problem.message)
+    // The crates whose messages have no content.
+    let ours = ["contexture_server", "contexture_api", "contexture_mcp"];
+    Targets::new().with_targets(ours.map(|name| (name, level)))
 }

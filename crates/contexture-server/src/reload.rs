@@ -9,8 +9,7 @@ use contexture::Error;
 use contexture::config::Config;
 use contexture::core::cache;
 use contexture::key::tenant_name;
-use schemars::JsonSchema;
-use serde::Serialize;
+use contexture_api::{Reloaded, UnchangedTenant};
 use tracing::{info, warn};
 
 use crate::app::App;
@@ -37,28 +36,6 @@ const AT_START: [&str; 15] = [
     "server.otlp_endpoint",
     "store",
 ];
-
-/// The result of reading the settings again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "ReloadedSettings")]
-pub struct Reloaded {
-    /// The settings that changed and apply now, such as `server.rate_per_second`.
-    pub changed: Vec<String>,
-    /// The settings that changed and apply after a restart of the server.
-    pub needs_restart: Vec<String>,
-    /// The tenants whose own settings have an error, with the error. Their previous
-    /// settings still apply.
-    pub unchanged_tenants: Vec<UnchangedTenant>,
-}
-
-/// A tenant whose settings could not be read again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct UnchangedTenant {
-    /// The name of the tenant.
-    pub tenant: String,
-    /// The error message.
-    pub error: String,
-}
 
 fn is_at_start(name: &str) -> bool {
     AT_START.iter().any(|start| {

@@ -4,38 +4,98 @@
 //! `/healthz` reports that the process runs, `/readyz` that the store can be read
 //! and written. Both need no key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::get;
+use axum::routing::{MethodFilter, MethodRouter, get, on};
 use axum::{Router, middleware};
+use contexture_api::{Api, Implementation, Operation};
 use tower::ServiceBuilder;
 use tower_http::cors::CorsLayer;
 
+use crate::answer::{answer, answer_admin, json_response};
 use crate::app::{self, App};
-use crate::operation::{Api, json_response};
-use crate::problem::Problem;
-use crate::{api, drain, gate, ui};
+use crate::problem::{Problem, Respond as _};
+use crate::{archives, continuations, drain, gate, listen, mcp, memory_streams, turns, ui};
 
-/// Returns every operation.
-pub(crate) fn api() -> Api {
-    let mut api = Api::new();
-    api::add(&mut api);
-    api
+/// Returns the routes of all operations: those for tenants, and those that need an
+/// admin key.
+fn routes(api: Api) -> (Router<App>, Router<App>) {
+    let (mut tenant, mut admin) = (Router::new(), Router::new());
+    for operation in api.operations {
+        let router = match operation.is_admin {
+            true => &mut admin,
+            false => &mut tenant,
+        };
+        let path = operation.path;
+        *router = std::mem::take(router).route(path, route(operation));
+    }
+    (tenant, admin)
+}
+
+/// Returns the route of an operation.
+fn route(operation: Operation) -> MethodRouter<App> {
+    let filter = match operation.method {
+        Method::GET => MethodFilter::GET,
+        Method::POST => MethodFilter::POST,
+        Method::PUT => MethodFilter::PUT,
+        Method::PATCH => MethodFilter::PATCH,
+        _ => MethodFilter::DELETE,
+    };
+    let id = operation.id;
+    let operation = Arc::new(operation);
+    let call = move |State(app): State<App>, request: Request<Body>| async move {
+        match &operation.implementation {
+            Implementation::Tenant(work) => answer(&app, request, &operation, work).await,
+            Implementation::Admin(work) => answer_admin(&app, request, &operation, work).await,
+            Implementation::Stream => app::no_such_path().await,
+        }
+    };
+    match id {
+        "listen_to_session" => on(filter, listen::listen),
+        "record_turn" => on(filter, |State(app), request| turns::record(app, request)),
+        "record_memory" => on(filter, move |State(app): State<App>, request| async move {
+            match memory_streams::has_lines(&request) {
+                Ok(true) => memory_streams::record(&app, request).await,
+                Ok(false) => call(State(app), request).await,
+                Err(problem) => problem.into_response(),
+            }
+        }),
+        "export_memory" => on(filter, |State(app), request| {
+            memory_streams::export_all(app, request)
+        }),
+        "continue_tree" => on(filter, move |State(app), request| {
+            continuations::continue_tree(app, request, id)
+        }),
+        "admin_export_archive" => on(filter, |State(app), request| {
+            archives::export_all(app, request)
+        }),
+        "admin_export_tenant" => on(filter, |State(app), request| {
+            archives::export_tenant(app, request)
+        }),
+        "admin_import_archive" => on(filter, |State(app), request| {
+            archives::import_all(app, request)
+        }),
+        "admin_import_tenant" => on(filter, |State(app), request| {
+            archives::import_tenant(app, request)
+        }),
+        _ => on(filter, call),
+    }
 }
 
 /// Returns the router of all paths.
 pub(crate) fn router(app: &App) -> Router {
-    let api = api();
-    let admin = api.admin_router.layer(middleware::from_fn_with_state(
+    let (tenant, admin) = routes(contexture_api::api());
+    let admin = admin.layer(middleware::from_fn_with_state(
         app.clone(),
         gate::authenticate_for_admin,
     ));
-    let with_key = api
-        .router
-        .merge(crate::mcp::router(app))
+    let with_key = tenant
+        .merge(mcp::router(app))
         .layer(middleware::from_fn_with_state(
             app.clone(),
             gate::authenticate,
@@ -157,4 +217,31 @@ async fn metrics(State(app): State<App>) -> Response {
     }
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, media)], app.metrics().render()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [`route`] has a handler for each of these.
+    #[test]
+    fn every_stream_has_a_handler() {
+        let api = contexture_api::api();
+        let streams = (api.operations.iter())
+            .filter(|operation| matches!(operation.implementation, Implementation::Stream));
+        let ids: Vec<&str> = streams.map(|operation| operation.id).collect();
+        assert_eq!(
+            ids,
+            [
+                "record_turn",
+                "listen_to_session",
+                "export_memory",
+                "continue_tree",
+                "admin_export_archive",
+                "admin_export_tenant",
+                "admin_import_archive",
+                "admin_import_tenant",
+            ]
+        );
+    }
 }

@@ -99,7 +99,7 @@ impl Service {
             tenants,
             keys,
             self.metrics,
-            &router::api(),
+            &contexture_api::api(),
             read_only,
             self.read_settings,
         );

@@ -4,6 +4,7 @@
 //! their first use, and unloaded when too many are in memory.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -13,17 +14,17 @@ use contexture::config::{self, ActiveSetting, Config};
 use contexture::core::guard::MarkKey;
 use contexture::key::{check_tenant, tenant_name};
 use contexture::memory::FillIn;
-use contexture::store::{Store, Tenants as Stores};
+use contexture::store::Tenants as Stores;
 use contexture::trust::Settings;
-use contexture::{Engine, Error, Root, Timestamp};
+use contexture::turn::Usage;
+use contexture::{Assembled, Engine, Error, Root, Timestamp};
+use contexture_api::{Observer, StoredFiles};
 use tokio::sync::Semaphore;
 
 use crate::events::Hub;
 use crate::idempotency::KeysInProgress;
 use crate::metrics::Metrics;
-use crate::problem::Problem;
 use crate::quota::Measured;
-use crate::stored_files::StoredFiles;
 
 /// The maximum number of tenants in memory. Others are loaded again when they
 /// are used.
@@ -48,39 +49,48 @@ pub(crate) const MOST_STREAMS: usize = 4;
 /// root is.
 const HERE: &str = ".";
 
-/// One tenant: its root, engine, events and limits.
+/// One tenant, with its events and limits. It derefs to the tenant that operations
+/// work for.
 pub(crate) struct Tenant {
-    pub(crate) root: Root,
-    pub(crate) engine: Engine,
+    tenant: contexture_api::Tenant,
     pub(crate) events: Arc<Hub>,
-    pub(crate) metrics: Arc<Metrics>,
-    /// The name; "" is the default tenant.
-    pub(crate) name: Arc<str>,
     // One permit per open record stream.
     pub(crate) streams: Arc<Semaphore>,
     // One permit per KiB of memory that the tenant's bodies can take.
     pub(crate) body_memory: Arc<Semaphore>,
     pub(crate) measured: Measured,
     pub(crate) keys_in_progress: KeysInProgress,
-    /// The files that are kept in the store. `None` if the tenant has a root of
-    /// its own.
-    pub(crate) stored: Option<StoredFiles>,
-    now: Option<Timestamp>,
 }
 
-impl Tenant {
-    /// Returns the server's fixed time, otherwise the current time.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.now.unwrap_or_else(Timestamp::now)
+impl Deref for Tenant {
+    type Target = contexture_api::Tenant;
+
+    fn deref(&self) -> &Self::Target {
+        &self.tenant
+    }
+}
+
+/// Counts what operations do, and wakes those who listen to events.
+struct Observed {
+    events: Arc<Hub>,
+    metrics: Arc<Metrics>,
+}
+
+impl Observer for Observed {
+    fn assembled(&self, assembled: &Assembled) {
+        self.metrics.assembled(assembled);
     }
 
-    /// Returns the server's fixed time, which makes output reproducible.
-    pub(crate) fn fixed_now(&self) -> Option<Timestamp> {
-        self.now
+    fn recorded(&self, usage: Option<&Usage>) {
+        self.metrics.recorded(usage);
     }
 
-    pub(crate) fn store(&self) -> Result<&dyn Store, Problem> {
-        Ok(self.engine.store()?)
+    fn remembered(&self, records: u64) {
+        self.metrics.remembered(records);
+    }
+
+    fn has_event(&self) {
+        self.events.wake();
     }
 }
 
@@ -331,18 +341,25 @@ impl Tenants {
             .build()?;
         let limits = &settings.config.server;
         let body_memory = limits.body_memory_bytes / 2 / 1024;
+        let events = before.map_or_else(
+            || Arc::new(Hub::new(limits.max_listeners)),
+            |before| Arc::clone(&before.events),
+        );
         Ok(Tenant {
-            root,
-            engine,
-            events: before.map_or_else(
-                || Arc::new(Hub::new(limits.max_listeners)),
-                |before| Arc::clone(&before.events),
-            ),
-            metrics: Arc::clone(&self.metrics),
-            name: name.into(),
+            tenant: contexture_api::Tenant {
+                name: name.into(),
+                root,
+                engine,
+                stored,
+                now: self.now,
+                observer: Arc::new(Observed {
+                    events: Arc::clone(&events),
+                    metrics: Arc::clone(&self.metrics),
+                }),
+            },
+            events,
             measured: Measured::default(),
             keys_in_progress: KeysInProgress::default(),
-            stored,
             streams: before.map_or_else(
                 || Arc::new(Semaphore::new(MOST_STREAMS)),
                 |before| Arc::clone(&before.streams),
@@ -351,7 +368,6 @@ impl Tenants {
                 || Arc::new(Semaphore::new(body_memory)),
                 |before| Arc::clone(&before.body_memory),
             ),
-            now: self.now,
         })
     }
 

@@ -96,7 +96,7 @@ pub(crate) async fn asset(Path((hash, name)): Path<(String, String)>) -> Respons
     let found = ASSETS.iter().find(|asset| asset.name == name);
     // A page of another version must not get files of this one.
     let Some(asset) = found.filter(|_| hash == *HASH) else {
-        return app::no_such_path().await.into_response();
+        return app::no_such_path().await;
     };
     let headers = [
         (header::CONTENT_TYPE, asset.media),

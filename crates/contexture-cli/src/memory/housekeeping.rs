@@ -7,7 +7,8 @@ use contexture::core::grouped;
 use contexture::memory::Memory;
 use contexture::store::{EmbedderInfo, Forget, Record, RecordKind, RecordList};
 use contexture::{Engine, Error};
-use serde_json::{Value, json};
+use contexture_terminal::stored;
+use serde_json::json;
 
 use super::engine;
 use super::record::source_of;
@@ -15,6 +16,7 @@ use crate::args::{ForgetArgs, ListArgs, StoreOptions};
 use crate::output;
 use crate::progress::Meter;
 use crate::session::{plain, show, table};
+use crate::upkeep;
 
 pub(super) fn stats(options: &StoreOptions) -> anyhow::Result<()> {
     let engine = engine(options, false)?;
@@ -127,30 +129,8 @@ pub(super) fn show_record(id: &str, options: &StoreOptions) -> anyhow::Result<()
     if options.json {
         return output::text(&format!("{:#}\n", json!(records)));
     }
-    let described: Vec<String> = records.iter().map(describe).collect();
+    let described: Vec<String> = records.iter().map(stored::record).collect();
     output::text(&described.join("\n"))
-}
-
-/// Returns a record as lines, a field each, without those that are not set.
-fn describe(record: &Record) -> String {
-    let mut out = String::new();
-    let value = json!(record);
-    for (name, value) in value.as_object().into_iter().flatten() {
-        let text = match value {
-            Value::Null => continue,
-            Value::Array(values) if values.is_empty() => continue,
-            Value::Object(fields) if fields.is_empty() => continue,
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        for (i, line) in text.lines().enumerate() {
-            let name = if i == 0 { name } else { "" };
-            let line = format!("{name:<11} {}", output::visible(line));
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
-    }
-    out
 }
 
 pub(super) fn export(options: &StoreOptions) -> anyhow::Result<()> {
@@ -200,15 +180,10 @@ pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Resul
         _ => Err(error),
     })?;
     let gone: Vec<String> = (forgotten.forgotten.iter())
-        .map(|(kind, number)| many_of(*number, *kind))
+        .map(|(kind, number)| stored::many_of(*number, *kind))
         .collect();
     show(options, &forgotten, &format!("deleted {}", gone.join(", ")))?;
-    if forgotten.pending {
-        output::say(
-            "the deleted text is still in the store's files, because another process reads them; \
-             it is overwritten when the store is used next",
-        );
-    }
+    upkeep::tell_pending(forgotten.pending);
     let kept = engine.store()?.snapshots(None, 1).map_err(Error::from)?;
     if !kept.is_empty() {
         output::say(
@@ -217,15 +192,6 @@ pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Resul
         );
     }
     Ok(())
-}
-
-/// Returns a number of records in words.
-pub(crate) fn many_of(number: u64, kind: RecordKind) -> String {
-    match (kind, number) {
-        (RecordKind::Entity, 1) => "1 entity".to_owned(),
-        (RecordKind::Entity, n) => format!("{} entities", grouped(n)),
-        (kind, n) => output::many(n, kind.name()),
-    }
 }
 
 pub(super) fn reembed(options: &StoreOptions) -> anyhow::Result<()> {

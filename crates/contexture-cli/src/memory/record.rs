@@ -10,10 +10,10 @@ use contexture::{Engine, Error};
 
 use super::engine;
 use crate::args::{RecordArgs, StoreOptions};
-use crate::face::CommandLine;
 use crate::output::{self, Advice, Usage};
 use crate::progress::Meter;
 use crate::session::show;
+use contexture_terminal::CommandLine;
 
 /// The input of a recording, opened before the store is.
 enum Input {

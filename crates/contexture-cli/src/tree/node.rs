@@ -6,10 +6,10 @@ use std::path::Path;
 use contexture::core::grouped;
 use contexture::loom::{FlagChange, Material, NewNode, NodeEdit};
 use contexture::store::{
-    Author, Block, Edge, EdgeKind, Flags, MessageContent, Node, NodeHead, SourceRole, Step,
-    TreeMode,
+    Author, Block, Edge, EdgeKind, MessageContent, Node, NodeHead, SourceRole, Step, TreeMode,
 };
 use contexture::{Engine, Error};
+use contexture_terminal::tree::flag_names;
 use serde_json::{Value, json};
 
 use super::answer;
@@ -119,17 +119,6 @@ fn says_nothing(how: &str) -> anyhow::Error {
 fn name_of(engine: &Engine, tree: &str, node: &str) -> anyhow::Result<String> {
     let found = engine.store()?.find_node(tree, node).map_err(Error::from)?;
     Ok(found.local_id)
-}
-
-/// Returns the names of the flags that are set.
-pub(super) fn flag_names(flags: Flags) -> Vec<&'static str> {
-    let all = [
-        (flags.excluded, "excluded"),
-        (flags.pruned, "pruned"),
-        (flags.bookmarked, "bookmarked"),
-    ];
-    let set = all.into_iter().filter(|(is_set, _)| *is_set);
-    set.map(|(_, name)| name).collect()
 }
 
 fn add(args: &AddArgs, options: &StoreOptions) -> anyhow::Result<()> {

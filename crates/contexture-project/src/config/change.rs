@@ -14,6 +14,13 @@ impl Config {
         Ok(names)
     }
 
+    /// Returns every setting with its value as JSON, by its name in the file.
+    pub fn entries(&self) -> Vec<(String, String)> {
+        let mut entries = Vec::new();
+        flatten("", &value(self).unwrap_or_default(), &mut entries);
+        entries
+    }
+
     /// Returns these settings with the values of `other` for the settings and tables
     /// of those names.
     pub fn with_values_of(&self, other: &Self, names: &[&str]) -> Result<Self, Error> {
@@ -25,6 +32,22 @@ impl Config {
             }
         }
         serde_json::from_value(own).map_err(|error| failed(&error))
+    }
+}
+
+fn flatten(path: &str, value: &Value, entries: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let path = match path {
+                    "" => key.clone(),
+                    path => format!("{path}.{key}"),
+                };
+                flatten(&path, value, entries);
+            }
+        }
+        Value::Null => entries.push((path.to_owned(), "(not set)".to_owned())),
+        value => entries.push((path.to_owned(), value.to_string())),
     }
 }
 

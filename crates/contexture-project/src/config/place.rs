@@ -16,8 +16,9 @@ pub(super) fn with_line(text: &str, message: &str) -> Option<String> {
     Some(format!("{FILE}:{line}: {rest}"))
 }
 
-/// Returns the line of a setting, from 1. `None` if the text does not have it.
-fn line_of(text: &str, name: &str) -> Option<usize> {
+/// Returns the line of a setting in the text of a `contexture.toml`, from 1. `None`
+/// if the text does not have it.
+pub fn line_of(text: &str, name: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let mut table = document.get_ref();
     let mut rest = name;

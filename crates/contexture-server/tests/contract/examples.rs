@@ -181,7 +181,7 @@ fn every_call_that_is_shown_is_answered_as_shown() {
         assert!(wrong.is_empty(), "{id}: {wrong:#?}\n{answer}");
         answers.insert(id.to_owned(), answer);
     });
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/answers.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contexture-api/assets/answers.json");
     let written = format!("{}\n", serde_json::to_string_pretty(&answers).unwrap());
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &written).unwrap();
