@@ -7,7 +7,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -91,6 +91,8 @@ view("a missing file is found, with what would have kept it", async ({ page, go 
   await page.getByText("see why it was left out").click();
   assert.match(await text(page, ".detail"), /src\/weather\.rs[\s\S]*Left out: needs about [\d,]+ tokens[\s\S]*What would have kept it/);
   await page.getByText(/a window of [\d,]+ tokens instead of 6,000/).waitFor();
+  await page.getByText("Or a higher priority").waitFor();
+  assert.match(await text(page, ".detail"), /Or a higher priority: above 0\.8 instead of 0\.3, it comes before src\/timetable\.rs [\d.]+k, src\/tide\.rs [\d.]+k, which use [\d,]+ tokens/);
   await picture(page, "left-out");
   await page.getByRole("link", { name: "See that request" }).click();
   await settled(page);
@@ -156,6 +158,8 @@ view("memory shows the parts of each score, supersedes and forgets", async ({ pa
   await page.keyboard.press("Enter");
   await page.locator("#records").waitFor();
   assert.match(await text(page, ".verdict"), /left out/);
+  const scores = (await page.locator("#records .row:not(.out) .number").allInnerTexts()).map(parseFloat);
+  assert.deepEqual(scores, [...scores].sort((a, b) => b - a), "the best record is the first");
   await page.locator("#records").getByText("Morag").click();
   await settled(page);
   assert.match(await text(page, ".scores"), /Score [\d.]+[\s\S]*words/);
@@ -293,6 +297,18 @@ view("a tree is read, searched, compared and followed", async ({ page, go }) => 
   assert.equal(await page.getByRole("treeitem").count(), 1);
 });
 
+view("a tree is imported from a file", async ({ page, go }) => {
+  await go("#/trees");
+  await page.getByRole("button", { name: "Import…" }).click();
+  const document = { tree: { id: "from-file", mode: "dialogue", title: "From a file" }, nodes: [{ id: "f1", author: "human", content: "Ahoy." }], edges: [] };
+  await page.getByLabel("From a file").setInputFiles({ name: "tree.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(document)) });
+  await page.waitForFunction(() => document.querySelector("dialog textarea").value.includes("Ahoy"));
+  await accessible(page, "import a tree");
+  await page.getByRole("button", { name: "Import", exact: true }).click();
+  await page.locator("#trees").getByText("From a file").click();
+  await page.getByRole("treeitem", { name: /Ahoy/ }).waitFor();
+});
+
 view("a tree is grown, edited, excluded, bookmarked and pruned by keyboard", async ({ page, go }) => {
   await go("#/tree/story?node=storm");
   await page.locator("#nodes").focus();
@@ -373,6 +389,8 @@ view("every view works on a screen of 360 pixels", { width: 360 }, async ({ page
     await go(address);
     await picture(page, `${name}-narrow`);
     await check();
+    // Fields are wide enough to write in.
+    for (const box of await page.locator("input[type=search]").all()) assert.ok((await box.boundingBox()).width > 200, name);
   }
   await page.getByRole("button", { name: "‹ Back to the list" }).click();
   await page.locator("#nodes").waitFor();
@@ -523,6 +541,27 @@ test("contexture inspect opens a session read-only, with a key after #", async (
     await picture(watched.page, "inspect");
     await watched.check();
   } finally { await watched.page.close(); await inspect.stop(); }
+});
+
+test("contexture inspect without an argument imports what agents left on this machine", async () => {
+  const root = temporary();
+  const home = join(root, "home", ".claude", "projects", "-boats");
+  mkdirSync(home, { recursive: true });
+  const row = (type, uuid, parentUuid, content) => JSON.stringify({ type, uuid, parentUuid, timestamp: "2026-02-02T10:00:00Z", message: { id: "m" + uuid, role: type, model: "claude-x", content } }) + "\n";
+  writeFileSync(join(home, "yesterday.jsonl"), row("user", "a", null, "Which boats are in the harbour?") + row("assistant", "b", "a", [{ type: "text", text: "Only the ferry." }]));
+  const before = process.env.HOME;
+  process.env.HOME = join(root, "home");
+  const inspect = await startServer(root, ["inspect", "--no-browser"]);
+  process.env.HOME = before;
+  const watched = await open(browser.context, inspect.base, allowFailures);
+  try {
+    await watched.page.goto(inspect.base + inspect.fragment);
+    await settled(watched.page);
+    await watched.page.getByText("Which boats are in the harbour?").click();
+    await settled(watched.page);
+    await watched.page.getByText("Only the ferry.").first().waitFor();
+    await watched.check();
+  } finally { await watched.page.close(); await inspect.stop(); discard(root); }
 });
 
 test("a long session is loaded page by page, and only visible rows exist", async () => {

@@ -85,7 +85,7 @@ fn has_errors(report: &Report) -> bool {
     report.files.iter().any(|file| file.error.is_some())
 }
 
-fn error(error: ImportError) -> anyhow::Error {
+pub(crate) fn error(error: ImportError) -> anyhow::Error {
     match error {
         ImportError::Store(error) => Error::from(error).into(),
         other => output::Usage(other.to_string()).into(),

@@ -3,16 +3,24 @@
 //!
 //! The address has a key after `#`. It is made for this run, is stored nowhere,
 //! and stays in the browser: a browser does not send what follows `#`.
+//!
+//! Without an argument, the newest sessions of other programs on this machine
+//! are imported first, so that there is something to see.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use contexture::store::KeyScope;
 use contexture::{Timestamp, key};
+use contexture_import::{Environment, Import, Options, Report};
 use contexture_server::Server;
 
 use crate::args::{InspectArgs, StoreOptions};
-use crate::{output, serve, store};
+use crate::{output, progress, serve, store};
+
+/// The number of files of each place that are imported: the sessions that a
+/// person may still have in mind.
+const NEWEST: usize = 50;
 
 /// The first bytes of a SQLite file.
 const SQLITE: &[u8] = b"SQLite format 3\0";
@@ -28,6 +36,9 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     };
     if let Some(label) = session {
         check_session(&options, label)?;
+    }
+    if args.target.is_none() && options.db.is_none() && !args.no_import {
+        import_newest(&options);
     }
     let mut service = serve::service(&options, false)?;
     service.config.server.addr = "127.0.0.1:0".to_owned();
@@ -55,6 +66,54 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     });
     runtime.shutdown_background();
     served
+}
+
+/// Imports the sessions of this machine that were changed last. A failure is
+/// reported: what is stored can be shown without it.
+fn import_newest(options: &StoreOptions) {
+    let environment = Environment::of_process();
+    let found: Vec<_> = contexture_import::formats()
+        .iter()
+        .filter(|format| format.places(&environment).iter().any(|it| it.exists()))
+        .collect();
+    // No store is made for nothing.
+    if found.is_empty() {
+        return;
+    }
+    let work = || -> anyhow::Result<Report> {
+        let engine = store::engine_made_by(options, true, "contexture import")?;
+        let mut import = Import::new(
+            engine.store()?,
+            Options {
+                newest: Some(NEWEST),
+                max_message_bytes: engine.config().limits.max_message_bytes,
+                now: options.now,
+                ..Options::default()
+            },
+        );
+        let mut report = Report::default();
+        for format in found {
+            let done = import.default_places(*format, &environment);
+            report.add(done.map_err(crate::import::error)?);
+        }
+        Ok(report)
+    };
+    match progress::with_spinner("importing", work) {
+        Ok(report) => {
+            for error in report.files.iter().filter_map(|file| file.error.as_ref()) {
+                output::say(&format!("warning: {}", output::visible(error)));
+            }
+            if report.counts.turns > 0 {
+                let turns = output::many(report.counts.turns, "turn");
+                let files = output::many(report.files.len() as u64, "file");
+                output::say(&format!("imported {turns} from {files} of this machine"));
+            }
+        }
+        Err(error) => {
+            let error = output::visible(&format!("{error:#}"));
+            output::say(&format!("warning: nothing was imported: {error}"));
+        }
+    }
 }
 
 /// Returns true if the path names a SQLite file.

@@ -455,10 +455,33 @@ impl Block {
             }
             Block::ToolCall {
                 name, arguments, ..
-            } => name.len() + arguments.to_string().len(),
+            } => name.len() + json_bytes(arguments),
             Block::ToolResult { content, .. } => content.len(),
             Block::Provider { raw, .. } => raw.as_str().len(),
         }
+    }
+}
+
+/// Returns the size of a value as JSON, which is not written for that.
+fn json_bytes(value: &Value) -> usize {
+    struct Counter(usize);
+
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        // Only keys that are not text fail, and a value has none.
+        Err(_) => 0,
     }
 }
 

@@ -152,7 +152,6 @@ impl Reader {
         if session.is_created {
             writer.head(&session.label, session.head, "imported", session.at())?;
         }
-        writer.flush()?;
         Ok(())
     }
 }

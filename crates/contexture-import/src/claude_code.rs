@@ -75,7 +75,7 @@ impl Format for ClaudeCode {
         let end = lines.offset();
         let (offset, state) = reader.finish(end, writer)?;
         file.new_offset = offset;
-        file.new_state = state;
+        file.later_state = Some(state);
         Ok(())
     }
 }

@@ -58,7 +58,7 @@ impl Format for Codex {
             let end = rows(file, file.lines()?, &mut reader, writer)?;
             let (offset, state) = reader.finish(end, writer)?;
             file.new_offset = offset;
-            file.new_state = state;
+            file.later_state = Some(state);
             return Ok(());
         }
         // A packed file does not grow.
@@ -79,7 +79,7 @@ impl Format for Codex {
         )?;
         let (_, state) = reader.finish(end, writer)?;
         file.new_offset = 0;
-        file.new_state = state;
+        file.later_state = Some(state);
         Ok(())
     }
 }

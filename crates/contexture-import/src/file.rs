@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::error::ImportError;
 use crate::lines::Lines;
+use crate::writer::LaterState;
 
 /// The number of bytes at the beginning and at the end of the imported part
 /// that are hashed.
@@ -34,6 +35,8 @@ pub struct SourceFile<'a> {
     pub with_tail: bool,
     /// The state to store, set by the reader.
     pub new_state: Vec<u8>,
+    // The same, if it is made of the ids of turns.
+    pub(crate) later_state: Option<LaterState>,
     /// The offset up to which the file was read, set by the reader.
     pub new_offset: u64,
     metadata: Metadata,
@@ -55,6 +58,7 @@ impl<'a> SourceFile<'a> {
             now,
             with_tail: true,
             new_state: Vec::new(),
+            later_state: None,
             new_offset: 0,
             metadata,
             log: log_of(path),

@@ -255,7 +255,6 @@ impl Chat {
         if head.is_some() {
             writer.head(&label, head, "imported", at)?;
         }
-        writer.flush()?;
         Ok(())
     }
 

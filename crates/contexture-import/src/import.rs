@@ -1,5 +1,6 @@
 //! [`Import`]: finds files and imports those that have changed.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use contexture_store::Store;
@@ -22,6 +23,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Leave out files that were last changed before this time.
     pub since: Option<Timestamp>,
+    /// Import only this many files of each place: those that were changed last.
+    pub newest: Option<usize>,
     /// The largest message that the store accepts, in bytes.
     pub max_message_bytes: u64,
     /// The longest line that is read, in bytes.
@@ -37,6 +40,7 @@ impl Default for Options {
         Self {
             dry_run: false,
             since: None,
+            newest: None,
             max_message_bytes: 16 << 20,
             max_line: 64 << 20,
             with_tail: true,
@@ -129,13 +133,27 @@ impl<'s> Import<'s> {
             true => find(format, path, 0, &mut files),
             false => files.push(path.to_owned()),
         }
+        if let Some(most) = self.options.newest
+            && files.len() > most
+        {
+            files.sort_by_cached_key(|path| Reverse((modified(path), path.clone())));
+            files.truncate(most);
+        }
         // A session before its sub-agents, which are deeper; otherwise in the
         // order of creation, so that an original comes before a copy of it.
         files.sort_by_cached_key(|path| (path.components().count(), created(path), path.clone()));
         let mut report = Report::default();
+        // The number of each reported file.
+        let mut numbers = Vec::new();
         for file in files {
-            self.file(format, &file, &mut report)?;
+            self.file(format, &file, &mut report, &mut numbers)?;
         }
+        self.writer.flush_all()?;
+        for (file, number) in report.files.iter_mut().zip(numbers) {
+            file.counts.add(&self.writer.added(number));
+            report.counts.add(&file.counts);
+        }
+        self.writer.forget_files();
         Ok(report)
     }
 
@@ -144,10 +162,10 @@ impl<'s> Import<'s> {
         format: &'static dyn Format,
         path: &Path,
         report: &mut Report,
+        numbers: &mut Vec<usize>,
     ) -> Result<(), ImportError> {
-        self.writer.counts = Counts::default();
+        let number = self.writer.begin_file();
         let done = self.read(format, path);
-        self.writer.forget_turns();
         let error = match done {
             Ok(true) => None,
             Ok(false) => {
@@ -155,18 +173,15 @@ impl<'s> Import<'s> {
                 return Ok(());
             }
             Err(error) if error.is_store() => return Err(error),
-            Err(error) => {
-                // Everything found before the error is saved.
-                self.writer.flush()?;
-                Some(error.to_string())
-            }
+            // Everything found before the error is saved.
+            Err(error) => Some(error.to_string()),
         };
-        let counts = self.writer.counts;
-        report.counts.add(&counts);
+        self.writer.end_file()?;
+        numbers.push(number);
         report.files.push(FileReport {
             source: format.name(),
             file: path.to_owned(),
-            counts,
+            counts: self.writer.counts,
             error,
         });
         Ok(())
@@ -197,9 +212,13 @@ impl<'s> Import<'s> {
         format.read(&mut file, &mut self.writer)?;
         let unknown = unknown + self.writer.counts.unknown;
         let cursor = file.cursor(format.name(), unknown)?;
-        let state = std::mem::take(&mut file.new_state);
-        self.writer.cursor(cursor, state)?;
-        self.writer.flush()?;
+        match file.later_state.take() {
+            Some(state) => self.writer.cursor_later(cursor, state),
+            None => {
+                let state = std::mem::take(&mut file.new_state);
+                self.writer.cursor(cursor, state)?;
+            }
+        }
         Ok(true)
     }
 }
@@ -208,6 +227,11 @@ impl<'s> Import<'s> {
 fn created(path: &Path) -> Option<std::time::SystemTime> {
     let metadata = std::fs::metadata(path).ok()?;
     metadata.created().or_else(|_| metadata.modified()).ok()
+}
+
+/// Returns when a file was last changed.
+fn modified(path: &Path) -> Option<std::time::SystemTime> {
+    std::fs::metadata(path).ok()?.modified().ok()
 }
 
 /// Finds the files of a format below a directory. Links are followed to files,

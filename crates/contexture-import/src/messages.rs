@@ -31,9 +31,45 @@ struct CommonBlock<'a> {
     input: Option<&'a RawValue>,
     #[serde(borrow)]
     tool_use_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
+    content: Option<ResultText>,
     is_error: Option<bool>,
+}
+
+/// The content of a tool result that is one text, in a list or not. It is read
+/// in one pass, because it is most of a transcript.
+struct ResultText(String);
+
+impl<'de> Deserialize<'de> for ResultText {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct OneText;
+
+        impl<'de> serde::de::Visitor<'de> for OneText {
+            type Value = ResultText;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a text, or a list with one text block")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ResultText, E> {
+                Ok(ResultText(text.to_owned()))
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> Result<ResultText, A::Error> {
+                let only = || serde::de::Error::custom("not one text block");
+                let one: TextBlock<'_> = list.next_element()?.ok_or_else(only)?;
+                let more: Option<serde::de::IgnoredAny> = list.next_element()?;
+                match one.kind == "text" && more.is_none() {
+                    true => Ok(ResultText(one.text.into_owned())),
+                    false => Err(only()),
+                }
+            }
+        }
+
+        from.deserialize_any(OneText)
+    }
 }
 
 #[derive(Deserialize)]
@@ -52,9 +88,14 @@ pub(crate) fn blocks(content: &str, role: MessageRole) -> Vec<Block> {
         return vec![Block::text(text)];
     }
     let items: Vec<&RawValue> = serde_json::from_str(content).unwrap_or_default();
-    let mut blocks: Vec<Block> = Vec::with_capacity(items.len());
     let raws: Vec<&str> = items.iter().map(|item| item.get()).collect();
-    for raw in &raws {
+    blocks_of(&raws, role)
+}
+
+/// Reads blocks, each of them JSON.
+pub(crate) fn blocks_of(raws: &[&str], role: MessageRole) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::with_capacity(raws.len());
+    for raw in raws {
         match common(raw, role) {
             Some(block) => blocks.push(block),
             None => blocks.extend(other(raw, role)),
@@ -63,7 +104,7 @@ pub(crate) fn blocks(content: &str, role: MessageRole) -> Vec<Block> {
     let calls = |block: &Block| matches!(block, Block::ToolCall { .. });
     if role == MessageRole::Assistant && !blocks.iter().any(calls) && blocks.len() == raws.len() {
         // Without a call, signed thinking is sent back in its own form only.
-        for (block, raw) in blocks.iter_mut().zip(&raws) {
+        for (block, raw) in blocks.iter_mut().zip(raws) {
             if let Block::Thinking {
                 signature: Some(_),
                 native,
@@ -192,17 +233,7 @@ fn common_block(block: CommonBlock<'_>, role: MessageRole) -> Option<Block> {
             })
         }
         "tool_result" if !is_model && !is_call && !is_thinking && block.text.is_none() => {
-            let content = match block.content {
-                None => String::new(),
-                Some(content) if content.get().starts_with('"') => {
-                    serde_json::from_str(content.get()).ok()?
-                }
-                Some(content) => {
-                    // One text is the same, whether it is in a list or not.
-                    let [one]: [TextBlock<'_>; 1] = serde_json::from_str(content.get()).ok()?;
-                    (one.kind == "text").then(|| one.text.into_owned())?
-                }
-            };
+            let content = block.content.map_or_else(String::new, |text| text.0);
             Some(Block::ToolResult {
                 tool_call_id: block.tool_use_id?.into_owned(),
                 content,

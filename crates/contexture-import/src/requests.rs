@@ -29,10 +29,11 @@ pub(crate) struct Requests {
     // Oldest first.
     bases: VecDeque<Base>,
     chunks: HashMap<Box<[u32]>, ContentHash>,
+    // The chunks of the latest request, and the blob that lists them.
+    chunk_list: Option<(Vec<ContentHash>, ContentHash)>,
 }
 
 /// A request that others may be based on.
-#[derive(Clone, Serialize, Deserialize)]
 struct Base {
     id: String,
     messages: Vec<u32>,
@@ -44,7 +45,19 @@ struct Base {
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct RequestsState {
     digests: Vec<(ContentHash, ContentHash)>,
-    bases: Vec<Base>,
+    bases: Vec<StoredBase>,
+}
+
+/// A request that others may be based on, as what it adds to the one before it.
+#[derive(Serialize, Deserialize)]
+struct StoredBase {
+    id: String,
+    // The number of messages that it has from the base before it. Earlier
+    // versions wrote every message.
+    #[serde(default)]
+    shared: usize,
+    messages: Vec<u32>,
+    root: Option<ContentHash>,
 }
 
 impl Requests {
@@ -56,7 +69,17 @@ impl Requests {
             requests.messages.push(content);
             requests.by_digest.insert(*digest.as_bytes(), number);
         }
-        requests.bases = state.bases.into();
+        for stored in state.bases {
+            let before = requests.bases.back().map(|base| &base.messages[..]);
+            let shared = before.and_then(|before| before.get(..stored.shared));
+            let mut messages = shared.unwrap_or_default().to_vec();
+            messages.extend(stored.messages);
+            requests.bases.push_back(Base {
+                id: stored.id,
+                messages,
+                root: stored.root,
+            });
+        }
         requests
     }
 
@@ -69,10 +92,20 @@ impl Requests {
                 *slot = (ContentHash::from_bytes(*digest), content);
             }
         }
-        RequestsState {
-            digests,
-            bases: self.bases.iter().cloned().collect(),
+        let mut before: &[u32] = &[];
+        let mut bases = Vec::with_capacity(self.bases.len());
+        for base in &self.bases {
+            let pairs = before.iter().zip(&base.messages);
+            let shared = pairs.take_while(|(one, other)| one == other).count();
+            bases.push(StoredBase {
+                id: base.id.clone(),
+                shared,
+                messages: base.messages[shared..].to_vec(),
+                root: base.root,
+            });
+            before = &base.messages;
         }
+        RequestsState { digests, bases }
     }
 
     /// Returns true if a message with that digest is known.
@@ -107,9 +140,12 @@ impl Requests {
     /// Returns the number of a message that has no digest in the file.
     pub(crate) fn intern(&mut self, bytes: &[u8]) -> u32 {
         // The hash of the content is the digest, so that it is hashed once.
-        let blob = crate::writer::blob(bytes.to_vec());
-        let digest = *blob.hash.as_bytes();
-        self.add_blob(digest, blob);
+        let hash = ContentHash::of(bytes);
+        let digest = *hash.as_bytes();
+        if !self.knows(&digest) {
+            let bytes = bytes.to_vec();
+            self.add_blob(digest, Blob { hash, bytes });
+        }
         self.by_digest.get(&digest).copied().unwrap_or(0)
     }
 
@@ -168,12 +204,14 @@ impl Requests {
             };
             chunks.push(hash);
         }
+        let chunk_list = self.list_of(chunks, &mut blobs);
         let request = RecordedRequest {
             api: shape.api.to_owned(),
             model: shape.model.to_owned(),
             fields: shape.fields,
             list: shape.list.to_owned(),
-            chunks,
+            chunks: Vec::new(),
+            chunk_list,
             tail: tail
                 .iter()
                 .map(|number| self.messages[*number as usize])
@@ -185,6 +223,24 @@ impl Requests {
         blobs.push(root);
         self.remember(id, list, Some(hash));
         (hash, blobs)
+    }
+
+    /// Returns the blob that lists chunks, unless there are none. It is new once
+    /// in many requests.
+    fn list_of(&mut self, chunks: Vec<ContentHash>, blobs: &mut Vec<Blob>) -> Option<ContentHash> {
+        if chunks.is_empty() {
+            return None;
+        }
+        if let Some((known, hash)) = &self.chunk_list
+            && *known == chunks
+        {
+            return Some(*hash);
+        }
+        let list = chunk(&chunks);
+        let hash = list.hash;
+        blobs.push(list);
+        self.chunk_list = Some((chunks, hash));
+        Some(hash)
     }
 
     fn remember(&mut self, id: &str, messages: Vec<u32>, root: Option<ContentHash>) {
@@ -206,4 +262,33 @@ pub(crate) struct Shape<'a> {
     pub(crate) model: &'a str,
     pub(crate) fields: ContentHash,
     pub(crate) list: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn with(bases: &[&[u32]]) -> Requests {
+        let mut requests = Requests::default();
+        for (i, messages) in bases.iter().enumerate() {
+            requests.remember(&i.to_string(), messages.to_vec(), None);
+        }
+        requests
+    }
+
+    #[test]
+    fn bases_are_stored_as_what_they_add() {
+        let all: [&[u32]; 5] = [&[1, 2, 3], &[1, 2, 3, 4, 5], &[1, 9], &[], &[7]];
+        let text = serde_json::to_string(&with(&all).state()).unwrap();
+        assert!(text.contains(r#""shared":3,"messages":[4,5]"#), "{text}");
+        let read = Requests::from_state(serde_json::from_str(&text).unwrap());
+        let lists: Vec<&[u32]> = read.bases.iter().map(|base| &base.messages[..]).collect();
+        assert_eq!(lists, all);
+        // Earlier versions stored each list in full.
+        let old = r#"{"digests":[],"bases":[{"id":"a","messages":[1,2],"root":null},{"id":"b","messages":[1,2,3],"root":null}]}"#;
+        let read = Requests::from_state(serde_json::from_str(old).unwrap());
+        assert_eq!(read.bases[1].messages, [1, 2, 3]);
+    }
 }

@@ -1,7 +1,11 @@
 //! [`Writer`]: collects what readers find, and writes it in batches.
 //!
-//! Every batch is one transaction. A turn is named by a [`TurnRef`] from the
-//! moment that it is found; its id is known when its batch is written.
+//! Every batch is one transaction, often with the turns of several files: a
+//! commit writes the pages of every index again. A turn is named by a
+//! [`TurnRef`] from the moment that it is found; its id is known when its batch
+//! is written. What is made of ids, the state of a reader, follows in the next
+//! batch with the position in the file. Without it a file is read again, which
+//! adds nothing twice.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,10 +20,13 @@ use jiff::Timestamp;
 use crate::report::Counts;
 
 /// A batch is written when it holds this many bytes.
-const BATCH_BYTES: usize = 8 << 20;
+const BATCH_BYTES: usize = 32 << 20;
 
 /// A batch is written when it holds this many steps.
-const BATCH_STEPS: usize = 4096;
+const BATCH_STEPS: usize = 16 * 1024;
+
+/// The maximum number of turns that are remembered from file to file.
+const MOST_TURNS: usize = 16 * 1024;
 
 /// The maximum bytes of a stored row that is not understood.
 const MAX_KEPT_ROW: usize = 64 * 1024;
@@ -42,19 +49,36 @@ struct FoundTurn {
     open: Option<Vec<OpenCall>>,
 }
 
+/// Makes the state of a reader, once the ids of its turns are known.
+pub(crate) type LaterState = Box<dyn FnOnce(&Writer<'_>) -> Vec<u8>>;
+
+/// The end of a file whose state is still to be made.
+struct Ended {
+    cursor: ImportCursor,
+    state: LaterState,
+    file: usize,
+}
+
 /// Writes the turns, compactions and requests that readers find.
 pub struct Writer<'s> {
     store: &'s dyn Store,
     dry_run: bool,
     max_message_bytes: usize,
     steps: Vec<ImportStep>,
+    // The file that each step is from.
+    files: Vec<usize>,
     bytes: usize,
+    // What was added from each file.
+    added: Vec<Counts>,
+    ended: Vec<Ended>,
+    // First rows of files whose state may not be written.
+    recent_roots: HashSet<(String, String)>,
     turns: Vec<FoundTurn>,
     // The number of `turns` that are written.
     written: usize,
     by_id: BTreeMap<TurnId, TurnRef>,
     sessions: HashSet<String>,
-    /// The number of objects found and added so far.
+    /// The number of objects found in the current file that are not written.
     pub counts: Counts,
 }
 
@@ -66,7 +90,11 @@ impl<'s> Writer<'s> {
             dry_run,
             max_message_bytes: usize::try_from(max_message_bytes).unwrap_or(usize::MAX),
             steps: Vec::new(),
+            files: Vec::new(),
             bytes: 0,
+            added: Vec::new(),
+            ended: Vec::new(),
+            recent_roots: HashSet::new(),
             turns: Vec::new(),
             written: 0,
             by_id: BTreeMap::new(),
@@ -347,8 +375,25 @@ impl<'s> Writer<'s> {
         }
     }
 
+    /// Returns the file that begins with a row, once its state is stored.
+    pub(crate) fn origin(
+        &mut self,
+        source: &str,
+        root: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let key = (source.to_owned(), root.to_owned());
+        if self.recent_roots.contains(&key) {
+            self.flush_all()?;
+        }
+        self.store.import_with_root(source, root)
+    }
+
     /// Records the first row of a conversation.
     pub fn root(&mut self, source: &str, root: &str, file: &str) -> Result<(), StoreError> {
+        if !self.dry_run {
+            let key = (source.to_owned(), root.to_owned());
+            self.recent_roots.insert(key);
+        }
         let step = ImportStep::Root {
             source: source.to_owned(),
             root: root.to_owned(),
@@ -370,11 +415,29 @@ impl<'s> Writer<'s> {
         self.push(step, bytes)
     }
 
+    /// Does the same with a state that is made when the ids of all turns are
+    /// known.
+    pub(crate) fn cursor_later(&mut self, cursor: ImportCursor, state: LaterState) {
+        if !self.dry_run {
+            let file = self.file();
+            self.ended.push(Ended {
+                cursor,
+                state,
+                file,
+            });
+        }
+    }
+
+    fn file(&self) -> usize {
+        self.added.len().saturating_sub(1)
+    }
+
     fn push(&mut self, step: ImportStep, bytes: usize) -> Result<(), StoreError> {
         if self.dry_run {
             self.counts.found(&step);
             return Ok(());
         }
+        self.files.push(self.file());
         self.steps.push(step);
         self.bytes += bytes;
         match self.bytes >= BATCH_BYTES || self.steps.len() >= BATCH_STEPS {
@@ -383,18 +446,22 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Writes the collected steps.
+    /// Writes the collected steps. The states of readers that could be made only
+    /// now are the beginning of the next batch.
     pub fn flush(&mut self) -> Result<(), StoreError> {
-        if self.steps.is_empty() {
-            return Ok(());
-        }
         let steps = std::mem::take(&mut self.steps);
+        let files = std::mem::take(&mut self.files);
         self.bytes = 0;
         let kinds: Vec<Counts> = steps.iter().map(Counts::of).collect();
-        let outcomes = self.store.import(steps)?;
-        for (kind, outcome) in kinds.iter().zip(&outcomes) {
-            if outcome.added {
-                self.counts.add(kind);
+        let outcomes = match steps.is_empty() {
+            true => Vec::new(),
+            false => self.store.import(steps)?,
+        };
+        for ((kind, outcome), file) in kinds.iter().zip(&outcomes).zip(files) {
+            if outcome.added
+                && let Some(added) = self.added.get_mut(file)
+            {
+                added.add(kind);
             }
         }
         for turn in &mut self.turns[self.written..] {
@@ -405,14 +472,58 @@ impl<'s> Writer<'s> {
             }
         }
         self.written = self.turns.len();
+        for ended in std::mem::take(&mut self.ended) {
+            let state = (ended.state)(self);
+            let (source, file) = (ended.cursor.source.clone(), ended.cursor.file.clone());
+            self.bytes += state.len() + 256;
+            self.files.extend([ended.file; 2]);
+            self.steps.push(ImportStep::Cursor(Box::new(ended.cursor)));
+            self.steps.push(ImportStep::State {
+                source,
+                file,
+                bytes: state,
+            });
+        }
         Ok(())
     }
 
-    /// Forgets the turns of a file that is done.
-    pub fn forget_turns(&mut self) {
-        self.turns.clear();
-        self.written = 0;
-        self.by_id.clear();
+    /// Writes everything, with the states of all readers.
+    pub(crate) fn flush_all(&mut self) -> Result<(), StoreError> {
+        while !self.steps.is_empty() || !self.ended.is_empty() {
+            self.flush()?;
+        }
+        self.recent_roots.clear();
+        Ok(())
+    }
+
+    /// Begins a file. Returns its number, for [`Writer::added`].
+    pub(crate) fn begin_file(&mut self) -> usize {
+        self.counts = Counts::default();
+        self.added.push(Counts::default());
+        self.file()
+    }
+
+    /// Ends a file, and forgets its turns if no state needs them.
+    pub(crate) fn end_file(&mut self) -> Result<(), StoreError> {
+        if self.turns.len() >= MOST_TURNS {
+            self.flush_all()?;
+        }
+        if self.ended.is_empty() {
+            self.turns.clear();
+            self.written = 0;
+            self.by_id.clear();
+        }
+        Ok(())
+    }
+
+    /// Returns what was added from a file, after [`Writer::flush_all`].
+    pub(crate) fn added(&self, file: usize) -> Counts {
+        self.added.get(file).copied().unwrap_or_default()
+    }
+
+    /// Forgets what was added from all files.
+    pub(crate) fn forget_files(&mut self) {
+        self.added.clear();
     }
 
     /// Cuts texts that are longer than the store accepts.

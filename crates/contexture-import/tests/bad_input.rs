@@ -88,6 +88,60 @@ fn two_files_with_the_same_uuids_share_their_turns() {
     assert_eq!(session.parent_session.as_deref(), Some("claude-code:s"));
 }
 
+/// Both are written in one batch: what the first one has is known to the second.
+#[test]
+fn two_files_with_the_same_uuids_in_one_directory_share_their_turns() {
+    let place = Place::new();
+    let text = conversation();
+    // A sub-directory comes after the files above it.
+    place.file("all/s.jsonl", &text);
+    place.file(
+        "all/later/t.jsonl",
+        text + &row("user", "e", Some("d"), "three?"),
+    );
+    let report = place.import("claude-code", &place.directory.path().join("all"));
+    let counts: Vec<(u64, u64)> = (report.files.iter())
+        .map(|file| (file.counts.sessions, file.counts.turns))
+        .collect();
+    assert_eq!(counts, [(1, 2), (1, 1)]);
+    assert_eq!((report.counts.sessions, report.counts.turns), (2, 3));
+    let session = place.store.session("claude-code:t").unwrap();
+    assert_eq!(session.turns, 3);
+    assert_eq!(session.parent_session.as_deref(), Some("claude-code:s"));
+    let again = place.import("claude-code", &place.directory.path().join("all"));
+    assert_eq!((again.unchanged, again.files.len()), (2, 0));
+}
+
+#[test]
+fn a_rollout_that_shrinks_is_read_anew_without_doubles() {
+    let place = Place::new();
+    let row = |kind: &str, payload: serde_json::Value| {
+        let row = json!({"timestamp": "2026-02-02T10:00:00Z", "type": kind, "payload": payload});
+        format!("{row}\n")
+    };
+    let said = |role: &str, kind: &str, text: &str| {
+        let content = json!([{"type": kind, "text": text}]);
+        row(
+            "response_item",
+            json!({"type": "message", "role": role, "content": content}),
+        )
+    };
+    let half = row("session_meta", json!({"id": "r"}))
+        + &said("user", "input_text", "one?")
+        + &said("assistant", "output_text", "One.");
+    let whole = half.clone()
+        + &said("user", "input_text", "two?")
+        + &said("assistant", "output_text", "Two.");
+    let path = place.file("rollout-r.jsonl", &whole);
+    assert_eq!(place.import("codex", &path).counts.turns, 2);
+    for text in [&half, &whole] {
+        std::fs::write(&path, text).unwrap();
+        let report = place.import("codex", &path);
+        assert!(report.counts.is_nothing_new(), "{:?}", report.counts);
+    }
+    assert_eq!(place.store.session("codex:r").unwrap().turns, 2);
+}
+
 #[test]
 fn a_file_that_shrinks_is_read_anew_without_doubles() {
     let place = Place::new();
@@ -238,6 +292,51 @@ fn cycles_of_parents_end() {
     for said in ["one?", "two?", "three?", "Done.", "four?", "Done again."] {
         assert!(shown.contains(said), "{said} in {shown}");
     }
+}
+
+#[test]
+fn cycles_in_exported_trees_end() {
+    let place = Place::new();
+    let said = |parent: &str, text: &str| {
+        json!({"parent": parent, "message": {"author": {"role": "user"},
+            "content": {"content_type": "text", "parts": [text]}}})
+    };
+    let chats = json!([{"id": "c", "mapping": {
+        "a": said("b", "one?"), "b": said("a", "two?"), "e": said("e", "three?")}}]);
+    let path = place.file("conversations.json", chats.to_string());
+    let report = place.import("chatgpt", &path);
+    assert_eq!(report.counts.trees, 1);
+    let loom = json!({"nodes": {"a": {"text": "one", "parentId": "b"}, "b": {"text": "two",
+        "parentId": "a"}}, "current": "a"});
+    let path = place.file("data.json", loom.to_string());
+    let report = place.import("loomsidian", &path);
+    assert_eq!(report.counts.trees, 1);
+    let shown = place.trees();
+    for text in ["one?", "two?", "three?", "one", "two"] {
+        assert!(shown.contains(text), "{text} in {shown}");
+    }
+}
+
+#[test]
+fn only_the_newest_files_can_be_imported() {
+    let place = Place::new();
+    for (name, seconds) in [("old", 1_000), ("new", 3_000), ("middle", 2_000)] {
+        let text = conversation().replace("\"a\"", &format!("\"{name}\""));
+        let path = place.file(&format!("all/{name}.jsonl"), text);
+        let file = std::fs::File::options().append(true).open(path).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        file.set_modified(time).unwrap();
+    }
+    let newest = Options {
+        newest: Some(2),
+        ..options()
+    };
+    let report = place.import_with("claude-code", &place.directory.path().join("all"), newest);
+    let mut names: Vec<&str> = (report.files.iter())
+        .filter_map(|file| file.file.file_stem()?.to_str())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["middle", "new"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod support;
 
-use contexture_store::Ledger;
+use contexture_store::{Ledger, Retention, Snapshot, Upkeep};
 use serde_json::{Value, json};
 use support::{Place, assert_text};
 
@@ -191,6 +191,37 @@ fn requests_are_the_items_before_an_answer() {
     ]);
     assert_eq!(requests[2].1["input"], third);
     assert_eq!(requests[1].0.tokens, 120);
+}
+
+/// Most messages of a long request are named in lists of hashes, which the
+/// collection of garbage follows.
+#[test]
+fn long_requests_are_whole_after_a_collection() {
+    let place = Place::new();
+    let mut all = vec![
+        meta("t1"),
+        ("turn_context", json!({"model": "gpt-5.5"})),
+        event("task_started"),
+    ];
+    for i in 0..50 {
+        all.push(said("user", &format!("question {i}")));
+        all.push(said("assistant", &format!("answer {i}")));
+    }
+    let path = place.file("rollout-1.jsonl", rows(&all));
+    place.import("codex", &path);
+    let before = place.requests("codex:t1");
+    let lengths: Vec<usize> = before
+        .iter()
+        .map(|(_, body)| body["input"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(lengths, (0..50).map(|i| 2 * i + 2).collect::<Vec<_>>());
+    let deleted = place.store.collect(&Retention::default(), false).unwrap();
+    // The last answer is in no request.
+    assert_eq!(deleted.deleted.get("blobs"), Some(&1), "{deleted:?}");
+    let bodies = |requests: Vec<(Snapshot, Value)>| -> Vec<Value> {
+        requests.into_iter().map(|(_, body)| body).collect()
+    };
+    assert_eq!(bodies(place.requests("codex:t1")), bodies(before));
 }
 
 #[test]

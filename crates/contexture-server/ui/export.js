@@ -53,7 +53,8 @@ export function requestPage(report) {
   const body = `<h1>Request ${safe(brief(snapshot.hash))}</h1>
 ${facts([["Session", snapshot.session], ["Assembled", time(snapshot.created_at)], ["Model", snapshot.model], ["Recipe", report.recipe], ["Tokens", `${count(used)}${budget ? ` of ${count(budget.max)} (${percent(used, budget.max)})` : ""}`], ["Hash", snapshot.hash]])}
 <h2>The window by layer</h2>${bar}
-<table>${layers.map((layer) => `<tr><td>${safe(layer.name)}</td><td>${many(layer.blocks, "block")}</td><td>${count(layer.tokens)} tokens</td></tr>`).join("")}</table>
+<table>${layers.map((layer) => `<tr><td>${safe(layer.name)}</td><td>${many(layer.blocks, "block")}</td><td>${count(layer.tokens)} tokens</td></tr>`).join("")}
+${budget?.reserved ? `<tr><td class="soft">reserved for the response</td><td></td><td>${count(budget.reserved)} tokens</td></tr>` : ""}${budget?.max ? `<tr><td class="soft">free</td><td></td><td>${count(Math.max(0, budget.max - used - (budget.reserved ?? 0)))} tokens</td></tr>` : ""}</table>
 <h2>In the request: ${many(blocks.length, "block")}</h2>
 ${blocks.map((one) => block(`${one.path ?? one.id} · ${one.layer} · ${one.row?.reason ?? "fits whole"}`, `${count(one.tokens)} tokens`, one.text ?? "")).join("\n")}
 <h2>Left out: ${report.has_report ? many(excluded.length + report.excluded_omitted, "candidate") : "unknown"}</h2>

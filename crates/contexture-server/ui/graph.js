@@ -93,13 +93,15 @@ function Entity({ one, byId }) {
 
 /** The entity in the middle and its neighbours around it. */
 function Picture({ entity, around }) {
+  // On a narrow screen the picture is narrow, too: its text would be too small otherwise.
+  const wide = matchMedia("(max-width: 760px)").matches ? 120 : 250;
   const places = around.map((other, i) => {
     const angle = -Math.PI / 2 + (2 * Math.PI * i) / around.length;
     // Every second one is further out, so that names have room.
     const far = around.length > 8 && i % 2 ? 1 : 0.72;
-    return { other, x: 250 * far * Math.cos(angle), y: 170 * far * Math.sin(angle) };
+    return { other, x: wide * far * Math.cos(angle), y: 170 * far * Math.sin(angle) };
   });
-  return html`<svg class="graph" viewBox="-330 -200 660 400" role="group" aria-label=${`Relations of ${visible(entity.name)}`}>
+  return html`<svg class="graph" viewBox=${`${-wide - 80} -200 ${2 * wide + 160} 400`} role="group" aria-label=${`Relations of ${visible(entity.name)}`}>
     ${places.map(({ other, x, y }) => html`<g key=${other.id} aria-hidden="true">
       <line x1="0" y1="0" x2=${x} y2=${y} class=${other.relations.every(({ relation }) => relation.valid_to) ? "past" : ""} />
       <text class="edge" x=${x * 0.55} y=${y * 0.55 - 4}>${line([...new Set(other.relations.map(({ relation }) => typeOf(relation)))].join(", "), 24)}</text></g>`)}

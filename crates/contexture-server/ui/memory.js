@@ -69,7 +69,7 @@ function Overview({ stats }) {
 
 function Found({ context, again, query }) {
   const rows = [
-    ...context.components.map((one) => ({ ...one, isIn: true })),
+    ...context.components.map((one) => ({ ...one, isIn: true })).sort((a, b) => b.relevance_score - a.relevance_score),
     ...(context.excluded ?? []).map((one) => ({ ...one, isIn: false })),
   ];
   const [selected, setSelected] = useState(rows.length ? 0 : -1);
@@ -89,7 +89,7 @@ function Found({ context, again, query }) {
       ${context.metadata.assembly_time_ms !== undefined && html`<small class="muted"> · ${context.metadata.assembly_time_ms.toFixed(1)} ms</small>`}
       ${context.metadata.signals?.keywords?.length > 0 && html`<small class="muted"> · words: ${visible(context.metadata.signals.keywords.join(", "))}</small>`}</p>
     <${Split} open=${open} close=${() => setOpen(false)} title="Record"
-      list=${html`<${List} id="records" label="Records, in the order of the text; left-out ones last" size=${rows.length} height=${48} selected=${selected} onSelect=${(i) => { setSelected(i); setOpen(true); }}
+      list=${html`<${List} id="records" label="Records, the best first; left-out ones last" size=${rows.length} height=${48} selected=${selected} onSelect=${(i) => { setSelected(i); setOpen(true); }}
         rowClass=${(i) => (rows[i].isIn ? "" : "out")} row=${(i) => {
           const one = rows[i];
           return html`<div class="cells"><span class="grow"><b>${line(one.content ?? one.source, 120)}</b>

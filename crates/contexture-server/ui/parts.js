@@ -334,7 +334,11 @@ export function Form({ title, fields, action, close, save, danger, children }) {
           ${field.lines ? html`<textarea rows=${field.lines} ...${shared}></textarea>`
             : field.options ? html`<select ...${shared}>${field.options.map((option) => html`<option key=${option} value=${option}>${option}</option>`)}</select>`
             : html`<input type=${field.type ?? "text"} ...${shared} />`}
-        </label>`;
+        </label>${field.file && html`<label><span>From a file</span><input type="file" accept=${field.file} onChange=${async (event) => {
+          const [file] = event.target.files;
+          const text = await file?.text();
+          if (text !== undefined) setValues((old) => ({ ...old, [field.name]: text }));
+        }} /></label>`}`;
       })}
       ${error && html`<p class="wrong" role="alert">${visible(error.message)}${error.hint && html`<br />${visible(error.hint)}`}</p>`}
       <footer><button type="button" onClick=${(event) => event.target.closest("dialog").close()}>Cancel</button>

@@ -100,6 +100,7 @@ export function useSelected(rows, query) {
 function Blocks({ rows, words, found, outside, here, whole, query }) {
   const [selected, select, open, close] = useSelected(rows, query);
   const row = rows[selected];
+  const largest = useMemo(() => rows.reduce((most, block) => Math.max(most, block.tokens), 1), [rows]);
   if (rows.length === 0)
     return html`<${Empty} title=${found ? "Nothing in the request matches" : "The request is empty"}>
       ${outside > 0 ? html`<p>${many(outside, "left-out candidate")} ${outside === 1 ? "matches" : "match"}: <a class="button primary" href=${here("left-out")}>see why ${outside === 1 ? "it was" : "they were"} left out</a></p>`
@@ -111,7 +112,7 @@ function Blocks({ rows, words, found, outside, here, whole, query }) {
         <span class="grow"><b>${titleOf(block)}</b><small>${visible(block.layer)} · ${block.kind === "text" ? block.role : block.kind.replace("_", " ")}${block.tool ? ` · ${visible(block.tool)}` : ""}</small></span>
         ${block.row?.truncated && html`<${Badge} kind="warn">cut<//>`}
         ${block.row?.code === "pinned" && html`<${Badge}>pinned<//>`}
-        <span class="meter wide-only" aria-hidden="true"><i style=${{ width: Math.min(100, (300 * block.tokens) / whole) + "%" }}></i></span>
+        <span class="meter wide-only" aria-hidden="true"><i style=${{ width: (100 * block.tokens) / largest + "%" }}></i></span>
         <span class="number">${short(block.tokens)}</span></div>`;
     }} />`}
     detail=${row ? html`<${BlockDetail} block=${row} words=${words} whole=${whole} />` : html`<${Empty} title="Select a block">See its text, why it is in the request, and since when.<//>`} />`;
@@ -188,6 +189,22 @@ function LeftOutDetail({ row, report }) {
   </article>`;
 }
 
+/** Returns the candidates that one would come before to get its room, and the priority for that. */
+export function inItsPlace(row, included) {
+  const needed = missing(row) ?? row.tokens;
+  const others = included.filter((other) => other.layer === row.layer && other.code !== "pinned" && other.priority > row.priority);
+  others.sort((a, b) => a.priority - b.priority);
+  const taken = [];
+  let tokens = 0;
+  for (const other of others) {
+    // Candidates of one priority stand or fall together.
+    if (taken.length && tokens >= needed && other.priority > taken[taken.length - 1].priority) break;
+    taken.push(other);
+    tokens += other.tokens;
+  }
+  return taken.length && tokens >= needed ? { taken, tokens, priority: taken[taken.length - 1].priority } : null;
+}
+
 function findLayer(layers, name) {
   for (const [key, layer] of Object.entries(layers)) {
     if (key === name) return layer;
@@ -199,24 +216,30 @@ function findLayer(layers, name) {
 // The reasons that a larger window can change.
 const BY_BUDGET = ["over_budget", "too_large", "below_minimum", "before_window", "cut_from_path", "group_dropped"];
 
-/** Returns the smallest window that keeps a candidate, to about one percent. */
-async function smallestWindow(report, row, signal) {
+// The reasons that a higher priority can change.
+const BY_PRIORITY = ["over_budget", "too_large", "below_minimum"];
+
+/** Returns the smallest window that keeps a candidate, to about one percent, and what a higher priority changes. */
+async function findRemedy(report, row, signal) {
   const { max, reserved } = report.budget;
-  const keeps = async (window) => {
+  const included = async (window) => {
     const body = { max_tokens: window, reserve_response: reserved };
     const { report: again } = await post(at`/v1/snapshots/${report.snapshot.hash}/refit`, body, signal);
-    return again.included.find((one) => one.layer === row.layer && one.id === row.id);
+    return again.included;
   };
+  const keeps = async (window) => (await included(window)).find((one) => one.layer === row.layer && one.id === row.id);
+  // Only files have a priority that a person gave them.
+  const place = row.path && BY_PRIORITY.includes(row.code) ? inItsPlace(row, await included(max)) : null;
   let low = max, high = max, kept;
   for (let i = 0; i < 7 && !kept; i++) { low = high; high *= 2; kept = await keeps(high); }
-  if (!kept) return { tried: high };
+  if (!kept) return { tried: high, place };
   while (high - low > Math.max(50, high / 100)) {
     const middle = Math.round((low + high) / 20) * 10;
     const found = await keeps(middle);
     if (found) [high, kept] = [middle, found];
     else low = middle;
   }
-  return { window: high, cut: kept.truncated };
+  return { window: high, cut: kept.truncated, place };
 }
 
 const remedies = new Map();
@@ -229,18 +252,28 @@ function Remedy({ row, report }) {
     setFound(remedies.get(key));
     if (remedies.has(key)) return;
     const abort = new AbortController();
-    const timer = setTimeout(() => smallestWindow(report, row, abort.signal).then(
+    const timer = setTimeout(() => findRemedy(report, row, abort.signal).then(
       (value) => { remedies.set(key, value); if (!abort.signal.aborted) setFound(value); },
       (error) => { if (!abort.signal.aborted) setFound({ error }); }), 250);
     return () => { clearTimeout(timer); abort.abort(); };
   }, [key]);
   const { max } = report.budget;
   const link = (window) => to("request", report.snapshot.hash, "what-if", { max: window, keep: row.layer + "/" + row.id });
-  return html`<p class="remedy" aria-live="polite"><b>What would have kept it:</b>${" "}
+  return html`<div class="remedy" aria-live="polite"><p><b>What would have kept it:</b>${" "}
     ${!found ? html`<span class="muted" role="status">trying larger windows…</span>`
-      : found.window ? html`a window of <b>${count(found.window)} tokens</b> instead of ${count(max)}${found.cut ? ", cut" : ""}. <a class="button primary" href=${link(found.window)}>See that request</a><br /><small>Candidates with a higher priority get additional room first.</small>`
+      : found.window ? html`a window of <b>${count(found.window)} tokens</b> instead of ${count(max)}${found.cut ? ", cut" : ""}. <a class="button primary" href=${link(found.window)}>See that request</a><br /><small>Candidates with a higher priority get additional room first, so this can be more than the file needs.</small>`
       : found.tried ? html`no window up to ${count(found.tried)} tokens.`
-      : html`<a href=${link(max * 2)}>try a larger window</a>.`}</p>`;
+      : html`<a href=${link(max * 2)}>try a larger window</a>.`}</p>
+    ${found?.place && html`<${HigherPriority} row=${row} report=${report} place=${found.place} />`}</div>`;
+}
+
+const MOST_NAMED = 3;
+
+/** What a file that did not fit would come before with a higher priority. */
+function HigherPriority({ row, report, place }) {
+  const names = place.taken.slice(-MOST_NAMED).reverse().map((one) => html`<a href=${to("request", report.snapshot.hash, "blocks", { at: one.layer + "/" + one.id })}>${line(nameOf(one), 80)}</a> <small>${short(one.tokens)}</small>`);
+  const more = place.taken.length - names.length;
+  return html`<p><b>Or a higher priority:</b> above ${place.priority} instead of ${row.priority}, it comes before ${names.map((name, i) => [i ? ", " : "", name])}${more > 0 ? ` and ${count(more)} more` : ""}, which use ${count(place.tokens)} tokens.</p>`;
 }
 
 const FORMATS = ["text", "anthropic", "openai-chat", "openai-responses", "gemini"];

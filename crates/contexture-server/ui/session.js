@@ -183,6 +183,11 @@ function Strip({ cost, total, selected, compactions, pick }) {
     }
     for (const number of compactions.keys()) columns.set("c" + number, { x: Math.floor((number - 1) * step), compaction: true });
     const bar = Math.max(1, Math.floor(step) - (step > 3 ? 1 : 0));
+    const chosen = selected >= 1 && selected <= total ? (selected - 1) * step : null;
+    if (chosen !== null) {
+      draw.fillStyle = colour("--mark");
+      draw.fillRect(Math.floor(chosen) - 1, 0, Math.min(bar, 24) + 2, height);
+    }
     for (const { x, input, cached, compaction } of columns.values()) {
       if (compaction) { draw.fillStyle = colour("--ink-2"); draw.fillRect(Math.min(x + step, width - 2), 0, 2, height); continue; }
       const h = Math.max(1, (room * input) / most), c = (room * cached) / most;
@@ -191,9 +196,9 @@ function Strip({ cost, total, selected, compactions, pick }) {
       draw.fillStyle = colour("--accent");
       draw.fillRect(x, height - c, Math.min(bar, 24), c);
     }
-    if (selected >= 1 && selected <= total) {
+    if (chosen !== null) {
       draw.fillStyle = colour("--ink");
-      draw.fillRect((selected - 1) * step, 0, Math.max(1.5, Math.min(bar, 24)), 3);
+      draw.fillRect(Math.floor(chosen) - 1, 0, Math.max(3, Math.min(bar, 24) + 2), 3);
     }
   }, [cost, width, selected, total, compactions.size]);
   const click = (event) => {

@@ -27,6 +27,12 @@ export function usePages(path, name, cursor) {
   return { ...state, reload: () => setAgain((n) => n + 1) };
 }
 
+/** Returns what a session is about, and where it comes from. */
+function about(session) {
+  const parts = [session.task && line(session.task), session.parent_session && `from ${line(session.parent_session, 80)}`, session.aliases.length && `also ${visible(session.aliases.join(", "))}`];
+  return parts.filter(Boolean).join(" · ") || "no task";
+}
+
 export function Sessions({ query }) {
   const pages = usePages("/v1/sessions", "sessions", "after");
   const [wanted, setWanted] = useState(query.q ?? "");
@@ -45,14 +51,15 @@ export function Sessions({ query }) {
       <span class="muted">${pages.value && many(shown.length, "session")}${pages.more ? ", loading more" : ""}</span></div>
     <${Loaded} of=${pages} lines=${8}>${() => (shown.length === 0
       ? html`<${Empty} title=${wanted ? "No session matches" : "No sessions yet"}>
-          ${wanted ? html`Nothing contains “${visible(wanted)}”.` : html`<p>A session appears here when a turn is recorded:</p>
-          <pre>contexture session new support
+          ${wanted ? html`Nothing contains “${visible(wanted)}”.` : html`<p>A session appears here when it is imported from an agent of this machine, or when a turn is recorded:</p>
+          <pre>contexture import
+contexture session new support
 contexture session record support turn.json</pre><p>Requests without a session are under <a href=${to("requests")}>Requests</a>.</p>`}<//>`
       : html`<${List} id="sessions" label="Sessions" size=${shown.length} height=${52} selected=${selected} onSelect=${setSelected} onOpen=${open} clickOpens row=${(i) => {
           const one = shown[i];
           return html`<div class="cells">
             <span class="grow"><b>${visible(one.label)}</b>
-              <small>${one.task ? line(one.task) : one.parent_session ? `forked from ${visible(one.parent_session)}` : one.aliases.length ? `also ${visible(one.aliases.join(", "))}` : "no task"}</small></span>
+              <small>${about(one)}</small></span>
             ${one.status !== "active" && html`<${Badge}>${one.status}<//>`}
             <span class="number">${count(one.turns)}<small>${one.turns === 1 ? "turn" : "turns"}</small></span>
             <span class="when wide-only" title=${time(one.updated_at)}>${ago(one.updated_at)}</span></div>`;

@@ -14,11 +14,11 @@ const MOST_OPEN = 300;
 export function Tree({ parts: [id], query }) {
   const loaded = useLoad(async (signal) => {
     const document = await get(at`/v1/trees/${id}/document`, signal);
-    return { document, tree: shape(document) };
+    return { document, tree: await shape(document) };
   }, [id]);
   const reload = async () => {
     const document = await get(at`/v1/trees/${id}/document`);
-    loaded.set({ document, tree: shape(document) });
+    loaded.set({ document, tree: await shape(document) });
   };
   return html`<${Loaded} of=${loaded} lines=${10}>${({ document, tree }) => html`<${TreeView} document=${document} tree=${tree} query=${query} reload=${reload} />`}<//>`;
 }

@@ -28,7 +28,7 @@ export function Trees() {
             ${paths.length > 0 && html`<${Badge}>${many(paths.length, "saved path")}<//>`}
             <span class="number">${count(nodes)}<small>${nodes === 1 ? "node" : "nodes"}</small></span><span class="when wide-only">${time(tree.created_at)}</span></div>`;
         }} />`)}<//>
-    ${form && html`<${Form} title="Import a tree" action="Import" close=${() => setForm(false)} fields=${[{ name: "document", label: "The document, as JSON", lines: 10, required: true }]}
+    ${form && html`<${Form} title="Import a tree" action="Import" close=${() => setForm(false)} fields=${[{ name: "document", label: "The document, as JSON", lines: 10, required: true, file: ".json,application/json" }]}
       save=${async ({ document }) => {
         let parsed;
         try { parsed = JSON.parse(document); } catch (error) { throw new Error(`this is not JSON: ${error.message}`); }
@@ -39,13 +39,37 @@ export function Trees() {
   </div>`;
 }
 
+// A large tree is made in steps of this many nodes, so that the page answers in between.
+const STEP = 500;
+// How long the page may be kept waiting, in milliseconds.
+const PATIENCE = 10;
+
+const pause = () => new Promise((done) => setTimeout(done));
+
+/** Returns the shape of a tree document, and lets the page answer while it is made. */
+export async function shape(document) {
+  // Reading the document was work, too.
+  await pause();
+  const steps = shaping(document);
+  let began = performance.now();
+  for (let step = steps.next(); ; step = steps.next()) {
+    if (step.done) { await pause(); return step.value; }
+    if (performance.now() - began > PATIENCE) { await pause(); began = performance.now(); }
+  }
+}
+
 /**
- * Returns the shape of a tree document: places, each with its versions, its
+ * Makes the shape of a tree document: places, each with its versions, its
  * parent, its children and its annotations. An edit without edges of its own
  * takes the place of its original.
  */
-export function shape(document) {
-  const nodes = new Map(document.nodes.map((node) => [node.id, node]));
+function* shaping(document) {
+  const nodes = new Map();
+  let done = 0;
+  for (const node of document.nodes) {
+    nodes.set(node.id, node);
+    if (++done % STEP === 0) yield;
+  }
   const incoming = new Map();
   for (const edge of document.edges)
     if (edge.type === "continuation") incoming.set(edge.target_node_id, edge);
@@ -62,10 +86,12 @@ export function shape(document) {
     const place = places.get(first.id) ?? { id: first.id, versions: [], children: [], parent: null, annotations: [], context: [] };
     place.versions.push(node);
     places.set(first.id, place);
+    if (++done % STEP === 0) yield;
   }
   const targets = new Set();
   const material = new Set();
   for (const edge of document.edges) {
+    if (++done % STEP === 0) yield;
     const target = places.get(placeOf.get(edge.target_node_id));
     if (!target) continue;
     for (const source of edge.sources) {
@@ -79,6 +105,7 @@ export function shape(document) {
   const order = (a, b) => ((a.versions[0].created_at ?? "") < (b.versions[0].created_at ?? "") ? -1 : 1);
   const roots = [...places.values()].filter((place) => !place.parent && !(material.has(place.id) && place.children.length === 0));
   for (const place of places.values()) place.children.length > 1 && place.children.sort(order);
+  yield;
   // Depths without recursion: a tree can be one long line.
   const stack = roots.map((root) => [root, 0, 0]);
   const all = [];
@@ -92,6 +119,7 @@ export function shape(document) {
     // A line of single children is not indented: only a branch is.
     const inner = place.children.length > 1 ? level + 1 : level;
     for (let i = place.children.length - 1; i >= 0; i--) stack.push([place.children[i], depth + 1, inner]);
+    if (++done % STEP === 0) yield;
   }
   // The size of each part, from the leaves up.
   for (let i = all.length - 1; i >= 0; i--) all[i].size = 1 + all[i].children.reduce((sum, child) => sum + child.size, 0);

@@ -24,8 +24,8 @@ use crate::{events, snapshots, turns};
 pub(crate) struct Prepared {
     turn: NewTurn,
     body: Body,
-    // The JSON of each message's content and context.
-    messages: Vec<(String, Option<String>)>,
+    // The JSON of each message's context. That of its content is in the body.
+    contexts: Vec<Option<String>>,
     // The tool results of each message that can be fetched.
     results: Vec<Vec<Listed>>,
     counted: Option<Counted>,
@@ -51,23 +51,18 @@ impl Prepared {
         Self::owned(turn)
     }
 
-    fn owned(mut turn: NewTurn) -> Result<Self, Fault> {
+    fn owned(turn: NewTurn) -> Result<Self, Fault> {
         let json = |error: serde_json::Error| {
             Fault::Refused(StoreError::invalid("messages", error.to_string()))
         };
-        let mut messages = Vec::with_capacity(turn.messages.len());
+        let mut contexts = Vec::with_capacity(turn.messages.len());
         for message in &turn.messages {
-            let content = serde_json::to_string(&message.content).map_err(json)?;
             let context = message.context_json.as_ref().map(serde_json::to_string);
-            messages.push((content, context.transpose().map_err(json)?));
+            contexts.push(context.transpose().map_err(json)?);
         }
-        // It is no part of the body, which is made without a copy then.
-        let request = turn.request_hash.take();
-        let body = turn.body();
-        turn.request_hash = request;
         Ok(Self {
-            body,
-            messages,
+            body: turn.body(),
+            contexts,
             results: turn.messages.iter().map(results::of_message).collect(),
             turn,
             counted: None,
@@ -380,8 +375,9 @@ fn insert_messages(db: &Connection, tenant: i64, turn: i64, new: &Prepared) -> R
         "INSERT INTO messages (key, role, source, content, tool_call_id, is_error, context_json)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    let messages = new.turn.messages.iter().zip(&new.messages);
-    for (seq, (message, (content, context))) in messages.enumerate() {
+    let messages = new.turn.messages.iter().zip(&new.contexts);
+    for (seq, (message, context)) in messages.enumerate() {
+        let content = new.body.content(seq).unwrap_or_default();
         let key = turns::message_key(turn, seq);
         insert.execute(params![
             key,

@@ -408,10 +408,17 @@ impl Doomed {
     }
 }
 
-/// Returns the hashes that are written out in content. Text that happens to look
-/// like one is no harm: more is kept.
+/// Returns the hashes in content: those that are written out, and those of a
+/// list of hashes as bytes. Text that happens to look like one is no harm: more
+/// is kept.
 pub(crate) fn hashes_in(bytes: &[u8]) -> Vec<ContentHash> {
     let mut found = Vec::new();
+    let (list, rest) = bytes.as_chunks::<32>();
+    // Hashes are hardly ever text.
+    if rest.is_empty() && std::str::from_utf8(bytes).is_err() {
+        found.extend(list.iter().map(|hash| ContentHash::from_bytes(*hash)));
+        return found;
+    }
     let mut run = 0;
     for (at, byte) in bytes.iter().chain(b" ").enumerate() {
         if byte.is_ascii_hexdigit() {
@@ -426,4 +433,21 @@ pub(crate) fn hashes_in(bytes: &[u8]) -> Vec<ContentHash> {
         run = 0;
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_found_in_text_and_in_lists() {
+        let hashes: Vec<ContentHash> = (0..40_u8).map(|i| ContentHash::of(&[i])).collect();
+        let text = format!(r#"{{"a":"{}","b":["{}"]}}"#, hashes[0], hashes[1]);
+        assert_eq!(hashes_in(text.as_bytes()), hashes[..2]);
+        let list: Vec<u8> = hashes.iter().flat_map(|hash| *hash.as_bytes()).collect();
+        assert_eq!(hashes_in(&list), hashes);
+        for none in [&b""[..], &b"word"[..], &b"x".repeat(64)[..], &list[..40]] {
+            assert!(hashes_in(none).is_empty(), "{none:?}");
+        }
+    }
 }

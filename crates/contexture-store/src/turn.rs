@@ -5,6 +5,7 @@
 //! the turn. The id of a turn is a hash of its [`Body`] and its position.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use contexture_core::{RawJson, Tokens, Usage};
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::id::TurnId;
 use crate::sent::SentBlock;
-use contexture_core::message::{Block, Message, MessageRole};
+use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 
 /// A turn to record: one exchange between the user and the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -497,20 +498,28 @@ impl NewTurn {
     /// Returns the form of the turn that is hashed: everything but
     /// `parent_turn_id`, `idempotency_key` and `request_hash`.
     pub fn body(&self) -> Body {
-        let is_bare = self.parent_turn_id.is_head()
-            && self.idempotency_key.is_none()
-            && self.request_hash.is_none();
-        if is_bare {
-            return Body::of(self);
-        }
-        Body::of(&NewTurn {
-            parent_turn_id: ParentTurn::Head,
-            idempotency_key: None,
+        // Everything but the messages, which can be large and are not copied.
+        let rest = NewTurn {
+            messages: Vec::new(),
+            model: self.model.clone(),
+            provider: self.provider.clone(),
+            usage: self.usage,
+            stop_reason: self.stop_reason.clone(),
+            error: self.error.clone(),
+            status: self.status,
+            role: self.role,
+            toolset_name: self.toolset_name.clone(),
+            tools: self.tools.clone(),
+            permissions_granted: self.permissions_granted.clone(),
+            source_event_id: self.source_event_id.clone(),
             // The request that the turn answers is found when it is recorded,
             // and a retry may find another.
             request_hash: None,
-            ..self.clone()
-        })
+            parent_turn_id: ParentTurn::Head,
+            idempotency_key: None,
+            sent: Vec::new(),
+        };
+        Body::of_turn(&rest, &self.messages)
     }
 }
 
@@ -799,19 +808,53 @@ pub(crate) fn check_number(field: &str, number: u64) -> Result<(), StoreError> {
 /// key, so a retry has the same body. Every store derives ids from it, so the
 /// same turns have the same ids everywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Body(Vec<u8>);
+pub struct Body {
+    bytes: Vec<u8>,
+    // Where the content of each message is.
+    contents: Vec<Range<usize>>,
+}
 
 impl Body {
     // Our types serialise to JSON in the order of their fields, and so always
     // to the same bytes.
     pub(crate) fn of(value: &impl Serialize) -> Self {
-        // This fails only for maps whose keys are not text; there are none.
-        Self(serde_json::to_vec(value).unwrap_or_default())
+        Self {
+            // This fails only for maps whose keys are not text; there are none.
+            bytes: serde_json::to_vec(value).unwrap_or_default(),
+            contents: Vec::new(),
+        }
+    }
+
+    /// Returns the body of a turn: `rest` is the turn without its messages.
+    fn of_turn(rest: &NewTurn, messages: &[Message]) -> Self {
+        let rest = Self::of(rest).bytes;
+        // The messages are the first field, and are always written.
+        let after = rest.strip_prefix(MESSAGES).unwrap_or(b"}");
+        let size: usize = messages.iter().map(Message::bytes).sum();
+        let mut bytes = Vec::with_capacity(rest.len() + size + size / 8 + 64 * messages.len());
+        bytes.extend_from_slice(&MESSAGES[..MESSAGES.len() - 1]);
+        let mut contents = Vec::with_capacity(messages.len());
+        for (i, message) in messages.iter().enumerate() {
+            if i > 0 {
+                bytes.push(b',');
+            }
+            contents.push(write_message(message, &mut bytes));
+        }
+        bytes.push(b']');
+        bytes.extend_from_slice(after);
+        Self { bytes, contents }
+    }
+
+    /// Returns the content of a message as JSON: a text, or a list of blocks.
+    /// `None` if there is no message with that number.
+    pub fn content(&self, message: usize) -> Option<&str> {
+        let content = self.bytes.get(self.contents.get(message)?.clone())?;
+        std::str::from_utf8(content).ok()
     }
 
     /// Returns a hash of the content, independent of its position.
     pub fn hash(&self) -> TurnId {
-        TurnId::of(&self.0)
+        TurnId::of(&self.bytes)
     }
 
     /// Returns the id of the turn with this content after `parent`, in the
@@ -820,13 +863,48 @@ impl Body {
     pub fn id(&self, parent: Option<TurnId>, session: &str, created_at: Timestamp) -> TurnId {
         let place = Self::of(&(parent, session, created_at.as_millisecond()));
         // The body can be large, and is not copied in between the brackets.
-        let open = place.0.strip_suffix(b"]").unwrap_or(&place.0);
-        TurnId::of_parts(&[open, b",", &self.0, b"]"])
+        let open = place.bytes.strip_suffix(b"]").unwrap_or(&place.bytes);
+        TurnId::of_parts(&[open, b",", &self.bytes, b"]"])
     }
+}
+
+/// How the body of a turn without messages begins.
+const MESSAGES: &[u8] = br#"{"messages":[]"#;
+
+/// How the content of a message is written that has none.
+const NO_CONTENT: &[u8] = br#""content":"""#;
+
+/// Writes a message as JSON. Returns where its content is.
+fn write_message(message: &Message, out: &mut Vec<u8>) -> Range<usize> {
+    let shell = Message {
+        role: message.role,
+        source: message.source,
+        content: MessageContent::Text(String::new()),
+        tool_call_id: message.tool_call_id.clone(),
+        is_error: message.is_error,
+        context_json: message.context_json.clone(),
+    };
+    let shell = Body::of(&shell).bytes;
+    // The fields before the content are words of ours: this is the first one.
+    let at = shell
+        .windows(NO_CONTENT.len())
+        .position(|window| window == NO_CONTENT);
+    let at = at.unwrap_or(0) + NO_CONTENT.len();
+    out.extend_from_slice(&shell[..at - 2]);
+    let begins = out.len();
+    // This fails only for maps whose keys are not text; there are none.
+    if serde_json::to_writer(&mut *out, &message.content).is_err() {
+        out.truncate(begins);
+    }
+    let ends = out.len();
+    out.extend_from_slice(&shell[at..]);
+    begins..ends
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -847,5 +925,32 @@ mod tests {
         assert_eq!(turn.body().id(Some(parent), "a\"b", now), id);
         assert_eq!(placed.body().id(Some(parent), "a\"b", now), id);
         assert_eq!(placed.body().hash(), turn.body().hash());
+    }
+
+    #[test]
+    fn a_body_is_the_json_of_the_turn() {
+        let all = json!([
+            {"role": "user", "source": "human", "content": "a \"b\"\n\u{1}é"},
+            {"role": "assistant", "content": [
+                {"type": "text", "text": "\"content\":\"\""},
+                {"type": "tool_call", "id": "c", "name": "n", "arguments": {"content": ""}},
+            ]},
+            {"role": "tool", "content": "", "tool_call_id": "\"content\":\"\"", "is_error": true,
+                "context_json": {"content": ""}},
+        ]);
+        let turn: NewTurn = serde_json::from_value(json!({
+            "messages": all, "model": "m", "tools": ["t"], "permissions_granted": ["p"],
+            "usage": {"input_tokens": 1, "output_tokens": 2}, "stop_reason": "end_turn",
+            "toolset_name": "x", "source_event_id": "e", "role": "manager", "status": "completed",
+        }))
+        .unwrap();
+        let body = turn.body();
+        assert_eq!(body.bytes, serde_json::to_vec(&turn).unwrap());
+        for (i, message) in turn.messages.iter().enumerate() {
+            let content = serde_json::to_string(&message.content).unwrap();
+            assert_eq!(body.content(i), Some(content.as_str()));
+        }
+        assert_eq!(body.content(turn.messages.len()), None);
+        assert_eq!(NewTurn::default().body().bytes, br#"{"messages":[]}"#);
     }
 }

@@ -29,6 +29,10 @@ pub(crate) struct InspectArgs {
     /// Print the address without opening a browser
     #[arg(long)]
     pub(crate) no_browser: bool,
+    /// Do not import sessions of this machine first. They are imported if neither a session, a
+    /// file nor --db is given
+    #[arg(long)]
+    pub(crate) no_import: bool,
     #[command(flatten)]
     pub(crate) options: ServiceOptions,
 }

@@ -23,8 +23,11 @@ use crate::error::Error;
 /// The number of messages in a chunk of the list.
 pub const CHUNK: usize = 32;
 
-/// The version of the root blob.
+/// The version of the root blob of a request with few messages.
 const VERSION: u32 = 3;
+
+/// The version of the root blob of a request with a list of chunks.
+const LISTED: u32 = 4;
 
 /// A request that another program sent, in pieces.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +42,10 @@ pub struct RecordedRequest {
     pub list: String,
     /// Full [chunks](chunk) of the conversation.
     pub chunks: Vec<ContentHash>,
+    /// The hash of a blob with the hashes of all chunks, in the place of
+    /// `chunks`: requests of a session that follow each other share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_list: Option<ContentHash>,
     /// The messages after the chunks, fewer than [`CHUNK`].
     pub tail: Vec<ContentHash>,
     /// The cache marks.
@@ -65,13 +72,19 @@ pub enum PathPart {
     Field(String),
 }
 
-/// Returns the blob of `CHUNK` messages.
+/// Returns the blob of `CHUNK` messages, or of a list of chunks.
 pub fn chunk(messages: &[ContentHash]) -> Blob {
     let bytes: Vec<u8> = messages.iter().flat_map(|hash| *hash.as_bytes()).collect();
     Blob {
         hash: ContentHash::of(&bytes),
         bytes,
     }
+}
+
+/// Returns the hashes of a [chunk].
+fn listed(bytes: &[u8]) -> impl Iterator<Item = ContentHash> {
+    let (hashes, _) = bytes.as_chunks::<32>();
+    hashes.iter().map(|hash| ContentHash::from_bytes(*hash))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,7 +97,10 @@ impl RecordedRequest {
     /// Returns the blob that names all pieces. Its hash identifies the request.
     pub fn root(self) -> Blob {
         let bytes = json(&RecordedRoot {
-            version: VERSION,
+            version: match self.chunk_list {
+                Some(_) => LISTED,
+                None => VERSION,
+            },
             recorded: self,
         });
         Blob {
@@ -95,12 +111,15 @@ impl RecordedRequest {
 
     /// Returns the body, without white space, with its cache marks.
     pub fn body(&self, store: &dyn Snapshots) -> Result<String, Error> {
-        let mut hashes = Vec::new();
-        for bytes in fetch(store, &self.chunks)? {
-            for hash in bytes.as_chunks::<32>().0 {
-                hashes.push(ContentHash::from_bytes(*hash));
-            }
+        let mut chunks = self.chunks.clone();
+        if let Some(list) = self.chunk_list {
+            chunks = fetch(store, &[list])?
+                .iter()
+                .flat_map(|it| listed(it))
+                .collect();
         }
+        let chunks = fetch(store, &chunks)?;
+        let mut hashes: Vec<ContentHash> = chunks.iter().flat_map(|it| listed(it)).collect();
         hashes.extend(&self.tail);
         let text = |bytes: Vec<u8>, hash| String::from_utf8(bytes).map_err(|_| damaged(hash));
         let fields = fetch(store, &[self.fields])?.swap_remove(0);
@@ -167,7 +186,11 @@ impl RecordedRequest {
 /// Returns the recorded request that a root blob describes, or `None` if the
 /// blob describes a request that was assembled here.
 pub(super) fn read(root: &[u8]) -> Result<Option<RecordedRequest>, Error> {
-    let is_recorded = root.starts_with(b"{\"version\":3,\"recorded\":");
+    let begins = [
+        &b"{\"version\":3,\"recorded\":"[..],
+        b"{\"version\":4,\"recorded\":",
+    ];
+    let is_recorded = begins.iter().any(|begin| root.starts_with(begin));
     match is_recorded {
         true => Ok(Some(parse::<RecordedRoot>(root)?.recorded)),
         false => Ok(None),

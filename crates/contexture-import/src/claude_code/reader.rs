@@ -21,7 +21,7 @@ use super::sent::Sent;
 use crate::error::ImportError;
 use crate::file::SourceFile;
 use crate::messages;
-use crate::writer::{TurnRef, Writer};
+use crate::writer::{LaterState, TurnRef, Writer};
 
 /// The maximum distance, in bytes, of an answer that waits for more rows.
 const FAR_BACK: u64 = 1 << 20;
@@ -273,7 +273,7 @@ impl Reader {
                 lane.parent = Some(label(session, None));
             }
         }
-        let origin = writer.store().import_with_root(NAME, uuid)?;
+        let origin = writer.origin(NAME, uuid)?;
         match origin.filter(|origin| *origin != self.name) {
             Some(origin) => {
                 let state = writer.store().import_state(NAME, &origin)?;
@@ -527,14 +527,14 @@ impl Reader {
     }
 
     /// Ends the import of the file. Returns the offset at which the next import
-    /// begins, and the state to store.
+    /// begins, and the state to store once the ids of all turns are known.
     ///
     /// The latest answer may get more rows, so it is read again then.
     pub(super) fn finish(
-        &mut self,
+        mut self,
         end: u64,
         writer: &mut Writer<'_>,
-    ) -> Result<(u64, Vec<u8>), ImportError> {
+    ) -> Result<(u64, LaterState), ImportError> {
         self.note_answers();
         self.seal_other_lanes(end, writer)?;
         let offset = self.sealed(end);
@@ -581,9 +581,10 @@ impl Reader {
             let lane = &self.lanes[lane];
             writer.head(&lane.label, head, "imported", lane.at)?;
         }
-        // Ids of turns are known when they are written.
-        writer.flush()?;
-        Ok((offset, self.state(&kept, &heads, writer)))
+        let pending = self.sent.pending();
+        self.sent.forget_messages();
+        let state = move |writer: &Writer<'_>| self.state(&kept, &heads, pending, writer);
+        Ok((offset, Box::new(state)))
     }
 
     /// Writes turns for the answers of sub-agents that are complete, or that
@@ -698,7 +699,7 @@ impl Answer {
         let mut blocks: Vec<&(u64, String)> = self.blocks.iter().collect();
         blocks.sort_by_key(|(number, _)| *number);
         let blocks: Vec<&str> = blocks.iter().map(|(_, block)| block.as_str()).collect();
-        messages::blocks(&format!("[{}]", blocks.join(",")), MessageRole::Assistant)
+        messages::blocks_of(&blocks, MessageRole::Assistant)
     }
 
     fn usage(&self) -> Option<contexture_core::Usage> {

@@ -136,6 +136,15 @@ impl Sent {
         }
     }
 
+    /// Forgets the messages that a request may refer to.
+    pub(super) fn forget_messages(&mut self) {
+        self.candidates = Vec::new();
+        self.since_answer = Vec::new();
+        self.blobs = HashMap::new();
+        self.digests = RequestDigests::default();
+        self.shape_texts = HashMap::new();
+    }
+
     /// Continues with messages that were stored.
     pub(super) fn resume(&mut self, (candidates, since_answer): (Vec<String>, Vec<String>)) {
         self.candidate_bytes = candidates.iter().map(String::len).sum();

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use contexture_core::{ContentHash, Usage};
 use contexture_providers::native::{self, Api};
@@ -19,7 +20,7 @@ use crate::error::ImportError;
 use crate::exported::cut_label;
 use crate::file::SourceFile;
 use crate::requests::{Requests, RequestsState, Shape};
-use crate::writer::{TurnRef, Writer, blob};
+use crate::writer::{LaterState, TurnRef, Writer, blob};
 
 /// A field of items that is not sent.
 const NOT_SENT: &str = "internal_chat_message_metadata_passthrough";
@@ -74,17 +75,73 @@ struct Position {
     #[serde(skip)]
     head_ref: Option<TurnRef>,
     /// The start of each turn of the user.
+    #[serde(with = "stored_turns")]
     turns: Vec<UserTurn>,
 }
 
 /// The start of a turn of the user.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone)]
 struct UserTurn {
-    items: Vec<u32>,
+    // Shared: a position is copied for every call of the model.
+    items: Rc<[u32]>,
     chain: Option<ContentHash>,
     head: Option<TurnId>,
-    #[serde(skip)]
     head_ref: Option<TurnRef>,
+}
+
+/// Turns of the user as stored: each has most items of the one before it.
+mod stored_turns {
+    use contexture_core::ContentHash;
+    use contexture_store::TurnId;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::UserTurn;
+
+    #[derive(Serialize, Deserialize)]
+    struct StoredTurn {
+        // The number of items that it has from the turn before it. Earlier
+        // versions wrote every item.
+        #[serde(default)]
+        shared: usize,
+        items: Vec<u32>,
+        chain: Option<ContentHash>,
+        head: Option<TurnId>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(turns: &[UserTurn], to: S) -> Result<S::Ok, S::Error> {
+        let mut before: &[u32] = &[];
+        let stored = turns.iter().map(|turn| {
+            let pairs = before.iter().zip(turn.items.iter());
+            let shared = pairs.take_while(|(one, other)| one == other).count();
+            before = &turn.items;
+            StoredTurn {
+                shared,
+                items: turn.items[shared..].to_vec(),
+                chain: turn.chain,
+                head: turn.head,
+            }
+        });
+        to.collect_seq(stored.collect::<Vec<_>>())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<UserTurn>, D::Error> {
+        let mut turns: Vec<UserTurn> = Vec::new();
+        for stored in Vec::<StoredTurn>::deserialize(from)? {
+            let before = turns.last().map(|turn| &turn.items[..]);
+            let shared = before.and_then(|before| before.get(..stored.shared));
+            let mut items = shared.unwrap_or_default().to_vec();
+            items.extend(stored.items);
+            turns.push(UserTurn {
+                items: items.into(),
+                chain: stored.chain,
+                head: stored.head,
+                head_ref: None,
+            });
+        }
+        Ok(turns)
+    }
 }
 
 /// The maximum number of turns of the user that can be retracted.
@@ -120,6 +177,10 @@ pub(super) struct Reader {
     open: Option<Exchange>,
     held: Option<Exchange>,
     requests: Requests,
+    // The number of the instructions as an item, once a request has them.
+    instructions: Option<u32>,
+    // The fields of the latest request, by its model.
+    fields: Option<(String, ContentHash)>,
     // The turns that are imported already.
     known: HashMap<ContentHash, TurnId>,
     // The turns that this import made.
@@ -138,6 +199,8 @@ impl Reader {
             open: None,
             held: None,
             requests: Requests::default(),
+            instructions: None,
+            fields: None,
             known: HashMap::new(),
             made: Vec::new(),
             is_looked_up: file.offset > 0,
@@ -233,7 +296,8 @@ impl Reader {
         at: Timestamp,
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
-        let item = match payload.contains(NOT_SENT) {
+        let has_more = memchr::memmem::find(payload.as_bytes(), NOT_SENT.as_bytes()).is_some();
+        let item = match has_more {
             true => {
                 let item: Result<Map<String, Value>, _> = serde_json::from_str(payload);
                 let Ok(mut item) = item else {
@@ -347,7 +411,7 @@ impl Reader {
             self.position.turns.remove(0);
         }
         let turn = UserTurn {
-            items: self.position.items.clone(),
+            items: self.position.items.as_slice().into(),
             chain: self.position.chain,
             head: None,
             head_ref: self.position.head_ref,
@@ -367,7 +431,7 @@ impl Reader {
         };
         let before = self.position.head_ref;
         self.position.turns.truncate(left);
-        self.position.items = turn.items;
+        self.position.items = turn.items.to_vec();
         self.position.chain = turn.chain;
         self.position.head_ref = turn.head_ref;
         if let Some(label) = self.position.label.clone()
@@ -483,7 +547,7 @@ impl Reader {
             return Ok(());
         }
         let root = first.to_string();
-        let origin = writer.store().import_with_root(NAME, &root)?;
+        let origin = writer.origin(NAME, &root)?;
         let Some(origin) = origin.filter(|origin| *origin != self.name) else {
             return Ok(writer.root(NAME, &root, &self.name)?);
         };
@@ -533,26 +597,44 @@ impl Reader {
         let model = self.position.model.clone().unwrap_or_default();
         let mut list = Vec::with_capacity(sent.len() + 1);
         if let Some(text) = &self.position.instructions {
-            let item = json!({
-                "type": "message",
-                "role": "developer",
-                "content": [{"type": "input_text", "text": text}],
-            });
-            list.push(self.requests.intern(item.to_string().as_bytes()));
+            // They are the same for all requests of a file, and long.
+            let number = match self.instructions {
+                Some(number) => number,
+                None => {
+                    let item = json!({
+                        "type": "message",
+                        "role": "developer",
+                        "content": [{"type": "input_text", "text": text}],
+                    });
+                    self.requests.intern(item.to_string().as_bytes())
+                }
+            };
+            self.instructions = Some(number);
+            list.push(number);
         }
         list.extend(sent);
-        let fields = blob(json!({"model": model}).to_string().into_bytes());
+        let mut fresh_fields = None;
+        let fields = match &self.fields {
+            Some((known, hash)) if *known == model => *hash,
+            _ => {
+                let made = blob(json!({"model": model}).to_string().into_bytes());
+                let hash = made.hash;
+                self.fields = Some((model.clone(), hash));
+                fresh_fields = Some(made);
+                hash
+            }
+        };
         let shape = Shape {
             api: Api::OpenAiResponses.name(),
             model: &model,
-            fields: fields.hash,
+            fields,
             list: "input",
         };
         let built = self
             .requests
             .build(&id.to_string(), list, shape, Vec::new());
         let (hash, mut blobs) = built;
-        blobs.push(fields);
+        blobs.extend(fresh_fields);
         let snapshot = Snapshot {
             hash,
             session: label.to_owned(),
@@ -635,12 +717,12 @@ impl Reader {
     }
 
     /// Ends the import of the file. Returns the offset at which the next import
-    /// begins, and the state to store.
+    /// begins, and the state to store once the ids of all turns are known.
     pub(super) fn finish(
-        &mut self,
+        mut self,
         end: u64,
         writer: &mut Writer<'_>,
-    ) -> Result<(u64, Vec<u8>), ImportError> {
+    ) -> Result<(u64, LaterState), ImportError> {
         // A call may get more rows or its usage, and is read again then.
         let (offset, mut sealed) = match (&self.held, &self.open) {
             (Some(first), _) | (None, Some(first)) => (first.start, first.before.clone()),
@@ -661,22 +743,25 @@ impl Reader {
             let at = self.position.at.unwrap_or(self.now);
             writer.head(&label, self.position.head_ref, "imported", at)?;
         }
-        writer.flush()?;
-        let id = |turn: Option<TurnRef>| turn.and_then(|turn| writer.id(turn));
-        sealed.head = id(sealed.head_ref);
-        for turn in &mut sealed.turns {
-            turn.head = id(turn.head_ref);
-        }
-        let with_id = |(chain, turn): &(ContentHash, TurnRef)| Some((*chain, writer.id(*turn)?));
-        let made = self.made.iter().take(count).filter_map(with_id);
-        let known = self.known.iter().map(|(chain, turn)| (*chain, *turn));
-        let stored = StoredState {
-            known: known.chain(made).collect(),
-            latest: self.made.iter().skip(count).filter_map(with_id).collect(),
-            position: sealed,
-            requests: self.requests.state(),
+        let state = move |writer: &Writer<'_>| {
+            let id = |turn: Option<TurnRef>| turn.and_then(|turn| writer.id(turn));
+            sealed.head = id(sealed.head_ref);
+            for turn in &mut sealed.turns {
+                turn.head = id(turn.head_ref);
+            }
+            let with_id =
+                |(chain, turn): &(ContentHash, TurnRef)| Some((*chain, writer.id(*turn)?));
+            let made = self.made.iter().take(count).filter_map(with_id);
+            let known = self.known.iter().map(|(chain, turn)| (*chain, *turn));
+            let stored = StoredState {
+                known: known.chain(made).collect(),
+                latest: self.made.iter().skip(count).filter_map(with_id).collect(),
+                position: sealed,
+                requests: self.requests.state(),
+            };
+            serde_json::to_vec(&stored).unwrap_or_default()
         };
-        Ok((offset, serde_json::to_vec(&stored).unwrap_or_default()))
+        Ok((offset, Box::new(state)))
     }
 }
 
@@ -852,6 +937,31 @@ fn last_text(history: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn turns_of_the_user_are_stored_as_what_they_add() {
+        let turn = |items: &[u32]| UserTurn {
+            items: items.into(),
+            chain: None,
+            head: None,
+            head_ref: None,
+        };
+        let lists: [&[u32]; 4] = [&[1, 2], &[1, 2, 3], &[9], &[]];
+        let position = Position {
+            turns: lists.map(turn).to_vec(),
+            ..Position::default()
+        };
+        let text = serde_json::to_string(&position).unwrap_or_default();
+        assert!(text.contains(r#""shared":2,"items":[3]"#), "{text}");
+        // Earlier versions stored each list in full.
+        let old = text.replace(r#""shared":2,"items":[3]"#, r#""items":[1,2,3]"#);
+        for text in [text, old] {
+            let read: Option<Position> = serde_json::from_str(&text).ok();
+            let read = read.map(|read| read.turns).unwrap_or_default();
+            let read: Vec<&[u32]> = read.iter().map(|turn| &turn.items[..]).collect();
+            assert_eq!(read, lists);
+        }
+    }
 
     #[test]
     fn results_are_what_the_providers_crate_reads() {

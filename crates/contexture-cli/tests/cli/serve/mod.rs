@@ -330,6 +330,13 @@ fn the_log_has_a_line_for_each_request_and_nothing_of_what_was_said() {
 fn inspect(project: &Project, args: &[&str]) -> (Child, String) {
     let mut command = project.command(&["inspect", "--no-browser"]);
     command.args(args).stdout(Stdio::piped());
+    // Sessions of the machine that runs the tests are nobody's business.
+    command
+        .env("HOME", project.path("home"))
+        .env_remove("CLAUDE_CONFIG_DIR")
+        .env_remove("CODEX_HOME")
+        .env_remove("OPENCODE_DATA_DIR")
+        .env_remove("XDG_DATA_HOME");
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut address = String::new();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -394,10 +401,35 @@ fn an_inspector_opens_the_file_of_a_store() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// Without an argument, there is something to see on a machine where agents ran.
+#[test]
+fn an_inspector_imports_the_newest_sessions_of_the_machine() {
+    let row = |kind: &str, uuid: &str, parent: &str, content: &str| {
+        format!(
+            r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},"timestamp":"2026-02-02T10:00:00Z","message":{{"id":"m-{uuid}","role":"{kind}","content":{content}}}}}"#
+        ) + "\n"
+    };
+    let transcript = row("user", "a", "null", r#""Hi""#)
+        + &row(
+            "assistant",
+            "b",
+            r#""a""#,
+            r#"[{"type":"text","text":"Hello."}]"#,
+        );
+    let place = "home/.claude/projects/-boats/one.jsonl";
+    let project = Project::new().file(place, &transcript);
+    let (mut child, printed) = inspect(&project, &[]);
+    assert!(printed.starts_with("http://127.0.0.1:"), "{printed}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let listed = project.ok(&["session", "list"]);
+    assert!(listed.contains("claude-code:one"), "{listed}");
+}
+
 #[test]
 fn an_inspector_needs_a_store_and_a_session_that_exists() {
     let project = Project::new().file("notes.md", "text");
-    let none = project.run(&["inspect", "--no-browser"]);
+    let none = project.run(&["inspect", "--no-browser", "--no-import"]);
     assert_eq!(none.code, Some(2));
     assert!(none.err.contains("no store at"), "{}", none.err);
     project.ok(&["session", "new", "s"]);

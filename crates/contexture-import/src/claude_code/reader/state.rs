@@ -82,6 +82,7 @@ impl Reader {
         &self,
         kept: &[bool],
         heads: &[Option<TurnRef>],
+        pending: (Vec<String>, Vec<String>),
         writer: &Writer<'_>,
     ) -> Vec<u8> {
         let lanes = self.lanes.iter().zip(heads).map(|(lane, head)| StoredLane {
@@ -96,7 +97,7 @@ impl Reader {
             agents: self.agents.clone().into_iter().collect(),
             shapes: self.sent.shapes.clone().into_iter().collect(),
             requests: self.sent.requests.state(),
-            pending: self.sent.pending(),
+            pending,
             latest: (self.graph.nodes.iter().zip(kept))
                 .filter(|(_, kept)| !**kept)
                 .filter_map(|(node, _)| Some((node.id.to_string(), writer.id(node.turn?)?)))
