@@ -4,6 +4,7 @@
 //! others, in a fixed order. Failures and files are written in a short form
 //! before any of them is left out.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
@@ -107,6 +108,28 @@ impl Focus {
     }
 }
 
+/// The constraints of the user's messages, each found when it is needed: a
+/// summary is written several times until it fits.
+struct Stated<'f> {
+    facts: &'f Facts,
+    by_message: Vec<OnceCell<Vec<String>>>,
+}
+
+impl<'f> Stated<'f> {
+    fn of(facts: &'f Facts) -> Self {
+        Self {
+            facts,
+            by_message: vec![OnceCell::new(); facts.messages.len()],
+        }
+    }
+
+    /// Returns the constraints of a message.
+    fn by(&self, at: usize) -> &[String] {
+        let text = &self.facts.messages[at].text;
+        self.by_message[at].get_or_init(|| constraints(text, Lexicon::shared()))
+    }
+}
+
 /// A section that is being filled.
 struct Filled {
     section: Section,
@@ -121,7 +144,8 @@ struct Filled {
 impl Facts {
     /// Returns the summary. It is empty if there are no facts.
     pub fn write(&self, room: &Room<'_>) -> String {
-        let first = self.write_within(room);
+        let stated = Stated::of(self);
+        let first = self.write_within(room, &stated);
         // The tokens that the sections leave are for the latest request.
         let Some(goal) = self.messages.last() else {
             return first;
@@ -136,18 +160,19 @@ impl Facts {
             .saturating_sub(room.messages)
             .min(spare)
             .min(room.tokens);
-        let again = self.write_within(&Room {
+        let more = Room {
             tokens: room.tokens.saturating_sub(more),
             messages: room.messages.saturating_add(more),
             ..*room
-        });
+        };
+        let again = self.write_within(&more, &stated);
         if again.is_empty() { first } else { again }
     }
 
-    fn write_within(&self, room: &Room<'_>) -> String {
+    fn write_within(&self, room: &Room<'_>, stated: &Stated<'_>) -> String {
         let wanted = SECTIONS.map(|(section, ..)| section);
         self.within(room, 0, |room| {
-            let (mut text, hidden) = self.write_messages(room);
+            let (mut text, hidden) = self.write_messages(room, stated);
             self.write_sections(&mut text, room, &hidden, &wanted);
             text
         })
@@ -158,8 +183,9 @@ impl Facts {
     pub fn write_beside(&self, prose: &str, room: &Room<'_>) -> String {
         use Section::{Constraints, Failures, Files};
         let beside = room.counter.count(prose);
+        let stated = Stated::of(self);
         self.within(room, beside, |room| {
-            let (mut text, hidden) = self.write_messages(room);
+            let (mut text, hidden) = self.write_messages(room, &stated);
             self.write_sections(&mut text, room, &hidden, &[Constraints]);
             text.push_str(prose.trim());
             text.push('\n');
@@ -198,7 +224,7 @@ impl Facts {
 
     /// Writes the latest request and the user's earlier messages. Returns the
     /// constraints of messages that are not shown whole.
-    fn write_messages(&self, room: &Room<'_>) -> (String, Vec<String>) {
+    fn write_messages(&self, room: &Room<'_>, stated: &Stated<'_>) -> (String, Vec<String>) {
         let Some((goal, earlier)) = self.messages.split_last() else {
             return (String::new(), Vec::new());
         };
@@ -222,12 +248,12 @@ impl Facts {
         // focus come before all others.
         let mut chosen: Vec<(usize, String)> = Vec::new();
         let mut order: Vec<usize> = (0..earlier.len()).rev().collect();
-        let (focus, lexicon) = (Focus::of(room.focus), Lexicon::new());
+        let focus = Focus::of(room.focus);
         order.sort_by_cached_key(|&at| {
             let text = &earlier[at].text;
             let rank = match () {
                 () if at == 0 || at + NEWEST_MESSAGES >= earlier.len() => 0,
-                () if !constraints(text, &lexicon).is_empty() => 1,
+                () if !stated.by(at).is_empty() => 1,
                 () => 2,
             };
             (!focus.meets(text), rank)
@@ -265,9 +291,9 @@ impl Facts {
         }
         cut_off.sort_unstable();
         let hidden = cut_off.iter();
-        let hidden = hidden.flat_map(|&at| constraints(&self.messages[at].text, &lexicon));
+        let hidden = hidden.flat_map(|&at| stated.by(at));
         let hidden = hidden.filter(|sentence| !text.contains(sentence.as_str()));
-        let hidden = hidden.collect();
+        let hidden = hidden.cloned().collect();
         (text, hidden)
     }
 
@@ -513,14 +539,14 @@ fn times(count: u64) -> String {
 /// Returns `text`, or its start and its end with a note between them, within
 /// `most` tokens. Empty if nothing fits.
 fn whole_or_cut(text: &str, most: Tokens, counter: &dyn TokenCounter) -> String {
-    let tokens = counter.count(text);
-    if tokens <= most {
+    if counter.count_up_to(text, most).is_some() {
         return text.to_owned();
     }
     let room = most.saturating_sub(16);
     if room < 16 {
         return String::new();
     }
+    let tokens = counter.count(text);
     let head = counter.prefix_within(text, room * 2 / 3);
     let rest = &text[head..];
     let bytes = rest.len() as u64 * (room / 3) / tokens.max(1);
