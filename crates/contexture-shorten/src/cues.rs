@@ -172,7 +172,9 @@ impl Lexicon {
                 // "Then I'll stop" is not a plan; "Now let me look" is. And
                 // "could not" is not a hedge.
                 let is_misread = bit == PLAN && index > 1 || bit == HEDGE && after() == "not";
-                if is_there && !is_misread && !(is_failure && is_harmless(before, after())) {
+                // The word after the phrase: "mismatched types" is a failure.
+                let behind = || rest[phrase.len()..].split(' ').nth(1).unwrap_or("");
+                if is_there && !is_misread && !(is_failure && is_harmless(before, behind())) {
                     signs.bits |= bit;
                     if is_failure
                         && signs

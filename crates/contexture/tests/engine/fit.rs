@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use contexture::core::Code;
-use contexture::{FitOptions, Fitted, Format};
+use contexture::{Cause, FitOptions, Fitted, Format};
 use serde_json::{Value, json};
 
 /// A run of tool calls in the form of each API.
@@ -525,6 +525,33 @@ fn a_large_image_is_kept_byte_for_byte() {
         Ok(fitted) => assert!(fitted.body == body || !fitted.body.contains("iVBORw0KGgo")),
         Err(error) => assert!(error.to_string().contains("image"), "{error}"),
     }
+}
+
+/// A request without its latest message would ask nothing.
+#[test]
+fn a_latest_message_that_does_not_fit_is_an_error() {
+    let lab = Lab::new("");
+    let mut request = run("anthropic", 20);
+    let image = json!({"role": "user", "content": [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
+        {"type": "text", "text": "What is this?"},
+    ]});
+    request["messages"].as_array_mut().unwrap().push(image);
+    let options = FitOptions {
+        max_tokens: Some(3_000),
+        ..FitOptions::default()
+    };
+    let error = lab
+        .engine
+        .fit(&lab.root, request.to_string().as_bytes(), &options);
+    let error = error.map(|fitted| fitted.body).unwrap_err();
+    assert_eq!(error.cause(), Cause::OverBudget, "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("the latest message does not fit"),
+        "{error}"
+    );
 }
 
 /// A block that only the provider understands stays with its message, and keeps
