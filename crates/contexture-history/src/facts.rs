@@ -244,21 +244,25 @@ impl Facts {
         }
         let is_first = self.messages.len() == 1 && self.messages_dropped == 0;
         let mut stated = Vec::new();
-        for sentence in sentences(text) {
-            let normal = normalise(&sentence.text);
-            let signs = lexicon.read(&normal);
-            let decides = signs.has(DECIDE | PREFER) && !signs.has(HEDGE);
-            let decides = decides && !is_first && !sentence.is_code;
-            let is_bound = signs.has(BOUND);
-            if !(decides || is_bound) || !says_enough(&sentence.text, &normal) {
-                continue;
+        for piece in prose::pieces(text) {
+            let mut bound = Vec::new();
+            for sentence in sentences(piece) {
+                let normal = normalise(&sentence.text);
+                let signs = lexicon.read(&normal);
+                let decides = signs.has(DECIDE | PREFER) && !signs.has(HEDGE);
+                let decides = decides && !is_first && !sentence.is_code;
+                let is_bound = signs.has(BOUND);
+                if !(decides || is_bound) || !says_enough(&sentence.text, &normal) {
+                    continue;
+                }
+                if decides {
+                    self.decide(passage.turn, true, &sentence.text);
+                }
+                if is_bound {
+                    bound.push(sentence.text);
+                }
             }
-            if decides {
-                self.decide(passage.turn, true, &sentence.text);
-            }
-            if is_bound {
-                stated.push(shorten(&sentence.text, SENTENCE_BYTES));
-            }
+            stated.extend(as_written(piece, bound));
         }
         Some((text.len() <= LONGEST_MESSAGE).then_some(stated))
     }
@@ -566,12 +570,26 @@ fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
         let normal = normalise(&sentence.text);
         lexicon.read(&normal).has(BOUND) && says_enough(&sentence.text, &normal)
     };
-    let mut found = sentences(text);
-    found.retain(states);
-    found
-        .into_iter()
-        .map(|sentence| shorten(&sentence.text, SENTENCE_BYTES))
-        .collect()
+    let mut stated = Vec::new();
+    for piece in prose::pieces(text) {
+        let mut found = sentences(piece);
+        found.retain(states);
+        let found = found.into_iter().map(|sentence| sentence.text).collect();
+        stated.extend(as_written(piece, found));
+    }
+    stated
+}
+
+/// Returns the constraints in a piece of a message. A short piece of several
+/// lines is kept whole: its lines explain each other, and the words stay as
+/// they were written.
+fn as_written(piece: &str, found: Vec<String>) -> Vec<String> {
+    let whole = piece.trim();
+    if !found.is_empty() && whole.contains('\n') && whole.len() <= SENTENCE_BYTES {
+        return vec![whole.to_owned()];
+    }
+    let found = found.iter();
+    found.map(|text| shorten(text, SENTENCE_BYTES)).collect()
 }
 
 /// Keeps the newest sentences, and of repeated ones the last.

@@ -133,6 +133,60 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     found
 }
 
+/// Splits a message into sentences as they were written, with their line breaks.
+/// Fenced code is one piece.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (head, tail) = ends(text);
+    for part in [head, tail] {
+        let (mut start, mut at, mut is_code) = (0, 0, false);
+        for line in part.split_inclusive('\n') {
+            let shown = line.trim();
+            let is_fence = shown.starts_with("```") || shown.starts_with("~~~");
+            let is_apart = shown.is_empty() || is_fence || is_set_apart(shown);
+            if is_apart && !is_code {
+                split_piece(&part[start..at], &mut found);
+                start = at;
+            }
+            at += line.len();
+            if is_fence {
+                is_code = !is_code;
+                if !is_code {
+                    found.push(&part[start..at]);
+                    start = at;
+                }
+            }
+        }
+        match is_code {
+            true => found.push(&part[start..]),
+            false => split_piece(&part[start..], &mut found),
+        }
+    }
+    found
+}
+
+/// Returns true for a line that cannot continue the one before it.
+fn is_set_apart(line: &str) -> bool {
+    line.starts_with(['#', '|']) || without_marker(line).len() < line.len()
+}
+
+/// Adds the sentences of a piece without fences.
+fn split_piece<'t>(piece: &'t str, found: &mut Vec<&'t str>) {
+    let mut start = 0;
+    let bytes = piece.as_bytes();
+    for (at, c) in piece.char_indices().filter(|(_, c)| ".!?".contains(*c)) {
+        let end = at + c.len_utf8();
+        let is_end = bytes.get(end).is_some_and(u8::is_ascii_whitespace);
+        if is_end && !(c == '.' && is_abbreviation(&piece[start..at])) {
+            found.push(&piece[start..end]);
+            start = end;
+        }
+    }
+    if !piece[start..].trim().is_empty() {
+        found.push(&piece[start..]);
+    }
+}
+
 /// Returns `line` without `- `, `3. `, `> ` or `## ` at its start.
 pub(super) fn without_marker(line: &str) -> &str {
     let rest = line.trim_start_matches(['-', '*', '•', '>', '#', '+']);

@@ -11,7 +11,7 @@ use contexture_core::{TokenCounter, Tokens};
 
 use super::prose::{clip, content_words, normalise, shorten, stem};
 use super::{Facts, Failure, FileUse, Statement, constraints};
-use contexture_shorten::cues::Lexicon;
+use contexture_shorten::cues::{BLAND, Lexicon};
 
 /// The token limits and the focus of a summary.
 pub struct Room<'a> {
@@ -53,7 +53,7 @@ const SECTIONS: [(Section, &str, u64); 9] = [
 ];
 
 /// The sections that first get more and longer lines from the unused tokens.
-const FIRST: [Section; 3] = [Section::Failures, Section::Files, Section::Constraints];
+const FIRST: [Section; 3] = [Section::Constraints, Section::Failures, Section::Files];
 
 /// The sections that get the tokens that remain after that.
 const LAST: [Section; 6] = [
@@ -309,7 +309,7 @@ impl Facts {
         let mut sections: Vec<Filled> = Vec::new();
         for (section, heading, share) in SECTIONS {
             let mut lines = match wanted.contains(&section) {
-                true => self.lines(section, hidden, text),
+                true => self.lines(section, hidden, text, room.tokens < TIGHT_ROOM),
                 false => Vec::new(),
             };
             if lines.is_empty() {
@@ -350,7 +350,7 @@ impl Facts {
     }
 
     /// Returns the lines that a section may have, the most important first.
-    fn lines(&self, section: Section, hidden: &[String], shown: &str) -> Vec<Line> {
+    fn lines(&self, section: Section, hidden: &[String], shown: &str, is_tight: bool) -> Vec<Line> {
         let newest_first = |count: usize| (0..count).rev();
         let bullets = |list: &[Statement]| -> Vec<Line> {
             let line = |at: usize| Line::new(at, vec![format!("- {}", list[at].text)]);
@@ -405,7 +405,7 @@ impl Facts {
                 let places = newest_first(self.decisions.len()).filter(is_new);
                 places.map(line).collect()
             }
-            Section::Failures => self.failure_lines(),
+            Section::Failures => self.failure_lines(is_tight),
             Section::Files | Section::Named => {
                 let is_wanted = |at: &usize| {
                     let is_worked_on = self.files[*at].is_worked_on();
@@ -423,8 +423,10 @@ impl Facts {
 
 impl Facts {
     /// Returns the lines of failures: those with a message and not solved first.
-    /// Calls that failed without a message share a line.
-    fn failure_lines(&self) -> Vec<Line> {
+    /// Calls that failed without a message share a line. If there are few
+    /// tokens, so do the lines that only say that a call failed: the short form
+    /// of a failure does not have them.
+    fn failure_lines(&self, is_tight: bool) -> Vec<Line> {
         let (bland, telling): (Vec<usize>, Vec<usize>) =
             (0..self.failures.len()).partition(|&at| self.failures[at].is_bland);
         // Calls that failed for the same reason share a line, too: the newest.
@@ -456,6 +458,19 @@ impl Facts {
             let error = failure.errors.last().map_or("", String::as_str);
             groups.entry(clip(error, 90)).or_default().push(failure);
         }
+        let known: BTreeSet<&str> = groups.keys().copied().collect();
+        let place = self.failures.len() + groups.len();
+        let beside = telling.iter().filter(|_| is_tight).flat_map(|failure| {
+            let others = failure.errors.iter().rev().skip(1);
+            others.map(|error| clip(error, 90))
+        });
+        let is_bland = |error: &str| Lexicon::shared().read(&normalise(error)).has(BLAND);
+        let beside: BTreeSet<&str> = beside
+            .filter(|error| !known.contains(error) && is_bland(error))
+            .collect();
+        let beside: Vec<Line> = (beside.into_iter().enumerate())
+            .map(|(at, error)| Line::new(place + at, vec![format!("- {error}")]))
+            .collect();
         for (place, (error, group)) in groups.into_iter().enumerate() {
             let calls = group.iter().filter(|failure| !failure.call.is_empty());
             let newest = calls.rev().take(4);
@@ -471,6 +486,7 @@ impl Facts {
             }
             lines.push(Line::new(place, forms));
         }
+        lines.extend(beside);
         lines
     }
 }
