@@ -422,8 +422,9 @@ pub(crate) fn kept_in_order<'a>(
 fn lay_out(sections: &[Vec<LayoutEntry<'_>>; 3]) -> Layout {
     let [system, history, current] = sections;
     let blocks = |placed: &Vec<LayoutEntry<'_>>, section: Section| {
-        let placed = placed.iter();
-        placed.filter_map(|entry| block(entry, section)).collect()
+        let mut blocks = Vec::with_capacity(placed.len());
+        blocks.extend(placed.iter().filter_map(|entry| block(entry, section)));
+        blocks
     };
     Layout {
         mark: Mark::ANY,
@@ -526,6 +527,7 @@ fn account(
             available: budget.available() - used,
             layers: Vec::with_capacity(layers.len()),
         },
+        included: Vec::with_capacity(sections.iter().map(Vec::len).sum()),
         ..Report::default()
     };
     for placed in sections.iter().flatten() {

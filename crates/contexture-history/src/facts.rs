@@ -192,19 +192,21 @@ impl Facts {
     ///
     /// The cost is linear in their size.
     pub fn read(&mut self, passages: &[Passage<'_>]) {
-        let lexicon = Lexicon::new();
+        let lexicon = Lexicon::shared();
         let mut calls = Calls::default();
+        // The constraints of the user's new messages.
+        let (first, mut said) = (self.messages.len(), Vec::new());
         for passage in passages {
             match passage.speaker {
-                Speaker::User => self.read_user(passage, &lexicon),
-                Speaker::Assistant => self.read_assistant(passage, &lexicon),
+                Speaker::User => said.extend(self.read_user(passage, lexicon)),
+                Speaker::Assistant => self.read_assistant(passage, lexicon),
                 Speaker::ToolCall => {
                     let call = Call::read(passage.tool, passage.text);
                     calls.begin(passage, call);
                 }
                 Speaker::ToolResult => {
                     let call = calls.end(passage);
-                    self.read_result(passage, &call, &lexicon);
+                    self.read_result(passage, &call, lexicon);
                 }
                 Speaker::Other if passage.failed => {
                     let error = shorten(passage.text.trim(), SENTENCE_BYTES);
@@ -217,13 +219,19 @@ impl Facts {
         for (turn, call) in calls.rest() {
             self.use_files(turn, &call);
         }
-        self.bound(&lexicon);
+        self.bound(lexicon, first, said);
     }
 
-    fn read_user(&mut self, passage: &Passage<'_>, lexicon: &Lexicon) {
+    /// Adds a message of the user. Returns its constraints, or `None` in place
+    /// of them if the message is not kept whole; nothing for a blank message.
+    fn read_user(
+        &mut self,
+        passage: &Passage<'_>,
+        lexicon: &Lexicon,
+    ) -> Option<Option<Vec<String>>> {
         let text = passage.text.trim();
         if text.is_empty() {
-            return;
+            return None;
         }
         // The model's earlier plans belong to an earlier request.
         self.next.clear();
@@ -235,18 +243,34 @@ impl Facts {
             self.file(passage.turn, path).named += 1;
         }
         let is_first = self.messages.len() == 1 && self.messages_dropped == 0;
-        for sentence in sentences(text) {
-            let normal = normalise(&sentence.text);
-            let signs = lexicon.read(&normal);
-            let decides = signs.has(DECIDE | PREFER) && !signs.has(HEDGE);
-            if decides && !is_first && !sentence.is_code && says_enough(&sentence.text, &normal) {
-                self.decide(passage.turn, true, &sentence.text);
+        let mut stated = Vec::new();
+        for piece in prose::pieces(text) {
+            let mut bound = Vec::new();
+            for sentence in sentences(piece) {
+                let normal = normalise(&sentence.text);
+                let signs = lexicon.read(&normal);
+                let decides = signs.has(DECIDE | PREFER) && !signs.has(HEDGE);
+                let decides = decides && !is_first && !sentence.is_code;
+                let is_bound = signs.has(BOUND);
+                if !(decides || is_bound) || !says_enough(&sentence.text, &normal) {
+                    continue;
+                }
+                if decides {
+                    self.decide(passage.turn, true, &sentence.text);
+                }
+                if is_bound {
+                    bound.push(sentence.text);
+                }
             }
+            stated.extend(as_written(piece, bound));
         }
+        Some((text.len() <= LONGEST_MESSAGE).then_some(stated))
     }
 
     fn read_assistant(&mut self, passage: &Passage<'_>, lexicon: &Lexicon) {
         let mut next = Vec::new();
+        // Sentences that are of no kind, since the last one that is of one.
+        let mut others: Vec<(String, String)> = Vec::new();
         let mut last = None;
         for sentence in sentences(passage.text) {
             if sentence.is_code || sentence.text.starts_with('|') {
@@ -258,25 +282,40 @@ impl Facts {
             let text = shorten(text, SENTENCE_BYTES);
             let normal = normalise(&text);
             let signs = lexicon.read(&normal);
-            if !says_enough(&text, &normal) || is_heading && !signs.has(PLAN) {
+            if is_heading && !signs.has(PLAN) {
                 continue;
             }
+            let kind = Kind::of(&text, &signs);
+            if matches!(kind, Kind::Other) {
+                others.push((text, normal));
+                continue;
+            }
+            if !says_enough(&text, &normal) {
+                continue;
+            }
+            others.clear();
             let statement = || Statement {
                 turn: passage.turn,
                 text: text.clone(),
             };
-            match Kind::of(&text, &signs) {
+            match kind {
                 Kind::Question | Kind::Next => next.push(statement()),
                 Kind::Decision => self.decide(passage.turn, false, &text),
                 Kind::Done => self.done.push(statement()),
                 Kind::Finding => self.findings.push(statement()),
                 Kind::Other => {}
             }
-            last = Some(statement());
+            last = Some(text);
         }
         // The last statement describes the state of the work best.
         if next.is_empty() {
-            next.extend(last);
+            let mut others = others.into_iter().rev();
+            let other = others.find(|(text, normal)| says_enough(text, normal));
+            let text = other.map(|(text, _)| text).or(last);
+            next.extend(text.map(|text| Statement {
+                turn: passage.turn,
+                text,
+            }));
         }
         if !next.is_empty() {
             let from = next.len().saturating_sub(3);
@@ -386,12 +425,12 @@ impl Facts {
             return;
         }
         // A retracted decision would mislead.
-        let given_up = prose::given_up(&text);
-        let stands = |known: &Decision| {
-            let chosen = known.text.split(" instead of ").next().unwrap_or("");
-            !given_up.iter().any(|what| chosen.contains(what))
-        };
-        self.decisions.retain(stands);
+        if let Some(what) = prose::given_up(&text) {
+            self.decisions.retain(|known| {
+                let chosen = known.text.split(" instead of ").next().unwrap_or("");
+                !chosen.contains(what)
+            });
+        }
         self.decisions.push(Decision {
             turn,
             by_user,
@@ -400,31 +439,39 @@ impl Facts {
     }
 
     /// Drops the oldest entries of lists that became too long. Constraints of
-    /// dropped messages are kept.
-    fn bound(&mut self, lexicon: &Lexicon) {
+    /// dropped messages are kept; `said` has those of the messages from `first`
+    /// on, where they are known.
+    fn bound(&mut self, lexicon: &Lexicon, first: usize, mut said: Vec<Option<Vec<String>>>) {
         let mut bytes: usize = self.messages.iter().map(|said| said.text.len()).sum();
         // The first message is kept, because it states the purpose of the
         // conversation.
-        while bytes > MESSAGE_BYTES && self.messages.len() > 2 {
-            let dropped = self.messages.remove(1);
-            bytes -= dropped.text.len();
-            self.messages_dropped += 1;
-            for text in constraints(&dropped.text, lexicon) {
-                let turn = dropped.turn;
-                self.constraints.push(Statement { turn, text });
-            }
+        let mut excess = 0;
+        while bytes > MESSAGE_BYTES && self.messages.len() - excess > 2 {
+            excess += 1;
+            bytes -= self.messages[excess].text.len();
+        }
+        self.messages_dropped += excess as u64;
+        for at in 1..=excess {
+            let Statement { turn, text } = &self.messages[at];
+            let found = at
+                .checked_sub(first)
+                .and_then(|at| said.get_mut(at)?.take());
+            let found = found.unwrap_or_else(|| constraints(text, lexicon));
+            let stated = found
+                .into_iter()
+                .map(|text| Statement { turn: *turn, text });
+            self.constraints.extend(stated);
+        }
+        if excess > 0 {
+            self.messages.drain(1..=excess);
         }
         let excess = self.failures.len().saturating_sub(MOST_ENTRIES);
         self.failures_dropped += excess as u64;
         drop_oldest(&mut self.failures, MOST_ENTRIES);
         drop_oldest(&mut self.results, MOST_ENTRIES);
-        for list in [&mut self.constraints, &mut self.done, &mut self.findings] {
-            drop_repeated(list);
-        }
-        drop_oldest(&mut self.constraints, MOST_ENTRIES);
-        for list in [&mut self.done, &mut self.findings] {
-            drop_oldest(list, MOST_SENTENCES);
-        }
+        keep_newest(&mut self.constraints, MOST_ENTRIES);
+        keep_newest(&mut self.done, MOST_SENTENCES);
+        keep_newest(&mut self.findings, MOST_SENTENCES);
         drop_oldest(&mut self.decisions, MOST_SENTENCES);
         // A path that is the end of another is the same file, spelled shorter.
         let paths: Vec<String> = self.files.iter().map(|file| file.path.clone()).collect();
@@ -442,7 +489,7 @@ impl Facts {
     /// Returns the facts that `summary` does not contain literally: the latest
     /// request, constraints of the user, errors and paths.
     pub fn missing_from(&self, summary: &str) -> Vec<String> {
-        let lexicon = Lexicon::new();
+        let lexicon = Lexicon::shared();
         let mut missing = Vec::new();
         let mut check = |kind: &str, text: &str| {
             let text = text.trim();
@@ -454,7 +501,7 @@ impl Facts {
             check("request", prose::clip(&goal.text, SENTENCE_BYTES));
         }
         for message in &self.messages {
-            for constraint in constraints(&message.text, &lexicon) {
+            for constraint in constraints(&message.text, lexicon) {
                 check("constraint", &constraint);
             }
         }
@@ -523,20 +570,41 @@ fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
         let normal = normalise(&sentence.text);
         lexicon.read(&normal).has(BOUND) && says_enough(&sentence.text, &normal)
     };
-    let mut found = sentences(text);
-    found.retain(states);
-    found
-        .into_iter()
-        .map(|sentence| shorten(&sentence.text, SENTENCE_BYTES))
-        .collect()
+    let mut stated = Vec::new();
+    for piece in prose::pieces(text) {
+        let mut found = sentences(piece);
+        found.retain(states);
+        let found = found.into_iter().map(|sentence| sentence.text).collect();
+        stated.extend(as_written(piece, found));
+    }
+    stated
 }
 
-/// Drops sentences that are repeated later.
-fn drop_repeated(list: &mut Vec<Statement>) {
+/// Returns the constraints in a piece of a message. A short piece of several
+/// lines is kept whole: its lines explain each other, and the words stay as
+/// they were written.
+fn as_written(piece: &str, found: Vec<String>) -> Vec<String> {
+    let whole = piece.trim();
+    if !found.is_empty() && whole.contains('\n') && whole.len() <= SENTENCE_BYTES {
+        return vec![whole.to_owned()];
+    }
+    let found = found.iter();
+    found.map(|text| shorten(text, SENTENCE_BYTES)).collect()
+}
+
+/// Keeps the newest sentences, and of repeated ones the last.
+fn keep_newest(list: &mut Vec<Statement>, most: usize) {
     let mut seen = BTreeSet::new();
-    let mut is_last = |said: &Statement| seen.insert(prose::key(&normalise(&said.text)));
-    let mut kept: Vec<bool> = list.iter().rev().map(&mut is_last).collect();
-    list.retain(|_| kept.pop().unwrap_or(true));
+    let mut kept = Vec::new();
+    while kept.len() < most
+        && let Some(said) = list.pop()
+    {
+        if seen.insert(prose::key(&normalise(&said.text))) {
+            kept.push(said);
+        }
+    }
+    kept.reverse();
+    *list = kept;
 }
 
 fn drop_oldest<T>(list: &mut Vec<T>, most: usize) {

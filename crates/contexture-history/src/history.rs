@@ -82,6 +82,8 @@ pub(crate) struct TurnCache {
     heads: Cache<(TurnId, Arc<str>), TurnHead>,
     // Compactions, by their own turn.
     compactions: Cache<TurnId, Arc<LatestCompaction>>,
+    // The guarded texts of their summaries.
+    summaries: Cache<(TurnId, Policy), Text>,
     // Histories that cannot be summarised, by their head and the available
     // tokens.
     incompressible: Cache<(TurnId, Tokens), ()>,
@@ -159,15 +161,17 @@ impl TurnCache {
         head: TurnId,
         counter: &Arc<str>,
     ) -> Result<Option<Arc<LatestCompaction>>, StoreError> {
-        if let Some(head) = self.heads.get(&(head, Arc::clone(counter))) {
-            let Some(id) = head.compaction else {
-                return Ok(None);
-            };
-            if let Some(latest) = self.compactions.get(&id) {
-                return Ok(Some(latest));
-            }
+        let id = match self.heads.get(&(head, Arc::clone(counter))) {
+            Some(head) => head.compaction,
+            None => LatestCompaction::id(store, head)?,
+        };
+        let Some(id) = id else {
+            return Ok(None);
+        };
+        if let Some(latest) = self.compactions.get(&id) {
+            return Ok(Some(latest));
         }
-        let Some(latest) = LatestCompaction::find(store, head)? else {
+        let Some(latest) = LatestCompaction::load(store, id)? else {
             return Ok(None);
         };
         let latest = Arc::new(latest);
@@ -277,6 +281,14 @@ impl LatestCompaction {
     /// Returns the latest compaction on the path to `head`. The cost does not
     /// depend on its position.
     pub(crate) fn find(store: &dyn Ledger, head: TurnId) -> Result<Option<Self>, StoreError> {
+        match Self::id(store, head)? {
+            Some(id) => Self::load(store, id),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the turn of the latest compaction on the path to `head`.
+    fn id(store: &dyn Ledger, head: TurnId) -> Result<Option<TurnId>, StoreError> {
         let only_head = Walk {
             counter: "",
             tokens: 0,
@@ -284,9 +296,11 @@ impl LatestCompaction {
             through: Some(head),
         };
         let newest = store.walk(head, &only_head)?;
-        let Some(id) = newest.first().and_then(|head| head.compaction) else {
-            return Ok(None);
-        };
+        Ok(newest.first().and_then(|head| head.compaction))
+    }
+
+    /// Reads the compaction of a turn.
+    fn load(store: &dyn Ledger, id: TurnId) -> Result<Option<Self>, StoreError> {
         let turn = store.turns(&[id], "")?.into_iter().next();
         Ok(turn.and_then(|turn| {
             Some(Self {
@@ -490,7 +504,7 @@ impl Reader<'_> {
         if let Some(latest) = &history.latest
             && let Some(summary) = latest.summary()
         {
-            let summary = self.summary(latest.name(), summary);
+            let summary = self.summary(latest, summary);
             match self.with_summary {
                 true => history.items.push(summary),
                 false => {
@@ -535,8 +549,15 @@ impl Reader<'_> {
         }
     }
 
-    fn summary(&self, name: String, summary: &str) -> Item {
-        summary_item(name, summary, self.policy)
+    fn summary(&self, latest: &LatestCompaction, summary: &str) -> Item {
+        let key = (latest.id, self.policy);
+        let text = self.cache.summaries.get(&key).unwrap_or_else(|| {
+            let text = summary_text(summary, self.policy);
+            let bytes = 2 * text.as_str().len() + 512;
+            self.cache.summaries.insert(key, text.clone(), bytes);
+            text
+        });
+        summary_item(latest.name(), text)
     }
 
     /// Makes the items of a turn, and the counts of its blocks if it has none
@@ -568,9 +589,12 @@ impl Reader<'_> {
     }
 }
 
-fn summary_item(name: String, summary: &str, policy: Policy) -> Item {
-    let text = format!("{SUMMARY_MARK}\n{summary}");
-    let text = Text::guarded(&text, policy);
+/// Returns a summary as it is sent.
+fn summary_text(summary: &str, policy: Policy) -> Text {
+    Text::guarded(&format!("{SUMMARY_MARK}\n{summary}"), policy)
+}
+
+fn summary_item(name: String, text: Text) -> Item {
     let mut item = Item::new(name, Role::User, text).pinned();
     item.priority = 1.0;
     // The summary contains output of tools, in other words.

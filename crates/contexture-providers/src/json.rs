@@ -69,7 +69,7 @@ impl<'a> Json<'a> {
         };
         for (key, value) in split::fields(raw).unwrap_or_default() {
             fields.retain(|(name, _)| *name != key);
-            fields.push((Cow::Owned(key), Json::raw(value)));
+            fields.push((Cow::Owned(key.into_owned()), Json::raw(value)));
         }
     }
 

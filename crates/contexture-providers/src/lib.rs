@@ -270,12 +270,14 @@ impl Prompt<'_> {
             preflight::anthropic_made(&request, self.continues)?;
             return Ok(request);
         }
+        if format == Format::OpenAiChat {
+            let request = self.within_window(&openai_chat::DIALECT, openai_chat::request)?;
+            preflight::chat_made(&request)?;
+            return Ok(request);
+        }
         let request = match format {
-            Format::Json | Format::Text | Format::Anthropic => {
+            Format::Json | Format::Text | Format::Anthropic | Format::OpenAiChat => {
                 Json::Text(markup::render(self.layout).into())
-            }
-            Format::OpenAiChat => {
-                self.within_window(&openai_chat::DIALECT, openai_chat::request)?
             }
             Format::OpenAiResponses => {
                 self.within_window(&openai_responses::DIALECT, openai_responses::request)?

@@ -6,9 +6,9 @@ use contexture_core::{Media, MediaKind, MediaSource};
 use serde_json::{Map, Value, json};
 
 use crate::check::{self, refused};
-use crate::conversation::{Content, Conversation, Message, Speaker, kind_of};
+use crate::conversation::{Content, Conversation, Message, Piece, Speaker, kind_of};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
-use crate::json::{Json, map};
+use crate::json::{Json, Node, map};
 use crate::openai::{
     FILE_NAME, address, breakpoint, has_cache_breakpoints, has_developer_role, instructions,
     push_cache_key, whole_messages,
@@ -96,7 +96,7 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
 /// A call is an object of its own. What else is in OpenAI's own form is fields
 /// of the message, or a part of its content.
 fn assistant(message: Message<'_>) -> Json<'_> {
-    let mut texts: Vec<Cow<'_, str>> = Vec::new();
+    let mut texts: Vec<Json<'_>> = Vec::new();
     let mut parts = Vec::new();
     let mut has_parts = false;
     let mut calls = Vec::new();
@@ -114,7 +114,8 @@ fn assistant(message: Message<'_>) -> Json<'_> {
                 parts.push(Json::raw(raw));
             }
             (Content::Text(text), None) => {
-                parts.push(map! {"type": Json::text("text"), "text": Json::Text(text.clone())});
+                let text = Piece::json(piece.block, text);
+                parts.push(map! {"type": Json::text("text"), "text": text.clone()});
                 texts.push(text);
             }
             (Content::Call(call), None) => calls.push(map! {
@@ -131,7 +132,7 @@ fn assistant(message: Message<'_>) -> Json<'_> {
     let content = match (has_parts, texts.is_empty()) {
         (true, _) => Json::List(parts),
         (false, true) => Json::Value(Value::Null),
-        (false, false) => Json::Text(joined(texts)),
+        (false, false) => joined(texts),
     };
     let mut message = map! {"role": Json::text("assistant"), "content": content};
     if !calls.is_empty() {
@@ -144,11 +145,12 @@ fn assistant(message: Message<'_>) -> Json<'_> {
 }
 
 /// Returns texts with a blank line between them.
-fn joined(mut texts: Vec<Cow<'_, str>>) -> Cow<'_, str> {
-    match texts.len() {
-        1 => texts.remove(0),
-        _ => Cow::Owned(texts.join("\n\n")),
+fn joined(mut texts: Vec<Json<'_>>) -> Json<'_> {
+    if texts.len() == 1 {
+        return texts.remove(0);
     }
+    let texts: Vec<&str> = texts.iter().filter_map(Node::as_text).collect();
+    Json::Text(Cow::Owned(texts.join("\n\n")))
 }
 
 /// Writes a message of the user. Results are messages of their own; the
@@ -156,7 +158,7 @@ fn joined(mut texts: Vec<Cow<'_, str>>) -> Cow<'_, str> {
 ///
 /// With `marked`, its one text gets a breakpoint.
 fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
-    let mut texts: Vec<Cow<'_, str>> = Vec::new();
+    let mut texts: Vec<Json<'_>> = Vec::new();
     let mut parts = Vec::new();
     let mut has_parts = false;
     let mut whole = Vec::new();
@@ -180,7 +182,8 @@ fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
                 "content": Json::Text(result.told().into_owned().into()),
             }),
             (Content::Text(text), None) => {
-                let mut part = map! {"type": Json::text("text"), "text": Json::Text(text.clone())};
+                let text = Piece::json(piece.block, text);
+                let mut part = map! {"type": Json::text("text"), "text": text.clone()};
                 if marked {
                     let (field, mark) = breakpoint();
                     part.push(field, mark);
@@ -198,7 +201,7 @@ fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
     if has_parts {
         messages.push(map! {"role": Json::text("user"), "content": parts});
     } else if !texts.is_empty() {
-        let content = Json::Text(joined(texts));
+        let content = joined(texts);
         messages.push(map! {"role": Json::text("user"), "content": content});
     }
     messages.extend(whole);

@@ -56,6 +56,11 @@ pub(crate) fn anthropic_made(request: &Json<'_>, continues: bool) -> Result<(), 
     anthropic_request(request, demands)
 }
 
+/// Checks a request for OpenAI Chat that we made, as [`preflight`] does.
+pub(crate) fn chat_made(request: &Json<'_>) -> Result<(), Refused> {
+    chat_request(request)
+}
+
 /// Returns the list at `key`, or nothing.
 fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
@@ -233,8 +238,12 @@ fn check_marks<N: Node>(request: &N, marks: &[&N]) -> Result<(), Refused> {
 // --- OpenAI ------------------------------------------------------------------
 
 /// Arguments are a text, which is JSON if the model wrote it well.
-fn check_arguments(dialect: &Dialect, id: &str, arguments: &Value) -> Result<(), Refused> {
-    if arguments.is_string() {
+fn check_arguments<N: Node>(
+    dialect: &Dialect,
+    id: &str,
+    arguments: Option<&N>,
+) -> Result<(), Refused> {
+    if arguments.is_some_and(|arguments| arguments.as_text().is_some()) {
         return Ok(());
     }
     Err(refused(
@@ -243,34 +252,33 @@ fn check_arguments(dialect: &Dialect, id: &str, arguments: &Value) -> Result<(),
     ))
 }
 
-fn chat_request(request: &Value) -> Result<(), Refused> {
+fn chat_request<N: Node>(request: &N) -> Result<(), Refused> {
     let dialect = &openai_chat::DIALECT;
-    let functions = list(request, "tools")
+    let functions = request
+        .list("tools")
         .iter()
-        .filter(|tool| tool["type"] == "function")
-        .map(|tool| text(&tool["function"], "name"));
+        .filter(|tool| tool.text("type") == "function")
+        .map(|tool| tool.get("function").map_or("", |tool| tool.text("name")));
     check_tool_names(dialect, functions)?;
     let mut turns: Vec<Turn<'_>> = Vec::new();
     let mut in_results = false;
-    for (at, message) in list(request, "messages").iter().enumerate() {
+    for (at, message) in request.list("messages").iter().enumerate() {
         let was_in_results = std::mem::replace(&mut in_results, false);
         let mut parts = chat_texts(message);
-        let speaker = match text(message, "role") {
+        let speaker = match message.text("role") {
             "system" | "developer" => continue,
             "user" => Speaker::User,
             "assistant" => {
-                for call in list(message, "tool_calls") {
-                    let id = text(call, "id");
-                    if call.get("function").is_some() {
-                        check_arguments(dialect, id, &call["function"]["arguments"])?;
+                for call in message.list("tool_calls") {
+                    let id = call.text("id");
+                    if let Some(function) = call.get("function") {
+                        check_arguments(dialect, id, function.get("arguments"))?;
                     }
-                    let function = ["function", "custom"]
-                        .iter()
-                        .find_map(|kind| call.get(*kind))
-                        .unwrap_or(&Value::Null);
+                    let mut kinds = ["function", "custom"].iter();
+                    let function = kinds.find_map(|kind| call.get(kind));
                     parts.push(CheckedPart::Call {
                         id: Cow::Borrowed(id),
-                        name: text(function, "name"),
+                        name: function.map_or("", |function| function.text("name")),
                     });
                 }
                 // Some clients write an empty text next to calls.
@@ -284,7 +292,7 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
             }
             "tool" => {
                 in_results = true;
-                let id = Cow::Borrowed(text(message, "tool_call_id"));
+                let id = Cow::Borrowed(message.text("tool_call_id"));
                 let result = CheckedPart::Result { id };
                 // Each result is a message; together they answer the calls.
                 if let Some(turn) = turns.last_mut().filter(|_| was_in_results) {
@@ -308,18 +316,20 @@ fn chat_request(request: &Value) -> Result<(), Refused> {
     check_turns(dialect, &turns, demands)
 }
 
-fn chat_texts(message: &Value) -> Vec<CheckedPart<'_>> {
-    match &message["content"] {
-        Value::String(text) => vec![CheckedPart::Text(text)],
-        Value::Array(parts) => parts
-            .iter()
-            .map(|part| match text(part, "type") {
-                "text" => CheckedPart::Text(text(part, "text")),
-                _ => CheckedPart::Other,
-            })
-            .collect(),
-        _ => Vec::new(),
+fn chat_texts<N: Node>(message: &N) -> Vec<CheckedPart<'_>> {
+    let Some(content) = message.get("content") else {
+        return Vec::new();
+    };
+    if let Some(text) = content.as_text() {
+        return vec![CheckedPart::Text(text)];
     }
+    let parts = content.as_list().unwrap_or_default().iter();
+    parts
+        .map(|part| match part.text("type") {
+            "text" => CheckedPart::Text(part.text("text")),
+            _ => CheckedPart::Other,
+        })
+        .collect()
 }
 
 fn responses_request(request: &Value) -> Result<(), Refused> {
@@ -341,7 +351,7 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
         let id = || Cow::Borrowed(text(item, "call_id"));
         let (speaker, part) = match text(item, "type") {
             "function_call" => {
-                check_arguments(dialect, &id(), &item["arguments"])?;
+                check_arguments(dialect, &id(), item.get("arguments"))?;
                 let name = text(item, "name");
                 (Speaker::Model, CheckedPart::Call { id: id(), name })
             }

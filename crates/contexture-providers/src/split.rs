@@ -5,20 +5,22 @@
 //! their brackets and quotes, so that a long text is skipped at the speed of a
 //! byte search. For text that is not JSON, the result is unspecified.
 
+use std::borrow::Cow;
+
 use memchr::memchr2;
 
 /// Returns the fields of an object with their values, in order, or `None` if
 /// `json` is not an object.
-pub(crate) fn fields(json: &str) -> Option<Vec<(String, &str)>> {
+pub(crate) fn fields(json: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
     let mut cursor = Cursor::open(json, b'{')?;
     let mut fields = Vec::new();
     while !cursor.closes(b'}')? {
         let key = cursor.value()?;
         let key = match key.as_bytes() {
             [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => {
-                key.get(1..key.len() - 1)?.to_owned()
+                Cow::Borrowed(key.get(1..key.len() - 1)?)
             }
-            _ => serde_json::from_str(key).ok()?,
+            _ => Cow::Owned(serde_json::from_str(key).ok()?),
         };
         cursor.skip_space();
         cursor.take(b':')?;
@@ -111,16 +113,16 @@ impl<'a> Cursor<'a> {
 
     /// Passes the text whose quote is next.
     fn skip_string(&mut self) -> Option<()> {
-        self.at += 1;
+        let bytes = self.json.as_bytes();
+        let mut at = self.at + 1;
         loop {
-            let rest = self.json.as_bytes().get(self.at..)?;
-            let found = memchr2(b'"', b'\\', rest)?;
-            self.at += found + 1;
-            if rest[found] == b'"' {
+            at += plain(bytes.get(at..)?)?;
+            if bytes[at] == b'"' {
+                self.at = at + 1;
                 return Some(());
             }
             // The character after a backslash belongs to it.
-            self.at += 1;
+            at += 2;
         }
     }
 
@@ -145,6 +147,29 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The bytes of text that are searched eight at a time. Code and prose have an
+/// escape in most lines, so that a search for long distances rarely pays.
+const NEAR: usize = 96;
+
+/// Returns the number of bytes before the first quote or backslash.
+fn plain(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // Has the high bit of the first byte that is zero.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let near = &bytes[..bytes.len().min(NEAR)];
+    for (i, chunk) in near.chunks_exact(8).enumerate() {
+        let word = u64::from_le_bytes(chunk.try_into().ok()?);
+        let quote = zero(word ^ (ONES * b'"' as u64));
+        let backslash = zero(word ^ (ONES * b'\\' as u64));
+        let found = quote | backslash;
+        if found != 0 {
+            return Some(i * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let passed = near.len() / 8 * 8;
+    memchr2(b'"', b'\\', &bytes[passed..]).map(|found| passed + found)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -163,7 +188,7 @@ mod tests {
             ("n", "-1.0e2"),
             ("a", "null"),
         ];
-        let expected = expected.map(|(key, value)| (key.to_owned(), value));
+        let expected = expected.map(|(key, value)| (Cow::Borrowed(key), value));
         assert_eq!(fields(json).unwrap(), expected);
         assert_eq!(
             items("[ 1 , [ ] ,{},\"\\\\\"]").unwrap(),
@@ -171,6 +196,19 @@ mod tests {
         );
         assert_eq!(items("[]").unwrap(), [""; 0]);
         assert_eq!(fields("{ }").unwrap(), []);
+    }
+
+    #[test]
+    fn the_end_of_a_text_is_found_at_any_distance() {
+        for length in 0..200 {
+            for mark in ["\"", "\\"] {
+                let text = format!("{}{mark}ü\"\\", "ä".repeat(length / 2));
+                let found = text.find(mark);
+                assert_eq!(plain(text.as_bytes()), found, "{text}");
+            }
+            let text = "x".repeat(length);
+            assert_eq!(plain(text.as_bytes()), None);
+        }
     }
 
     #[test]
@@ -223,7 +261,7 @@ mod tests {
                     let found = fields(&text).unwrap();
                     prop_assert_eq!(found.len(), object.len());
                     for (key, part) in found {
-                        prop_assert_eq!(&parse(part), &object[&key]);
+                        prop_assert_eq!(&parse(part), &object[&*key]);
                     }
                 }
                 Value::Array(list) => {

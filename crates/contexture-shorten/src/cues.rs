@@ -3,6 +3,8 @@
 //!
 //! Logs are cut by them, and summaries of conversations are extracted by them.
 
+use std::sync::LazyLock;
+
 /// The most bytes of a line that are looked at.
 pub const LINE_BYTES: usize = 512;
 
@@ -96,14 +98,30 @@ impl Signs {
     }
 }
 
-/// The cues by the first letter of their first word, each with its second byte, so
-/// that a word of the text is compared with few of them.
-pub struct Lexicon([Vec<Cue>; 26]);
+/// The cues by their first word, so that most words of a text are compared with
+/// none of them.
+pub struct Lexicon {
+    // The cues of each place that first words hash to.
+    places: Box<[Vec<Cue>]>,
+}
 
 struct Cue {
     bits: u16,
-    second: u8,
+    // The first word of the phrase.
+    word: &'static str,
     phrase: &'static str,
+}
+
+/// The number of places that words hash to.
+const PLACES: usize = 1 << 12;
+
+/// Returns the place of a word: by its length and its first and last letters,
+/// which are at hand.
+fn place(word: &[u8]) -> usize {
+    let at = |index: usize| word.get(index).map_or(0, |byte| usize::from(*byte & 31));
+    let last = word.len().wrapping_sub(1);
+    let letters = at(0) | (at(1) << 5) | (at(last) << 10);
+    (letters.wrapping_mul(31) + word.len() * 7) & (PLACES - 1)
 }
 
 impl Default for Lexicon {
@@ -115,33 +133,37 @@ impl Default for Lexicon {
 impl Lexicon {
     /// Returns the built-in cues.
     pub fn new() -> Self {
-        let mut by_letter: [Vec<Cue>; 26] = Default::default();
+        let mut places: Vec<Vec<Cue>> = std::iter::repeat_with(Vec::new).take(PLACES).collect();
         for (bits, phrases) in CUES {
             for phrase in phrases.split('|') {
-                let [first, second, ..] = phrase.as_bytes() else {
-                    continue;
-                };
-                by_letter[usize::from(first - b'a')].push(Cue {
-                    bits,
-                    second: *second,
-                    phrase,
-                });
+                let word = phrase.split(' ').next().unwrap_or(phrase);
+                places[place(word.as_bytes())].push(Cue { bits, word, phrase });
             }
         }
-        Self(by_letter)
+        Self {
+            places: places.into(),
+        }
+    }
+
+    /// Returns the built-in cues, made once.
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<Lexicon> = LazyLock::new(Lexicon::new);
+        &SHARED
     }
 
     /// Reads `normal`, which is a text after `normalise`.
     pub fn read(&self, normal: &str) -> Signs {
         let mut signs = Signs::default();
         let (mut before, mut at, mut index) = ("", 0, 0);
-        for word in normal.split_ascii_whitespace() {
+        while at < normal.len() {
             let rest = &normal[at..];
+            let bytes = rest.as_bytes();
+            // Words are short: a loop is quicker than a search.
+            let end = bytes.iter().position(|byte| *byte == b' ');
+            let word = &rest[..end.unwrap_or(rest.len())];
             let after = || rest[word.len()..].split(' ').nth(1).unwrap_or("");
-            let cues = word.bytes().next().filter(u8::is_ascii_lowercase);
-            let cues = cues.map_or(&[][..], |c| &self.0[usize::from(c - b'a')]);
-            let second = rest.as_bytes().get(1).copied();
-            for cue in cues.iter().filter(|cue| Some(cue.second) == second) {
+            let cues = &self.places[place(word.as_bytes())];
+            for cue in cues.iter().filter(|cue| cue.word == word) {
                 let (bit, phrase) = (cue.bits, cue.phrase);
                 let is_there = rest
                     .strip_prefix(phrase)
@@ -150,7 +172,9 @@ impl Lexicon {
                 // "Then I'll stop" is not a plan; "Now let me look" is. And
                 // "could not" is not a hedge.
                 let is_misread = bit == PLAN && index > 1 || bit == HEDGE && after() == "not";
-                if is_there && !is_misread && !(is_failure && is_harmless(before, after())) {
+                // The word after the phrase: "mismatched types" is a failure.
+                let behind = || rest[phrase.len()..].split(' ').nth(1).unwrap_or("");
+                if is_there && !is_misread && !(is_failure && is_harmless(before, behind())) {
                     signs.bits |= bit;
                     if is_failure
                         && signs
@@ -258,8 +282,55 @@ pub fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
+/// What a byte of plain text is to [`normalise`]: a letter or digit in lower
+/// case, an apostrophe, or 0 for everything else.
+static WRITTEN: [u8; 128] = {
+    let mut written = [0; 128];
+    let mut byte = 0;
+    while byte < 128 {
+        let this = byte as u8;
+        if this.is_ascii_alphanumeric() {
+            written[byte] = this.to_ascii_lowercase();
+        } else if this == b'\'' {
+            written[byte] = this;
+        }
+        byte += 1;
+    }
+    written
+};
+
 /// Returns the words of `text` in lower case with one space between them.
 pub fn normalise(text: &str) -> String {
+    if text.is_ascii() {
+        return normalise_ascii(text);
+    }
+    normalise_any(text)
+}
+
+/// Does the same as [`normalise_any`] for plain text, which most text is.
+fn normalise_ascii(text: &str) -> String {
+    let mut normal: Vec<u8> = Vec::with_capacity(text.len());
+    let mut in_word = false;
+    for byte in text.bytes() {
+        let written = WRITTEN[usize::from(byte & 127)];
+        if written > b'\'' {
+            normal.push(written);
+            in_word = true;
+        } else if in_word {
+            normal.push(if written == b'\'' { b'\'' } else { b' ' });
+            in_word = false;
+        } else if let Some(last) = normal.last_mut().filter(|last| **last == b'\'') {
+            // The quote closed a word: it was not an apostrophe.
+            *last = b' ';
+        }
+    }
+    while let Some(b' ' | b'\'') = normal.last() {
+        normal.pop();
+    }
+    String::from_utf8(normal).unwrap_or_default()
+}
+
+fn normalise_any(text: &str) -> String {
     let mut normal = String::with_capacity(text.len());
     // Remembered rather than looked up: this runs over megabytes of output.
     let mut in_word = false;
@@ -308,4 +379,43 @@ pub fn is_failure_line(line: &str, signs: &Signs, is_known: bool) -> bool {
             "throw ", "except", "pub ", "use ", "const ", "case ",
         ]);
     is_known || is_early && !is_code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_is_normalised_like_any_other() {
+        for text in [
+            "",
+            "Don't  STOP -- it's 'quoted', isn't it?",
+            "a''b 'c' d'",
+            "' ' x.y_z/0 '",
+            "tab\tand\nline\r\n",
+            "rock'n'roll' !",
+        ] {
+            assert_eq!(normalise_ascii(text), normalise_any(text), "{text:?}");
+        }
+        // Every pair and triple of kinds of characters.
+        for a in ["x", "'", " ", "9", "-"] {
+            for b in ["x", "'", " ", "Z", "-"] {
+                for c in ["x", "'", " ", "9", "-"] {
+                    let text = format!("{a}{b}{c}{a}");
+                    assert_eq!(normalise_ascii(&text), normalise_any(&text), "{text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_cue_is_found_by_its_first_word() {
+        let lexicon = Lexicon::new();
+        for (bits, phrases) in CUES {
+            for phrase in phrases.split('|') {
+                let signs = lexicon.read(phrase);
+                assert!(signs.has(bits), "{phrase}");
+            }
+        }
+    }
 }

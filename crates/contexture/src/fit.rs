@@ -10,7 +10,7 @@ mod conversation;
 use std::sync::Mutex;
 
 use contexture_core::{Code, Tokens};
-use contexture_engine::{Concept, Error, Preview, RecipeRef, Request, Root};
+use contexture_engine::{Advice, Cause, Concept, Error, Preview, RecipeRef, Request, Root};
 use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
@@ -138,6 +138,7 @@ impl Engine {
         let mut request = self.inline(&native, options, format, is_same)?;
         request.messages = messages;
         let assembled = assemble(&mut request)?;
+        check_newest(&assembled, request.messages.len())?;
         let is_changed = !is_same || differs(&assembled);
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
         let body = match (is_changed, is_same) {
@@ -270,6 +271,29 @@ fn read(body: &[u8], apis: &[Api]) -> Result<NativeRequest, Error> {
     })?;
     make_ids_unique(&mut native.messages);
     Ok(native)
+}
+
+/// Fails if the latest of the request's own messages does not fit: without it,
+/// the request would ask nothing.
+fn check_newest(assembled: &Assembled, messages: usize) -> Result<(), Error> {
+    let Some(newest) = messages.checked_sub(1) else {
+        return Ok(());
+    };
+    let whole = format!("messages/{newest}");
+    let block = format!("{whole}.");
+    let is_newest = |id: &str| id == whole || id.starts_with(&block);
+    let mut dropped = assembled.report.excluded.iter();
+    let lost = dropped.find(|row| is_newest(&row.id) && row.code == Code::OVER_BUDGET);
+    let Some(row) = lost else {
+        return Ok(());
+    };
+    let left = assembled.report.budget.available;
+    Err(Error::input(format!(
+        "the latest message does not fit: it needs {} tokens, and {left} are left",
+        row.tokens
+    ))
+    .because(Cause::OverBudget)
+    .advise(Advice::set("max_tokens")))
 }
 
 /// Returns true if the content of the assembled request differs from the

@@ -1,5 +1,6 @@
 //! The part of a conversation that is summarised, with its secrets masked.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use contexture_core::guard::{self, Policy};
@@ -11,22 +12,22 @@ use crate::history::turn_name;
 use crate::sent;
 
 /// Messages as lines.
-pub(super) struct Script {
-    lines: Vec<Line>,
+pub(super) struct Script<'t> {
+    lines: Vec<Line<'t>>,
 }
 
-struct Line {
+struct Line<'t> {
     speaker: Speaker,
-    text: String,
+    text: Cow<'t, str>,
     failed: bool,
     turn: u64,
     tool: Option<String>,
     call: Option<String>,
 }
 
-impl Script {
+impl<'t> Script<'t> {
     /// Reads turns, and of each the messages that are summarised.
-    pub(super) fn of<'t>(
+    pub(super) fn of(
         turns: impl Iterator<Item = (&'t Turn, &'t [Message])>,
         policy: Policy,
     ) -> Self {
@@ -39,7 +40,7 @@ impl Script {
             for text in sent::unrecorded_words(&turn.turn).filter(|_| is_start) {
                 script.lines.push(Line {
                     speaker: Speaker::User,
-                    text: guard::visible(text, policy).into_owned(),
+                    text: visible(Cow::Borrowed(text), policy),
                     failed: false,
                     turn: turn.depth,
                     tool: None,
@@ -57,7 +58,7 @@ impl Script {
                 let text = format!("turn {} failed: {kind} {said}", turn_name(turn.id));
                 script.lines.push(Line {
                     speaker: Speaker::Other,
-                    text: guard::visible(text.trim_end(), policy).into_owned(),
+                    text: visible(Cow::Owned(text.trim_end().to_owned()), policy),
                     failed: true,
                     turn: turn.depth,
                     tool: None,
@@ -71,7 +72,7 @@ impl Script {
     fn message(
         &mut self,
         turn: &Turn,
-        message: &Message,
+        message: &'t Message,
         tools: &mut BTreeMap<String, String>,
         policy: Policy,
     ) {
@@ -84,12 +85,18 @@ impl Script {
         for block in message.blocks() {
             let mut line = Line {
                 speaker,
-                text: String::new(),
+                text: Cow::Borrowed(""),
                 failed: false,
                 turn: turn.depth,
                 tool: None,
                 call: None,
             };
+            // Most texts are read where they are.
+            if let Cow::Borrowed(Block::Text { text, .. }) = block {
+                line.text = guard::visible(text, policy);
+                self.lines.push(line);
+                continue;
+            }
             let text = match &*block {
                 Block::Text { text, .. } => text.clone(),
                 Block::ToolCall {
@@ -121,7 +128,7 @@ impl Script {
                 // Reasoning is not a result, and other blocks have no text.
                 _ => continue,
             };
-            line.text = guard::visible(&text, policy).into_owned();
+            line.text = visible(Cow::Owned(text), policy);
             self.lines.push(line);
         }
     }
@@ -138,5 +145,16 @@ impl Script {
                 call: line.call.as_deref(),
             })
             .collect()
+    }
+}
+
+/// Returns a text with its secrets masked.
+fn visible(text: Cow<'_, str>, policy: Policy) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => guard::visible(text, policy),
+        Cow::Owned(text) => match guard::visible(&text, policy) {
+            Cow::Owned(masked) => Cow::Owned(masked),
+            Cow::Borrowed(_) => Cow::Owned(text),
+        },
     }
 }

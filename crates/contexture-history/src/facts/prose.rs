@@ -96,7 +96,10 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     let (head, tail) = ends(text);
     for line in head.lines().chain(tail.lines()) {
         let line = line.trim();
-        let is_fence = line.starts_with("```") || line.starts_with("~~~");
+        let is_fence = matches!(
+            line.as_bytes(),
+            [b'`', b'`', b'`', ..] | [b'~', b'~', b'~', ..]
+        );
         if is_fence || is_code {
             split_block(&mut block, &mut found);
             if is_fence {
@@ -117,8 +120,12 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
         } else {
             split_block(&mut block, &mut found);
         }
-        let is_title = line.starts_with('#') && !line.ends_with(['.', '?', '!', '。', '？']);
-        if !is_title && !line.starts_with("|-") && !line.starts_with("---") {
+        let is_rule = match line.as_bytes() {
+            [b'#', ..] => !line.ends_with(['.', '?', '!', '。', '？']),
+            [b'|', b'-', ..] | [b'-', b'-', b'-', ..] => true,
+            _ => false,
+        };
+        if !is_rule {
             block.push_str(body);
         }
     }
@@ -126,15 +133,66 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     found
 }
 
+/// Splits a message into sentences as they were written, with their line breaks.
+/// Fenced code is one piece.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let (head, tail) = ends(text);
+    for part in [head, tail] {
+        let (mut start, mut at, mut is_code) = (0, 0, false);
+        for line in part.split_inclusive('\n') {
+            let shown = line.trim();
+            let is_fence = shown.starts_with("```") || shown.starts_with("~~~");
+            let is_apart = shown.is_empty() || is_fence || is_set_apart(shown);
+            if is_apart && !is_code {
+                split_piece(&part[start..at], &mut found);
+                start = at;
+            }
+            at += line.len();
+            if is_fence {
+                is_code = !is_code;
+                if !is_code {
+                    found.push(&part[start..at]);
+                    start = at;
+                }
+            }
+        }
+        match is_code {
+            true => found.push(&part[start..]),
+            false => split_piece(&part[start..], &mut found),
+        }
+    }
+    found
+}
+
+/// Returns true for a line that cannot continue the one before it.
+fn is_set_apart(line: &str) -> bool {
+    line.starts_with(['#', '|']) || without_marker(line).len() < line.len()
+}
+
+/// Adds the sentences of a piece without fences.
+fn split_piece<'t>(piece: &'t str, found: &mut Vec<&'t str>) {
+    let mut start = 0;
+    let bytes = piece.as_bytes();
+    for (at, c) in piece.char_indices().filter(|(_, c)| ".!?".contains(*c)) {
+        let end = at + c.len_utf8();
+        let is_end = bytes.get(end).is_some_and(u8::is_ascii_whitespace);
+        if is_end && !(c == '.' && is_abbreviation(&piece[start..at])) {
+            found.push(&piece[start..end]);
+            start = end;
+        }
+    }
+    if !piece[start..].trim().is_empty() {
+        found.push(&piece[start..]);
+    }
+}
+
 /// Returns `line` without `- `, `3. `, `> ` or `## ` at its start.
 pub(super) fn without_marker(line: &str) -> &str {
     let rest = line.trim_start_matches(['-', '*', '•', '>', '#', '+']);
-    let rest = match rest.split_once(['.', ')']) {
-        Some((number, rest))
-            if matches!(number.len(), 1 | 2) && number.bytes().all(|b| b.is_ascii_digit()) =>
-        {
-            rest
-        }
+    let rest = match rest.as_bytes() {
+        [b'0'..=b'9', b'.' | b')', ..] => &rest[2..],
+        [b'0'..=b'9', b'0'..=b'9', b'.' | b')', ..] => &rest[3..],
         _ => rest,
     };
     // "**bold**" and "1.5" and "--flag" have no space after the marker.
@@ -145,10 +203,22 @@ pub(super) fn without_marker(line: &str) -> &str {
     }
 }
 
+/// The bytes that a sentence may end with: its last character, or the first
+/// byte of one that is not ASCII.
+static MAY_END: [bool; 256] = {
+    let mut may = [false; 256];
+    may[b'.' as usize] = true;
+    may[b'!' as usize] = true;
+    may[b'?' as usize] = true;
+    // 。 and ！ and ？
+    may[0xE3] = true;
+    may[0xEF] = true;
+    may
+};
+
 /// Moves the sentences of `block` to `found`.
 fn split_block(block: &mut String, found: &mut Vec<Sentence>) {
     let mut start = 0;
-    let mut chars = block.char_indices().peekable();
     let mut push = |text: &str| {
         if text.chars().any(char::is_alphanumeric) {
             found.push(Sentence {
@@ -157,21 +227,28 @@ fn split_block(block: &mut String, found: &mut Vec<Sentence>) {
             });
         }
     };
-    while let Some((at, c)) = chars.next() {
+    let mut at = 0;
+    let is_end = |byte: &u8| MAY_END[usize::from(*byte)];
+    while let Some(ahead) = block.as_bytes()[at..].iter().position(is_end) {
+        at += ahead;
+        let mut chars = block[at..].char_indices().peekable();
+        let Some((_, c)) = chars.next() else { break };
         if !matches!(c, '.' | '!' | '?' | '。' | '！' | '？') {
+            at += c.len_utf8();
             continue;
         }
         while chars
             .next_if(|(_, c)| "\"')]*`”」』）".contains(*c))
             .is_some()
         {}
-        let end = chars.peek().map_or(block.len(), |(at, _)| *at);
+        let end = chars.peek().map_or(block.len(), |(after, _)| at + after);
         let at_gap = chars.peek().is_none_or(|(_, c)| c.is_whitespace());
         // A file name, a version or an address has no space after its dots.
         if !c.is_ascii() || at_gap && !(c == '.' && is_abbreviation(&block[start..at])) {
             push(&block[start..end]);
             start = end;
         }
+        at = end;
     }
     push(&block[start..]);
     block.clear();
@@ -198,11 +275,72 @@ const EXTENSIONS: &[&str] = &[
     "sql", "svelte", "swift", "tf", "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml", "zig",
 ];
 
+/// What a byte is in a text that is searched for paths.
+const EDGE: u8 = 1;
+const OF_PATH: u8 = 2;
+const NOT_ASCII: u8 = 3;
+static IN_PATHS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C => EDGE,
+            b'"' | b'\'' | b'`' | b'(' | b')' | b'[' | b']' | b'{' | b'}' => EDGE,
+            b'<' | b'>' | b',' | b';' | b'|' | b'=' => EDGE,
+            b'/' | b'.' => OF_PATH,
+            0x80..=0xFF => NOT_ASCII,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// Returns the words of a text that have a slash or a dot. White space, quotes
+/// and brackets are between words.
+fn words_of_paths(text: &str) -> impl Iterator<Item = &str> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            let start = at;
+            let (mut has_mark, mut width) = (false, 0);
+            while at < bytes.len() {
+                match IN_PATHS[usize::from(bytes[at])] {
+                    EDGE => {
+                        width = 1;
+                        break;
+                    }
+                    NOT_ASCII => {
+                        let Some(c) = text[at..].chars().next() else {
+                            break;
+                        };
+                        if c.is_whitespace() || "，。、（）「」".contains(c) {
+                            width = c.len_utf8();
+                            break;
+                        }
+                        at += c.len_utf8();
+                        continue;
+                    }
+                    OF_PATH => has_mark = true,
+                    _ => {}
+                }
+                at += 1;
+            }
+            let word = &text[start..at];
+            at += width;
+            if has_mark {
+                return Some(word);
+            }
+        }
+        None
+    })
+}
+
 /// Returns the paths in `text`, without line numbers.
 pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
-    let is_edge = |c: char| c.is_whitespace() || "\"'`()[]{}<>,;|=，。、（）「」".contains(c);
-    text.split(is_edge).filter_map(|word| {
-        if word.len() > 120 || !word.contains(['/', '.']) || word.contains("://") {
+    words_of_paths(text).filter_map(|word| {
+        if word.len() > 120 || word.contains("://") {
             return None;
         }
         let word = word.split_once(':').map_or(word, |(path, _)| path);

@@ -4,13 +4,14 @@
 //! others, in a fixed order. Failures and files are written in a short form
 //! before any of them is left out.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
 
 use super::prose::{clip, content_words, normalise, shorten, stem};
 use super::{Facts, Failure, FileUse, Statement, constraints};
-use contexture_shorten::cues::Lexicon;
+use contexture_shorten::cues::{BLAND, Lexicon};
 
 /// The token limits and the focus of a summary.
 pub struct Room<'a> {
@@ -52,7 +53,7 @@ const SECTIONS: [(Section, &str, u64); 9] = [
 ];
 
 /// The sections that first get more and longer lines from the unused tokens.
-const FIRST: [Section; 3] = [Section::Failures, Section::Files, Section::Constraints];
+const FIRST: [Section; 3] = [Section::Constraints, Section::Failures, Section::Files];
 
 /// The sections that get the tokens that remain after that.
 const LAST: [Section; 6] = [
@@ -107,6 +108,28 @@ impl Focus {
     }
 }
 
+/// The constraints of the user's messages, each found when it is needed: a
+/// summary is written several times until it fits.
+struct Stated<'f> {
+    facts: &'f Facts,
+    by_message: Vec<OnceCell<Vec<String>>>,
+}
+
+impl<'f> Stated<'f> {
+    fn of(facts: &'f Facts) -> Self {
+        Self {
+            facts,
+            by_message: vec![OnceCell::new(); facts.messages.len()],
+        }
+    }
+
+    /// Returns the constraints of a message.
+    fn by(&self, at: usize) -> &[String] {
+        let text = &self.facts.messages[at].text;
+        self.by_message[at].get_or_init(|| constraints(text, Lexicon::shared()))
+    }
+}
+
 /// A section that is being filled.
 struct Filled {
     section: Section,
@@ -121,7 +144,8 @@ struct Filled {
 impl Facts {
     /// Returns the summary. It is empty if there are no facts.
     pub fn write(&self, room: &Room<'_>) -> String {
-        let first = self.write_within(room);
+        let stated = Stated::of(self);
+        let first = self.write_within(room, &stated);
         // The tokens that the sections leave are for the latest request.
         let Some(goal) = self.messages.last() else {
             return first;
@@ -136,18 +160,19 @@ impl Facts {
             .saturating_sub(room.messages)
             .min(spare)
             .min(room.tokens);
-        let again = self.write_within(&Room {
+        let more = Room {
             tokens: room.tokens.saturating_sub(more),
             messages: room.messages.saturating_add(more),
             ..*room
-        });
+        };
+        let again = self.write_within(&more, &stated);
         if again.is_empty() { first } else { again }
     }
 
-    fn write_within(&self, room: &Room<'_>) -> String {
+    fn write_within(&self, room: &Room<'_>, stated: &Stated<'_>) -> String {
         let wanted = SECTIONS.map(|(section, ..)| section);
         self.within(room, 0, |room| {
-            let (mut text, hidden) = self.write_messages(room);
+            let (mut text, hidden) = self.write_messages(room, stated);
             self.write_sections(&mut text, room, &hidden, &wanted);
             text
         })
@@ -158,8 +183,9 @@ impl Facts {
     pub fn write_beside(&self, prose: &str, room: &Room<'_>) -> String {
         use Section::{Constraints, Failures, Files};
         let beside = room.counter.count(prose);
+        let stated = Stated::of(self);
         self.within(room, beside, |room| {
-            let (mut text, hidden) = self.write_messages(room);
+            let (mut text, hidden) = self.write_messages(room, &stated);
             self.write_sections(&mut text, room, &hidden, &[Constraints]);
             text.push_str(prose.trim());
             text.push('\n');
@@ -198,7 +224,7 @@ impl Facts {
 
     /// Writes the latest request and the user's earlier messages. Returns the
     /// constraints of messages that are not shown whole.
-    fn write_messages(&self, room: &Room<'_>) -> (String, Vec<String>) {
+    fn write_messages(&self, room: &Room<'_>, stated: &Stated<'_>) -> (String, Vec<String>) {
         let Some((goal, earlier)) = self.messages.split_last() else {
             return (String::new(), Vec::new());
         };
@@ -222,12 +248,12 @@ impl Facts {
         // focus come before all others.
         let mut chosen: Vec<(usize, String)> = Vec::new();
         let mut order: Vec<usize> = (0..earlier.len()).rev().collect();
-        let (focus, lexicon) = (Focus::of(room.focus), Lexicon::new());
+        let focus = Focus::of(room.focus);
         order.sort_by_cached_key(|&at| {
             let text = &earlier[at].text;
             let rank = match () {
                 () if at == 0 || at + NEWEST_MESSAGES >= earlier.len() => 0,
-                () if !constraints(text, &lexicon).is_empty() => 1,
+                () if !stated.by(at).is_empty() => 1,
                 () => 2,
             };
             (!focus.meets(text), rank)
@@ -265,9 +291,9 @@ impl Facts {
         }
         cut_off.sort_unstable();
         let hidden = cut_off.iter();
-        let hidden = hidden.flat_map(|&at| constraints(&self.messages[at].text, &lexicon));
+        let hidden = hidden.flat_map(|&at| stated.by(at));
         let hidden = hidden.filter(|sentence| !text.contains(sentence.as_str()));
-        let hidden = hidden.collect();
+        let hidden = hidden.cloned().collect();
         (text, hidden)
     }
 
@@ -283,7 +309,7 @@ impl Facts {
         let mut sections: Vec<Filled> = Vec::new();
         for (section, heading, share) in SECTIONS {
             let mut lines = match wanted.contains(&section) {
-                true => self.lines(section, hidden, text),
+                true => self.lines(section, hidden, text, room.tokens < TIGHT_ROOM),
                 false => Vec::new(),
             };
             if lines.is_empty() {
@@ -324,7 +350,7 @@ impl Facts {
     }
 
     /// Returns the lines that a section may have, the most important first.
-    fn lines(&self, section: Section, hidden: &[String], shown: &str) -> Vec<Line> {
+    fn lines(&self, section: Section, hidden: &[String], shown: &str, is_tight: bool) -> Vec<Line> {
         let newest_first = |count: usize| (0..count).rev();
         let bullets = |list: &[Statement]| -> Vec<Line> {
             let line = |at: usize| Line::new(at, vec![format!("- {}", list[at].text)]);
@@ -379,7 +405,7 @@ impl Facts {
                 let places = newest_first(self.decisions.len()).filter(is_new);
                 places.map(line).collect()
             }
-            Section::Failures => self.failure_lines(),
+            Section::Failures => self.failure_lines(is_tight),
             Section::Files | Section::Named => {
                 let is_wanted = |at: &usize| {
                     let is_worked_on = self.files[*at].is_worked_on();
@@ -397,8 +423,10 @@ impl Facts {
 
 impl Facts {
     /// Returns the lines of failures: those with a message and not solved first.
-    /// Calls that failed without a message share a line.
-    fn failure_lines(&self) -> Vec<Line> {
+    /// Calls that failed without a message share a line. If there are few
+    /// tokens, so do the lines that only say that a call failed: the short form
+    /// of a failure does not have them.
+    fn failure_lines(&self, is_tight: bool) -> Vec<Line> {
         let (bland, telling): (Vec<usize>, Vec<usize>) =
             (0..self.failures.len()).partition(|&at| self.failures[at].is_bland);
         // Calls that failed for the same reason share a line, too: the newest.
@@ -430,6 +458,19 @@ impl Facts {
             let error = failure.errors.last().map_or("", String::as_str);
             groups.entry(clip(error, 90)).or_default().push(failure);
         }
+        let known: BTreeSet<&str> = groups.keys().copied().collect();
+        let place = self.failures.len() + groups.len();
+        let beside = telling.iter().filter(|_| is_tight).flat_map(|failure| {
+            let others = failure.errors.iter().rev().skip(1);
+            others.map(|error| clip(error, 90))
+        });
+        let is_bland = |error: &str| Lexicon::shared().read(&normalise(error)).has(BLAND);
+        let beside: BTreeSet<&str> = beside
+            .filter(|error| !known.contains(error) && is_bland(error))
+            .collect();
+        let beside: Vec<Line> = (beside.into_iter().enumerate())
+            .map(|(at, error)| Line::new(place + at, vec![format!("- {error}")]))
+            .collect();
         for (place, (error, group)) in groups.into_iter().enumerate() {
             let calls = group.iter().filter(|failure| !failure.call.is_empty());
             let newest = calls.rev().take(4);
@@ -445,6 +486,7 @@ impl Facts {
             }
             lines.push(Line::new(place, forms));
         }
+        lines.extend(beside);
         lines
     }
 }
@@ -513,14 +555,14 @@ fn times(count: u64) -> String {
 /// Returns `text`, or its start and its end with a note between them, within
 /// `most` tokens. Empty if nothing fits.
 fn whole_or_cut(text: &str, most: Tokens, counter: &dyn TokenCounter) -> String {
-    let tokens = counter.count(text);
-    if tokens <= most {
+    if counter.count_up_to(text, most).is_some() {
         return text.to_owned();
     }
     let room = most.saturating_sub(16);
     if room < 16 {
         return String::new();
     }
+    let tokens = counter.count(text);
     let head = counter.prefix_within(text, room * 2 / 3);
     let rest = &text[head..];
     let bytes = rest.len() as u64 * (room / 3) / tokens.max(1);

@@ -204,7 +204,8 @@ impl ItemBuilder {
     }
 
     pub(super) fn items(&mut self, turn: &NewTurn, counts: &Counts) -> Vec<BlockItem> {
-        let mut made = Vec::new();
+        let mut made =
+            Vec::with_capacity(turn.messages.len() - self.first.min(turn.messages.len()));
         let mut previous = Previous::default();
         let position = sent::position(turn).filter(|_| !turn.sent.is_empty());
         let mut sent = position.map(|at| (at, self.sent(turn, at)));
@@ -459,7 +460,8 @@ impl ItemBuilder {
     pub(super) fn finish(self, made: Vec<BlockItem>, shorter: Option<Tokens>) -> PreparedTurn {
         let mut items = Vec::with_capacity(made.len());
         let mut unsent = Vec::new();
-        let (mut messages, mut starts, mut earlier) = (Vec::new(), Vec::new(), Vec::new());
+        let mut messages = Vec::with_capacity(made.len());
+        let (mut starts, mut earlier) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut speaks_at = self.speaks.map(|_| usize::MAX);
         for one in made {

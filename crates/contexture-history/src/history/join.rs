@@ -27,6 +27,12 @@ pub(super) fn join(
     from: usize,
     keeps_ids: bool,
 ) {
+    let shown = |(i, turn): (usize, &Arc<PreparedTurn>)| {
+        let from = if i == 0 { from } else { 0 };
+        turn.items.len() - turn.messages.partition_point(|message| *message < from)
+    };
+    let items: usize = turns.iter().enumerate().map(shown).sum();
+    history.items.reserve(items + 1);
     let mut joiner = Joiner {
         history,
         group: "".into(),

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::items::{ItemBuilder, count};
 use super::join::join;
-use super::{History, PreparedTurn, SUMMARY_NAME, Target, row, steps, summary_item};
+use super::{History, PreparedTurn, SUMMARY_NAME, Target, row, steps, summary_item, summary_text};
 
 /// A conversation that is in no ledger, as items.
 pub(crate) struct LooseMessages {
@@ -36,9 +36,13 @@ pub(crate) struct Reach {
     pub(crate) steps: usize,
 }
 
-/// The bytes of text per token that a conversation is first assumed to have, so
-/// that enough of it is read. Code and prose have three to five.
+/// The bytes of text per token that a conversation is assumed to have at most,
+/// so that enough of it is read. Code and prose have three to five.
 const MOST_BYTES_PER_TOKEN: usize = 5;
+
+/// The bytes of the latest texts that are counted to find out how many bytes
+/// their tokens have.
+const SAMPLE_BYTES: usize = 16 * 1024;
 
 /// The bytes of text per token that messages which are not read are assumed to
 /// have.
@@ -76,7 +80,7 @@ impl LooseMessages {
             .filter(|&at| previous.starts_step(&messages[at]))
             .collect();
         let mut wanted = reach.map_or(usize::MAX, |reach| {
-            (reach.tokens as usize).saturating_mul(MOST_BYTES_PER_TOKEN)
+            bytes_of(reach.tokens as usize, messages, counts)
         });
         loop {
             let first = reach.map_or(0, |reach| {
@@ -132,7 +136,8 @@ impl LooseMessages {
         };
         if let Some(summary) = summary {
             let name = format!("{SUMMARY_NAME}messages");
-            history.items.push(summary_item(name, summary, policy));
+            let text = summary_text(summary, policy);
+            history.items.push(summary_item(name, text));
         }
         join(&mut history, &self.prepared, from.max(self.first), true);
         if from < self.first {
@@ -147,6 +152,32 @@ impl LooseMessages {
         }
         history
     }
+}
+
+/// Returns the bytes of text that probably have more than this many tokens, by
+/// the latest texts of a conversation.
+fn bytes_of(tokens: usize, messages: &[Message], counts: &Counts) -> usize {
+    let most = tokens.saturating_mul(MOST_BYTES_PER_TOKEN);
+    if most <= 4 * SAMPLE_BYTES {
+        return most;
+    }
+    let (mut bytes, mut counted) = (0, 0);
+    for message in messages.iter().rev() {
+        for block in message.blocks() {
+            if let Block::Text { text, .. } = &*block {
+                let text = &text[..text.floor_char_boundary(SAMPLE_BYTES - bytes)];
+                bytes += text.len();
+                counted += counts.counter().count(text) as usize;
+            }
+        }
+        // A character that did not fit may be missing.
+        if bytes + 4 > SAMPLE_BYTES {
+            // A fifth more, because other texts may have longer tokens.
+            let likely = tokens.saturating_mul(bytes) / counted.max(1);
+            return most.min(likely.saturating_add(likely / 5));
+        }
+    }
+    most
 }
 
 /// Returns the message that the latest steps begin with: those with that many

@@ -31,7 +31,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
             }
             _ => {
                 let wrong = format!("unknown role `{role}`; expected user, assistant or system");
-                return Err(NativeError::new(format!("{}.role", one.path), wrong));
+                return Err(NativeError::new(format!("{}.role", one.path()), wrong));
             }
         }
     }
@@ -117,8 +117,8 @@ fn user(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
 }
 
 fn path(node: &Node<'_>, name: &str) -> String {
-    match node.path.as_str() {
-        "" => name.to_owned(),
+    match node.path() {
+        path if path.is_empty() => name.to_owned(),
         path => format!("{path}.{name}"),
     }
 }

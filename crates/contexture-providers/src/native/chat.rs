@@ -78,7 +78,7 @@ pub(super) fn response(node: &Node<'_>) -> Result<(Vec<Message>, Option<String>)
         ));
     };
     let Some(said) = choice.find("message") else {
-        let path = format!("{}.message", choice.path);
+        let path = format!("{}.message", choice.path());
         return Err(NativeError::new(path, "is missing"));
     };
     Ok((assistant(&said)?, choice.string("finish_reason")?))
@@ -119,14 +119,14 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
         Some(content) if content.is_list() => parts(&content)?,
         Some(content) => vec![Block::text(content.expect_text()?)],
         None => {
-            let path = format!("{}.content", node.path);
+            let path = format!("{}.content", node.path());
             return Err(NativeError::new(path, "is missing"));
         }
     };
     // Other fields, such as a name, belong to the message, and so to its only
     // block.
     let more = node
-        .fields()?
+        .each_field()?
         .iter()
         .any(|(name, _)| name != "role" && name != "content");
     if more
@@ -276,14 +276,14 @@ fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
     // Fields of the message itself: reasoning of some servers, a refusal,
     // audio.
     let known = ["role", "content", "tool_calls"];
-    let fields = node.fields()?;
+    let fields = node.each_field()?;
     let more: Vec<_> = fields
         .iter()
-        .filter(|(name, value)| !known.contains(&name.as_str()) && !is_nothing(value.raw))
+        .filter(|(name, value)| !known.contains(&&**name) && !is_nothing(value.raw))
         .collect();
     let refusal = node.find("refusal").and_then(|refusal| refusal.text());
     if !more.is_empty() {
-        let raw = object(more.iter().map(|(name, value)| (name.as_str(), value.raw)));
+        let raw = object(more.iter().map(|(name, value)| (&**name, value.raw)));
         blocks.push(match refusal {
             Some(text) if said.is_empty() => Block::Text {
                 text,
@@ -313,7 +313,7 @@ fn call(node: &Node<'_>) -> Result<Block, NativeError> {
         (Some(function), _) => (function, "arguments"),
         (None, Some(custom)) => (custom, "input"),
         (None, None) => {
-            let path = format!("{}.function", node.path);
+            let path = format!("{}.function", node.path());
             return Err(NativeError::new(path, "is missing"));
         }
     };

@@ -1,5 +1,7 @@
 //! Finds out which API a body belongs to, by its shape.
 
+use memchr::memmem;
+
 use super::node::Node;
 use super::{Api, NativeError};
 
@@ -153,7 +155,7 @@ fn has_anthropic_marks(node: &Node<'_>) -> bool {
             "\"cache_control\"",
         ]
         .iter()
-        .any(|mark| node.find(name).is_some_and(|list| list.raw.contains(mark)))
+        .any(|mark| node.find(name).is_some_and(|list| contains(list.raw, mark)))
     };
     has("system")
         || has("anthropic_version")
@@ -165,19 +167,32 @@ fn has_anthropic_marks(node: &Node<'_>) -> bool {
 
 fn has_chat_marks(node: &Node<'_>) -> bool {
     let has = |name: &str| node.find(name).is_some();
-    let messages = node.list("messages").unwrap_or_default();
-    let first = messages.first();
+    let raw = node.find("messages").map_or("", |messages| messages.raw);
+    let messages = || node.list("messages").unwrap_or_default();
     let role = |message: &Node<'_>| message.string("role").ok().flatten().unwrap_or_default();
+    // Most conversations have no tool at all, and are not read for it. A name
+    // can also be written with escapes.
+    let may_have_tools = ["\"tool\"", "\"tool_calls\"", "\\u"]
+        .iter()
+        .any(|mark| contains(raw, mark));
     has("max_completion_tokens")
         || has("response_format")
         || has("stream_options")
-        || first.is_some_and(|first| matches!(role(first).as_str(), "system" | "developer"))
-        || messages
-            .iter()
-            .any(|message| role(message) == "tool" || message.find("tool_calls").is_some())
+        || messages()
+            .first()
+            .is_some_and(|first| matches!(role(first).as_str(), "system" | "developer"))
+        || may_have_tools
+            && messages()
+                .iter()
+                .any(|message| role(message) == "tool" || message.find("tool_calls").is_some())
         || node
             .find("tools")
             .is_some_and(|tools| tools.raw.contains("\"function\""))
+}
+
+/// Returns true if a long text contains `mark`.
+fn contains(text: &str, mark: &str) -> bool {
+    memmem::find(text.as_bytes(), mark.as_bytes()).is_some()
 }
 
 /// Fails for a body of another API than the named one.

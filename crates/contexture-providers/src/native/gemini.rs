@@ -116,7 +116,7 @@ impl Reader {
             && !matches!(role.as_str(), "user" | "function")
         {
             let message = format!("unknown role `{role}`; expected user or model");
-            return Err(NativeError::new(format!("{}.role", node.path), message));
+            return Err(NativeError::new(format!("{}.role", node.path()), message));
         }
         let blocks = self.parts(node, MessageRole::User)?;
         let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });

@@ -1,6 +1,8 @@
 //! A JSON value of a body: its bytes, and its path for errors.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::fmt;
 use std::rc::Rc;
 
 use contexture_core::RawJson;
@@ -14,32 +16,74 @@ use crate::split;
 #[derive(Debug, Clone)]
 pub(super) struct Node<'a> {
     pub(super) raw: &'a str,
-    pub(super) path: String,
-    // The parsed parts of the value, once they were needed. Clones share them,
-    // so that a long body is not read for every lookup.
-    parts: Rc<OnceCell<Parts<'a>>>,
+    // The place: written out only for an error, because a body has thousands.
+    place: Place<'a>,
+    // The parsed parts of an object or a list, once they were needed. Clones
+    // share them, so that a long body is not read for every lookup.
+    parts: Option<Rc<OnceCell<Parts<'a>>>>,
+}
+
+/// The place of a value: the object or the list that holds it, and where in it.
+#[derive(Debug, Clone)]
+struct Place<'a> {
+    around: Option<Rc<Place<'a>>>,
+    last: Step<'a>,
+}
+
+#[derive(Debug, Clone)]
+enum Step<'a> {
+    // The beginning of a path, such as `event 3`; nothing for a whole body.
+    Root(String),
+    Field(Cow<'a, str>),
+    Index(usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(around) = &self.around {
+            around.fmt(f)?;
+        }
+        let is_first = match self.around.as_deref() {
+            None => true,
+            Some(around) => matches!(&around.last, Step::Root(root) if root.is_empty()),
+        };
+        match &self.last {
+            Step::Root(root) => f.write_str(root),
+            Step::Field(name) if is_first => f.write_str(name),
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
 }
 
 #[derive(Debug)]
 enum Parts<'a> {
-    Object(Vec<(String, Node<'a>)>),
+    Object(Vec<(Cow<'a, str>, Node<'a>)>),
     List(Vec<Node<'a>>),
     // Another value, or not JSON.
     None,
 }
 
 impl<'a> Node<'a> {
-    fn new(raw: &'a str, path: String) -> Self {
+    fn new(raw: &'a str, place: Place<'a>) -> Self {
         Self {
             raw,
-            path,
-            parts: Rc::default(),
+            place,
+            parts: raw.starts_with(['{', '[']).then(Rc::default),
         }
+    }
+
+    fn of_root(raw: &'a str) -> Self {
+        let place = Place {
+            around: None,
+            last: Step::Root(String::new()),
+        };
+        Self::new(raw, place)
     }
 
     /// Returns a body that is known to be JSON.
     pub(super) fn of_json(text: &'a str) -> Self {
-        Self::new(text.trim(), String::new())
+        Self::of_root(text.trim())
     }
 
     /// Reads a body, and checks that it is JSON.
@@ -49,38 +93,68 @@ impl<'a> Node<'a> {
         }
         let raw: &RawValue = serde_json::from_str(text)
             .map_err(|error| NativeError::new("", format!("is not JSON: {error}")))?;
-        Ok(Self::new(raw.get(), String::new()))
+        Ok(Self::of_root(raw.get()))
+    }
+
+    /// Returns the value as a body of its own, whose paths begin with `name`.
+    pub(super) fn named(self, name: String) -> Self {
+        let place = Place {
+            around: None,
+            last: Step::Root(name),
+        };
+        Self::new(self.raw, place)
+    }
+
+    /// Returns the JSON path of the value.
+    pub(super) fn path(&self) -> String {
+        self.place.to_string()
     }
 
     fn parts(&self) -> &Parts<'a> {
-        self.parts.get_or_init(|| {
+        let Some(parts) = &self.parts else {
+            return &Parts::None;
+        };
+        parts.get_or_init(|| {
+            let around = Rc::new(self.place.clone());
+            let node = |raw: &'a str, last: Step<'a>| {
+                let around = Some(Rc::clone(&around));
+                Node::new(raw, Place { around, last })
+            };
             if self.is_object() {
-                let node = |(name, value): (String, &'a str)| {
-                    let node = Node::new(value, self.field_path(&name));
+                let field = |(name, value): (Cow<'a, str>, &'a str)| {
+                    let node = node(value, Step::Field(name.clone()));
                     (name, node)
                 };
                 return split::fields(self.raw).map_or(Parts::None, |fields| {
-                    Parts::Object(fields.into_iter().map(node).collect())
+                    Parts::Object(fields.into_iter().map(field).collect())
                 });
             }
-            let node = |(i, item): (usize, &'a str)| Node::new(item, format!("{}[{i}]", self.path));
+            let item = |(i, item): (usize, &'a str)| node(item, Step::Index(i));
             split::items(self.raw).map_or(Parts::None, |items| {
-                Parts::List(items.into_iter().enumerate().map(node).collect())
+                Parts::List(items.into_iter().enumerate().map(item).collect())
             })
         })
     }
 
     /// Returns the fields of an object, in order.
     pub(super) fn fields(&self) -> Result<Vec<(String, Node<'a>)>, NativeError> {
+        let fields = self.each_field()?.iter();
+        Ok(fields
+            .map(|(name, value)| (name.clone().into_owned(), value.clone()))
+            .collect())
+    }
+
+    /// Returns the fields of an object, in order, without a copy.
+    pub(super) fn each_field(&self) -> Result<&[(Cow<'a, str>, Node<'a>)], NativeError> {
         match self.parts() {
-            Parts::Object(fields) => Ok(fields.clone()),
+            Parts::Object(fields) => Ok(fields),
             _ => Err(self.wrong(format!("must be an object, not {}", self.kind()))),
         }
     }
 
     fn field_path(&self, name: &str) -> String {
-        match self.path.as_str() {
-            "" => name.to_owned(),
+        match self.path() {
+            path if path.is_empty() => name.to_owned(),
             path => format!("{path}.{name}"),
         }
     }
@@ -170,7 +244,7 @@ impl<'a> Node<'a> {
     }
 
     pub(super) fn wrong(&self, message: impl Into<String>) -> NativeError {
-        NativeError::new(self.path.as_str(), message)
+        NativeError::new(self.path(), message)
     }
 
     fn kind(&self) -> &'static str {

@@ -1,5 +1,9 @@
 //! Replaces the messages of a request, and keeps every other byte.
 
+use std::borrow::Cow;
+
+use memchr::memmem;
+
 use super::node::Node;
 use super::{Api, NativeError, utf8};
 
@@ -37,10 +41,12 @@ pub fn with_messages(body: &[u8], rendered: &str, api: Api) -> Result<String, Na
     let fields = root.fields()?;
     let others = fields.iter().filter(|(name, _)| name != field);
     let marks: usize = others
-        .map(|(_, value)| value.raw.matches("\"cache_control\"").count())
+        .map(|(_, value)| memmem::find_iter(value.raw.as_bytes(), "\"cache_control\"").count())
         .sum();
     let new = last_marks(new.raw, MOST_MARKS.saturating_sub(marks));
-    let mut out = String::with_capacity(text.len());
+    let old = root.find(field).map_or(0, |old| old.raw.len());
+    // Names are written without blanks, so that the rest gets no longer.
+    let mut out = String::with_capacity(text.len() - old + new.len());
     out.push('{');
     for (i, (name, value)) in fields.iter().enumerate() {
         if i > 0 {
@@ -57,9 +63,12 @@ pub fn with_messages(body: &[u8], rendered: &str, api: Api) -> Result<String, Na
 
 /// Returns `rendered` with its last `most` cache marks. Inside a text a mark
 /// would have backslashes before its quotes.
-fn last_marks(rendered: &str, most: usize) -> String {
-    let marks = rendered.matches(MARK).count();
-    rendered.replacen(MARK, "", marks.saturating_sub(most))
+fn last_marks(rendered: &str, most: usize) -> Cow<'_, str> {
+    let marks = memmem::find_iter(rendered.as_bytes(), MARK).count();
+    match marks.checked_sub(most) {
+        None | Some(0) => Cow::Borrowed(rendered),
+        Some(excess) => Cow::Owned(rendered.replacen(MARK, "", excess)),
+    }
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn is_input(kind: &str) -> bool {
 fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let Some(content) = node.find("content").filter(|content| !content.is_null()) else {
         return Err(NativeError::new(
-            format!("{}.content", node.path),
+            format!("{}.content", node.path()),
             "is missing",
         ));
     };

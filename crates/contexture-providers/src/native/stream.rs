@@ -64,12 +64,11 @@ pub(super) fn response(text: &str, apis: &[Api]) -> Result<NativeResponse, Nativ
         .iter()
         .enumerate()
         .map(|(i, raw)| {
-            let mut node = Node::root(raw).map_err(|error| {
+            let node = Node::root(raw).map_err(|error| {
                 let message = format!("{}: the stream may have been cut off here", error.message);
                 NativeError::new(format!("event {}", i + 1), message)
             })?;
-            node.path = format!("event {}", i + 1);
-            Ok(node)
+            Ok(node.named(format!("event {}", i + 1)))
         })
         .collect::<Result<_, NativeError>>()?;
     let api = detect(&nodes[0]).ok_or_else(|| {

@@ -303,3 +303,43 @@ proptest! {
         prop_assert_eq!(written(&read, tokens, messages), text);
     }
 }
+
+/// What the user wrote over several lines is one constraint, in the user's own
+/// words; what comes after the end of a sentence is another.
+#[test]
+fn a_constraint_of_several_lines_keeps_its_line_breaks() {
+    let script = "1 user: Begin.\n2 user: the section on themes comes last\n    \
+        it must name the variable\n    and its default. Then look at the tests.\n    - never touch main.rs\n\
+        3 user: Go on.\n4 user: And on.\n5 user: And now?\n6 user: Well?\n7 user: Finish it.\n";
+    let text = written(&facts(script), 400, 40);
+    let whole = "the section on themes comes last\nit must name the variable\nand its default.";
+    assert!(text.contains(whole), "{text}");
+    assert!(text.contains("- never touch main.rs"), "{text}");
+    assert!(!text.contains("Then look"), "{text}");
+}
+
+/// Constraints come before files where there is little room.
+#[test]
+fn constraints_come_before_files_when_there_are_few_tokens() {
+    let mut script = String::from("1 user: Begin.\n");
+    for i in 0..12 {
+        script += &format!(
+            "{} user: Rule {i}: module number {i} must stay as it is.\n",
+            i + 2
+        );
+    }
+    for i in 0..60 {
+        script +=
+            &format!("20 call read_file: {{\"path\": \"src/modules/part_{i}/file_{i}.rs\"}}\n");
+        script += "20 result read_file: fn main() {}\n";
+    }
+    script += "21 user: Finish it.\n";
+    let text = written(&facts(&script), 600, 60);
+    for i in 0..12 {
+        assert!(
+            text.contains(&format!("module number {i} must stay")),
+            "{i}: {text}"
+        );
+    }
+    assert!(text.contains("## Files"), "{text}");
+}

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use contexture::core::Code;
-use contexture::{FitOptions, Fitted, Format};
+use contexture::{Cause, FitOptions, Fitted, Format};
 use serde_json::{Value, json};
 
 /// A run of tool calls in the form of each API.
@@ -475,4 +475,123 @@ fn a_conversation_that_is_recorded_at_once_is_cut_too() {
         assert!(sent.len() < 200, "{}", sent.len());
         assert_eq!(sent.last(), said[..end].last());
     }
+}
+
+/// 500 tools keep their bytes, and their tokens are reserved. If they alone do
+/// not fit, the error says so.
+#[test]
+fn five_hundred_tools_are_kept_or_refused_as_a_whole() {
+    let lab = Lab::new("");
+    let tool = |i: usize| {
+        json!({"name": format!("tool_{i}"), "description": prose(i, 10),
+            "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}})
+    };
+    let mut request = run("anthropic", 60);
+    request["tools"] = (0..500).map(tool).collect();
+    let body = request.to_string();
+    let fitted = fit(&lab, &body, 30_000);
+    let made: Value = serde_json::from_str(&fitted.body).unwrap();
+    assert_eq!(made["tools"], request["tools"]);
+    assert!(fitted.is_changed && fitted.assembled.report.budget.used < 30_000);
+    let kept = made["messages"].as_array().unwrap().len();
+    assert!((1..121).contains(&kept), "{kept}");
+    let options = FitOptions {
+        max_tokens: Some(4_000),
+        ..FitOptions::default()
+    };
+    let error = lab.engine.fit(&lab.root, body.as_bytes(), &options);
+    let error = error.map(|fitted| fitted.body).unwrap_err().to_string();
+    assert!(error.contains("tools"), "{error}");
+}
+
+/// A picture costs what the provider charges for it, not its bytes.
+#[test]
+fn a_large_image_is_kept_byte_for_byte() {
+    let lab = Lab::new("");
+    let data = "iVBORw0KGgo".repeat(20 * 1024 * 1024 / 11);
+    let mut request = run("anthropic", 3);
+    let image = json!({"role": "user", "content": [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
+        {"type": "text", "text": "What is this?"},
+    ]});
+    request["messages"].as_array_mut().unwrap().push(image);
+    let body = request.to_string();
+    let options = FitOptions {
+        max_tokens: Some(20_000),
+        ..FitOptions::default()
+    };
+    let fitted = lab.engine.fit(&lab.root, body.as_bytes(), &options);
+    match fitted {
+        Ok(fitted) => assert!(fitted.body == body || !fitted.body.contains("iVBORw0KGgo")),
+        Err(error) => assert!(error.to_string().contains("image"), "{error}"),
+    }
+}
+
+/// A request without its latest message would ask nothing.
+#[test]
+fn a_latest_message_that_does_not_fit_is_an_error() {
+    let lab = Lab::new("");
+    let mut request = run("anthropic", 20);
+    let image = json!({"role": "user", "content": [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
+        {"type": "text", "text": "What is this?"},
+    ]});
+    request["messages"].as_array_mut().unwrap().push(image);
+    let options = FitOptions {
+        max_tokens: Some(3_000),
+        ..FitOptions::default()
+    };
+    let error = lab
+        .engine
+        .fit(&lab.root, request.to_string().as_bytes(), &options);
+    let error = error.map(|fitted| fitted.body).unwrap_err();
+    assert_eq!(error.cause(), Cause::OverBudget, "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("the latest message does not fit"),
+        "{error}"
+    );
+}
+
+/// A block that only the provider understands stays with its message, and keeps
+/// its bytes, whatever happens around it.
+#[test]
+fn an_unknown_block_keeps_its_bytes_in_a_request_that_is_cut() {
+    let lab = Lab::new("");
+    let mut request = run("anthropic", 80);
+    let unknown = r#"{"type":"advisor_note","weight":1.50,"of":["a" ,"\u00e9"]}"#;
+    let raw: Value = serde_json::from_str(unknown).unwrap();
+    let messages = request["messages"].as_array_mut().unwrap();
+    let last = messages.len() - 2;
+    messages[last]["content"]
+        .as_array_mut()
+        .unwrap()
+        .insert(1, raw.clone());
+    let body = request.to_string().replace(&raw.to_string(), unknown);
+    let fitted = fit(&lab, &body, 3_000);
+    assert!(fitted.is_changed);
+    assert!(fitted.body.contains(unknown), "{}", fitted.body);
+}
+
+/// A result that comes later than the message after its call is no request that
+/// a provider accepts: the error names the call.
+#[test]
+fn a_result_three_messages_late_is_an_error_with_the_call() {
+    let lab = Lab::new("");
+    let call = json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "call_7", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+    let late = json!({"model": "gpt-4o", "messages": [
+        {"role": "user", "content": "Go."}, call,
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": "One moment."},
+        {"role": "user", "content": "Now?"},
+        {"role": "tool", "tool_call_id": "call_7", "content": "done"},
+    ]});
+    let options = FitOptions::default();
+    let error = lab
+        .engine
+        .fit(&lab.root, late.to_string().as_bytes(), &options);
+    let error = error.map(|fitted| fitted.body).unwrap_err().to_string();
+    assert!(error.contains("call_7"), "{error}");
 }

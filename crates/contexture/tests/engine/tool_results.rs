@@ -288,3 +288,25 @@ fn wrong_handles_and_selections_are_errors() {
         assert!(error.to_string().contains(told), "{error}");
     }
 }
+
+/// A handle of a session that was deleted is unknown, unless a fork still has
+/// the turn.
+#[test]
+fn a_handle_is_gone_with_the_last_session_that_has_it() {
+    let lab = Lab::new(PLAIN);
+    let log = log(300);
+    lab.talk("s", &[step(&log)]);
+    let handle = Handle::of(&log).short();
+    let fetch = || lab.engine.fetch(&handle, &FetchRequest::default());
+    lab.engine.fork("s", "copy", None, None).unwrap();
+    lab.store.delete_session("s").unwrap();
+    fetch().unwrap();
+    lab.store.delete_session("copy").unwrap();
+    lab.store.collect(&Default::default(), false).unwrap();
+    let error = fetch().unwrap_err();
+    assert_eq!(error.cause(), Cause::Missing, "{error}");
+    assert!(
+        error.to_string().contains("there is no tool result"),
+        "{error}"
+    );
+}
