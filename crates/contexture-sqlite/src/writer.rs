@@ -218,7 +218,8 @@ impl Writer {
 pub(crate) enum After {
     /// Nothing.
     Nothing,
-    /// What was deleted is overwritten in the file, and the log is emptied.
+    /// What was deleted is overwritten in the file, and the log is emptied, if the
+    /// file is marked.
     Clean,
     /// It is undone instead: it was only to see whether it can be done.
     Undo,
@@ -432,7 +433,8 @@ impl Thread {
         }
         if outcome.is_ok() {
             let wanted = done.iter().any(|request| request.after() == After::Clean);
-            self.unclean |= wanted;
+            // Without the mark, nothing was deleted.
+            self.unclean |= wanted && is_marked(&self.connection).unwrap_or(true);
             // Others do not wait for what somebody else deleted.
             self.clean(if wanted { CLEANING } else { Duration::ZERO });
         }
@@ -603,9 +605,12 @@ impl Thread {
 /// Returns true when the file is marked: something was deleted, and may not be
 /// overwritten yet.
 pub(crate) fn is_unclean(connection: &Connection) -> bool {
+    is_marked(connection).unwrap_or(false)
+}
+
+fn is_marked(connection: &Connection) -> rusqlite::Result<bool> {
     let mark = "SELECT EXISTS (SELECT 1 FROM unclean_files)";
-    let marked = connection.query_row(mark, [], |row| row.get(0));
-    marked.unwrap_or(false)
+    connection.query_row(mark, [], |row| row.get(0))
 }
 
 /// Returns the error once more: everybody in a batch gets it.
