@@ -42,6 +42,7 @@ mod metrics;
 mod openapi;
 mod operation;
 mod places;
+mod priority;
 mod problem;
 mod quota;
 mod reload;
