@@ -27,6 +27,7 @@ use crate::held_place::{EndOfWork, HeldPlace};
 use crate::large_answer;
 use crate::metrics::Metrics;
 use crate::places::{Place, Places};
+use crate::priority;
 use crate::problem::{Problem, Respond as _};
 use crate::quota::{self, RequestsOfDay, StoredQuotas};
 use crate::reload::ReadSettings;
@@ -165,27 +166,28 @@ impl App {
         self.tenants().stores().on_event(Arc::new(woken));
     }
 
-    /// Starts the thread that loads and saves memory indexes and computes vectors
-    /// of the encoder. It ends with the server.
+    /// Starts the thread that loads and saves memory indexes, computes vectors of the
+    /// encoder, and has text overwritten that was deleted before the start. It ends
+    /// with the server.
     pub(crate) fn fill_in_vectors(&self) {
         let shared = Arc::downgrade(&self.0);
         let work = move || {
             if let Some(shared) = shared.upgrade() {
+                shared.tenants.find_deleted_text();
                 shared.tenants.load_indexes();
             }
             while let Some(shared) = shared.upgrade() {
                 if shared.stopping.load(Ordering::Relaxed) {
                     return;
                 }
+                shared.tenants.close_clean_stores();
                 let any = shared.tenants.fill_in();
                 drop(shared);
                 std::thread::sleep(if any { FILL_IN_AGAIN } else { FILL_IN_LOOK });
             }
         };
         // Without the thread, recall computes the vectors of few texts itself.
-        let _ = std::thread::Builder::new()
-            .name("vectors".to_owned())
-            .spawn(work);
+        let _ = priority::spawn("vectors", work);
     }
 
     /// Returns the settings as they are now.

@@ -45,6 +45,7 @@ mod memory_streams;
 mod metrics;
 mod parts;
 mod places;
+mod priority;
 mod problem;
 mod quota;
 mod reload;

@@ -101,7 +101,7 @@ impl RequestsOfDay {
 }
 
 /// The usage of a tenant, as far as it was measured.
-pub(crate) type Measured = Mutex<Option<(Instant, Usage)>>;
+pub(crate) type Measured = tokio::sync::Mutex<Option<(Instant, Usage)>>;
 
 /// Returns true if a call can store something.
 pub(crate) fn stores(method: &Method, route: &str) -> bool {
@@ -134,25 +134,22 @@ impl App {
         if !quota.limits_storage() {
             return Ok(());
         }
-        let known = *tenant
-            .measured
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let usage = match known.filter(|(at, _)| at.elapsed() < FRESH) {
+        // One call measures, and the others of the tenant wait for it. Measuring
+        // takes some time when much is stored, and the checks of keys must not wait
+        // for many calls of one tenant.
+        let mut measured = tenant.measured.lock().await;
+        let usage = match measured.filter(|(at, _)| at.elapsed() < FRESH) {
             Some((_, usage)) => usage,
             None => {
                 let measuring = Arc::clone(tenant);
                 let usage = self
                     .run_apart(move || Ok(measuring.store()?.usage()?))
                     .await?;
-                let mut measured = tenant
-                    .measured
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
                 *measured = Some((Instant::now(), usage));
                 usage
             }
         };
+        drop(measured);
         for (used, most, what) in [
             (usage.bytes, quota.max_bytes, "bytes"),
             (usage.sessions, quota.max_sessions, "sessions"),

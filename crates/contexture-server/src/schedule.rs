@@ -1,8 +1,9 @@
 //! Work at fixed intervals: garbage collection and backups.
 //!
-//! Each runs in a thread of its own and never takes the place of a request. A
-//! failure is logged and counted; the next run is at its usual time. The first
-//! collection is at the start, the first backup when the last one is old enough.
+//! Each runs in a thread of its own with a lower priority, and never takes the place
+//! of a request. A failure is logged and counted; the next run is at its usual time.
+//! The first collection is at the start, the first backup when the last one is old
+//! enough.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use contexture::store::StoreError;
 use tracing::{info, warn};
 
 use crate::app::App;
+use crate::priority;
 
 /// Copies all tenants into a new directory. The program that starts the server
 /// knows how: it has chosen the store.
@@ -176,8 +178,14 @@ async fn repeat<W: FnOnce() + Send + 'static>(
     let mut wait = first;
     loop {
         tokio::time::sleep(wait).await;
-        // A panic ends this run only.
-        let _ = tokio::task::spawn_blocking(work()).await;
+        let work = work();
+        let run = move || {
+            if let Ok(thread) = priority::spawn("schedule", work) {
+                // A panic ends this run only.
+                let _ = thread.join();
+            }
+        };
+        let _ = tokio::task::spawn_blocking(run).await;
         wait = interval;
     }
 }

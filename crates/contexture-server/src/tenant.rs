@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use contexture::config::{self, ActiveSetting, Config};
@@ -135,6 +135,9 @@ pub(crate) struct Tenants {
     // Files and directories that no tenant can read.
     private: Vec<PathBuf>,
     ready: Mutex<HashMap<String, Ready>>,
+    // The stores whose files still hold deleted text since an earlier process. They
+    // stay open until it is overwritten.
+    unclean: Mutex<Vec<Arc<dyn Store>>>,
     uses: AtomicU64,
     // The incarnation of the store's file that the loaded tenants were made for.
     incarnation: AtomicU64,
@@ -186,6 +189,7 @@ impl Tenants {
             mark_key,
             private: private.iter().map(|path| real(path)).collect(),
             ready: Mutex::default(),
+            unclean: Mutex::default(),
             uses: AtomicU64::new(0),
         }
     }
@@ -449,6 +453,33 @@ impl Tenants {
             }
         }
         any
+    }
+
+    /// Opens the stores whose files still hold deleted text, so that it is
+    /// overwritten although nobody uses the tenant.
+    pub(crate) fn find_deleted_text(&self) {
+        for name in self.stores.tenant_names().unwrap_or_default() {
+            let store = self.stores.tenant(&name);
+            // A store that cannot be read now says so when it is used.
+            if store.has_deleted_text().unwrap_or(false) {
+                self.unclean().push(store);
+            }
+        }
+    }
+
+    /// Closes those of the stores whose text is overwritten by now.
+    pub(crate) fn close_clean_stores(&self) {
+        let clean: Vec<Arc<dyn Store>> = {
+            let mut unclean = self.unclean();
+            unclean
+                .extract_if(.., |store| !store.has_deleted_text().unwrap_or(true))
+                .collect()
+        };
+        drop(clean);
+    }
+
+    fn unclean(&self) -> MutexGuard<'_, Vec<Arc<dyn Store>>> {
+        self.unclean.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loads the memory index of tenants that have one on the disk, the most

@@ -105,6 +105,10 @@ impl<B: Backend> Backend for Alternating<B> {
         self.next().measure(usage)
     }
 
+    fn has_deleted_text(&self) -> Result<bool, StoreError> {
+        self.next().has_deleted_text()
+    }
+
     fn tenant_names(&self) -> Result<Vec<String>, StoreError> {
         self.next().tenant_names()
     }

@@ -60,12 +60,20 @@ impl<B: Backend> Tenants for SqlStore<B> {
             let (what, name) = ("tenant", name.to_owned());
             return Err(StoreError::NotFound { what, name });
         }
-        let tenant = name.to_owned();
-        let act = Act::new("tenant_deleted", now);
-        // First nobody can call any more, then the data goes.
-        self.backend
-            .shared(name)
-            .write(move |db, key| revoke_all(db, key, &tenant, &act))?;
+        let revoke = || {
+            let (tenant, act) = (name.to_owned(), Act::new("tenant_deleted", now));
+            let shared = self.backend.shared(name);
+            shared.write(move |db, key| revoke_all(db, key, &tenant, &act))
+        };
+        // First nobody can call any more, then the data goes. On a full disk, the
+        // data has to make room for that.
+        match revoke() {
+            Err(StoreError::Full { .. }) => {
+                self.backend.remove_tenant(name)?;
+                revoke()?;
+            }
+            revoked => revoked?,
+        }
         self.backend.remove_tenant(name)
     }
 

@@ -135,6 +135,12 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// still be in the files.
     fn measure(&self, usage: Usage) -> Result<Usage, StoreError>;
 
+    /// Returns true while something deleted may still be in the files, and the
+    /// store overwrites it by itself.
+    fn has_deleted_text(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// Returns the names of the tenants that have data, the default one first.
     fn tenant_names(&self) -> Result<Vec<String>, StoreError>;
 

@@ -18,6 +18,10 @@ impl<B: Backend> Upkeep for SqlStore<B> {
         self.backend.measure(usage)
     }
 
+    fn has_deleted_text(&self) -> Result<bool, StoreError> {
+        self.backend.has_deleted_text()
+    }
+
     fn verify(&self) -> Result<Verification, StoreError> {
         self.settle();
         if !self.backend.has_data()? {

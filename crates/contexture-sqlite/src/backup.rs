@@ -128,11 +128,17 @@ impl SqliteBackend {
 /// content passes the checks of the store.
 pub fn check_backup(backup: &Path) -> Result<Backup, StoreError> {
     let manifest = backup.join(MANIFEST);
-    let text = fs::read_to_string(&manifest).map_err(|error| failed(&manifest, &error))?;
     let wrong = |message: String| StoreError::NotAStore {
         store: backup.display().to_string(),
         message,
     };
+    let text = fs::read_to_string(&manifest).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            wrong(format!("is not a backup: it has no {MANIFEST}"))
+        }
+        io::ErrorKind::InvalidData => wrong(format!("{MANIFEST} is not text")),
+        _ => failed(&manifest, &error),
+    })?;
     let listed: Backup = serde_json::from_str(&text).map_err(|error| {
         wrong(format!(
             "{MANIFEST} is not the manifest of a backup: {error}"
@@ -187,7 +193,7 @@ pub fn check_backup(backup: &Path) -> Result<Backup, StoreError> {
 /// would be replaced.
 pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, StoreError> {
     let listed = check_backup(backup)?;
-    let mut moves: Vec<(PathBuf, PathBuf)> = Vec::new();
+    let mut copies = Copies::default();
     for file in &listed.files {
         let target = match file.tenant.as_str() {
             "" => path.to_owned(),
@@ -200,41 +206,27 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
             });
         }
         if target.exists() && is_open_elsewhere(&target) {
-            for (new, _) in moves {
-                let _ = fs::remove_file(new);
-            }
             return Err(StoreError::Busy {
                 store: target.display().to_string(),
             });
         }
         let above = target.parent().unwrap_or(Path::new("."));
         make_directory(above).map_err(|error| failed(above, &error))?;
-        let mut new = target.clone().into_os_string();
-        new.push(".restored");
-        let new = PathBuf::from(new);
-        let copied = fs::copy(backup.join(&file.name), &new)
+        let new = beside(&target, ".restored");
+        copies.0.push((new.clone(), target));
+        fs::copy(backup.join(&file.name), &new)
             .and_then(|_| make_private(&new))
-            .and_then(|()| File::open(&new)?.sync_all());
-        let checked = copied
-            .map_err(|error| failed(&new, &error))
-            .and_then(|()| check_content(&new, &file.tenant));
-        if let Err(error) = checked {
-            let _ = fs::remove_file(&new);
-            for (new, _) in moves {
-                let _ = fs::remove_file(new);
-            }
-            return Err(error);
-        }
-        moves.push((new, target));
+            .and_then(|()| File::open(&new)?.sync_all())
+            .map_err(|error| failed(&new, &error))?;
+        check_content(&new, &file.tenant)?;
     }
     // From here on, files are only renamed.
-    for (new, target) in &moves {
+    for (new, target) in &copies.0 {
         for suffix in ["-wal", "-shm", "-journal", "-seal", INDEX] {
-            let mut beside = target.clone().into_os_string();
-            beside.push(suffix);
+            let beside = beside(target, suffix);
             match fs::remove_file(&beside) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed(Path::new(&beside), &error));
+                    return Err(failed(&beside, &error));
                 }
                 _ => {}
             }
@@ -245,6 +237,28 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
             .map_err(|error| failed(target, &error))?;
     }
     Ok(listed)
+}
+
+/// The copies of a restore, each with the path that it will have. Copies that
+/// were not moved there are removed when this is dropped.
+#[derive(Default)]
+struct Copies(Vec<(PathBuf, PathBuf)>);
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        for (new, _) in &self.0 {
+            for suffix in ["", "-wal", "-shm", "-seal"] {
+                let _ = fs::remove_file(beside(new, suffix));
+            }
+        }
+    }
+}
+
+/// Returns `path` with `suffix` at the end of its name.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// Returns true if another process has a database open. Every connection that

@@ -319,7 +319,12 @@ impl Backend for SqliteBackend {
         write: impl FnOnce(&Connection, i64) -> Result<T, contexture_sql::Fault> + Send + 'static,
     ) -> Result<(T, bool), StoreError> {
         let write = move |db: &Database, tenant: i64| {
+            let before = db.total_changes();
             let done = write(db, tenant)?;
+            if db.total_changes() == before {
+                // Nothing was deleted, so there is nothing to overwrite.
+                return Ok(done);
+            }
             let mark = "INSERT INTO unclean_files (since)
                 SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM unclean_files)";
             db.prepare_cached(mark)?
@@ -416,9 +421,16 @@ impl Backend for SqliteBackend {
         };
         Ok(Usage {
             bytes: self.files.bytes_of(&self.tenant.name),
-            pending: self.read_rows(|db, tenant| Ok(tenant != NOBODY && writer::is_unclean(db)))?,
+            pending: self.has_deleted_text()?,
             ..usage
         })
+    }
+
+    fn has_deleted_text(&self) -> Result<bool, StoreError> {
+        match self.existing()? {
+            Some(_) => self.read_rows(|db, tenant| Ok(tenant != NOBODY && writer::is_unclean(db))),
+            None => Ok(false),
+        }
     }
 
     fn tenant_names(&self) -> Result<Vec<String>, StoreError> {

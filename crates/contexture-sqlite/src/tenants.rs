@@ -30,9 +30,41 @@ const INDEX_NEW: &str = "-index-new";
 /// The open files of a store.
 pub(crate) struct TenantFiles {
     pub(crate) main: Arc<Shared>,
-    open: Mutex<HashMap<Arc<str>, Weak<Shared>>>,
+    open: Mutex<HashMap<Arc<str>, Arc<OpenFile>>>,
     // An empty database, for tenants that have no file yet.
     nothing: Mutex<Option<Database>>,
+}
+
+/// The file of a tenant, as far as it is open.
+#[derive(Default)]
+struct OpenFile {
+    // Held while the file is looked for, opened or removed. That can take long, and
+    // other tenants do not wait for it.
+    changing: Mutex<()>,
+    file: Mutex<Weak<Shared>>,
+}
+
+impl OpenFile {
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the file if it is open.
+    fn get(&self) -> Option<Arc<Shared>> {
+        self.file().upgrade()
+    }
+
+    fn is_open(&self) -> bool {
+        self.file().strong_count() > 0
+    }
+
+    fn set(&self, new: Weak<Shared>) {
+        *self.file() = new;
+    }
+
+    fn file(&self) -> MutexGuard<'_, Weak<Shared>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl TenantFiles {
@@ -73,8 +105,9 @@ impl TenantFiles {
 
     /// Returns the file of a tenant, if there is one.
     pub(crate) fn find(&self, tenant: &str) -> Result<Option<Arc<Shared>>, StoreError> {
-        let mut open = self.lock();
-        if let Some(found) = open.get(tenant).and_then(Weak::upgrade) {
+        let entry = self.entry(tenant);
+        let _changing = entry.change();
+        if let Some(found) = entry.get() {
             return Ok(Some(found));
         }
         if self.is_inside(tenant)? {
@@ -84,20 +117,33 @@ impl TenantFiles {
         if !place.path.exists() {
             return Ok(None);
         }
-        self.open_file(&mut open, tenant, place).map(Some)
+        self.open_file(&entry, place).map(Some)
     }
 
     /// Creates the file of a tenant, unless it exists by now.
     pub(crate) fn make(&self, tenant: &str) -> Result<Arc<Shared>, StoreError> {
-        let mut open = self.lock();
-        if let Some(found) = open.get(tenant).and_then(Weak::upgrade) {
+        let entry = self.entry(tenant);
+        let _changing = entry.change();
+        if let Some(found) = entry.get() {
             return Ok(found);
         }
         // The tenant is added to the list before its file is created, so that
         // no file is missing from the list.
         let store = self.main_rows(tenant);
         store.write(|_, _| Ok(()))?;
-        self.open_file(&mut open, tenant, self.place_of(tenant))
+        self.open_file(&entry, self.place_of(tenant))
+    }
+
+    /// Returns the entry of a tenant, and removes those of others that are not in
+    /// use.
+    fn entry(&self, tenant: &str) -> Arc<OpenFile> {
+        let mut open = self.lock();
+        if let Some(entry) = open.get(tenant) {
+            return Arc::clone(entry);
+        }
+        // Whoever opens a file holds its entry.
+        open.retain(|_, other| Arc::strong_count(other) > 1 || other.is_open());
+        Arc::clone(open.entry(tenant.into()).or_default())
     }
 
     /// Returns the rows that the store's own file has of a tenant.
@@ -108,15 +154,9 @@ impl TenantFiles {
         }
     }
 
-    fn open_file(
-        &self,
-        open: &mut HashMap<Arc<str>, Weak<Shared>>,
-        tenant: &str,
-        place: StoreLocation,
-    ) -> Result<Arc<Shared>, StoreError> {
+    fn open_file(&self, entry: &OpenFile, place: StoreLocation) -> Result<Arc<Shared>, StoreError> {
         let shared = Shared::open_place(place, Arc::clone(&self.main.watch))?;
-        open.retain(|_, other| other.strong_count() > 0);
-        open.insert(tenant.into(), Arc::downgrade(&shared));
+        entry.set(Arc::downgrade(&shared));
         Ok(shared)
     }
 
@@ -178,7 +218,8 @@ impl TenantFiles {
 
     /// Removes the files of a tenant.
     pub(crate) fn remove(&self, tenant: &str) -> Result<(), StoreError> {
-        let mut open = self.lock();
+        let entry = self.entry(tenant);
+        let _changing = entry.change();
         let main = self.place_of(tenant);
         let failed = |error| main.io(error).at(&main.address);
         for suffix in ["", "-wal", "-shm", "-journal", "-seal", INDEX, INDEX_NEW] {
@@ -191,14 +232,14 @@ impl TenantFiles {
                 _ => {}
             }
         }
-        open.remove(tenant);
+        entry.set(Weak::new());
         Ok(())
     }
 
     /// Returns the files that are open.
     pub(crate) fn open_files(&self) -> Vec<Arc<Shared>> {
         let open = self.lock();
-        let others = open.values().filter_map(Weak::upgrade);
+        let others = open.values().filter_map(|entry| entry.get());
         std::iter::once(Arc::clone(&self.main))
             .chain(others)
             .collect()
@@ -207,12 +248,12 @@ impl TenantFiles {
     /// Returns a number that changes when one of the files was replaced.
     pub(crate) fn incarnation(&self) -> u64 {
         let open = self.lock();
-        let others = open.values().filter_map(Weak::upgrade);
+        let others = open.values().filter_map(|entry| entry.get());
         let others: u64 = others.map(|shared| shared.current().number).sum();
         self.main.current().number + others
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<Shared>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<OpenFile>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -223,7 +223,8 @@ impl Writer {
 pub(crate) enum AfterCommit {
     /// Nothing.
     Nothing,
-    /// Deleted data is overwritten in the file, and the log is emptied.
+    /// Deleted data is overwritten in the file, and the log is emptied, if the
+    /// file is marked.
     Clean,
     /// The write is rolled back: the caller only tests whether it would
     /// succeed.
@@ -443,7 +444,8 @@ impl Thread {
             let wanted = done
                 .iter()
                 .any(|request| request.after() == AfterCommit::Clean);
-            self.unclean |= wanted;
+            // Without the mark, nothing was deleted.
+            self.unclean |= wanted && is_marked(&self.connection).unwrap_or(true);
             // Only callers that deleted something wait for the cleaning.
             self.clean(if wanted { CLEANING } else { Duration::ZERO });
         }
@@ -618,9 +620,12 @@ impl Thread {
 /// Returns true if the file is marked: data was deleted and may not be
 /// overwritten yet.
 pub(crate) fn is_unclean(connection: &Connection) -> bool {
+    is_marked(connection).unwrap_or(false)
+}
+
+fn is_marked(connection: &Connection) -> rusqlite::Result<bool> {
     let mark = "SELECT EXISTS (SELECT 1 FROM unclean_files)";
-    let marked = connection.query_row(mark, [], |row| row.get(0));
-    marked.unwrap_or(false)
+    connection.query_row(mark, [], |row| row.get(0))
 }
 
 /// Copies an error, because every request of a batch gets it.

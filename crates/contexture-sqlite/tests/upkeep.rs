@@ -5,9 +5,10 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use contexture_core::ContentHash;
-use contexture_sqlite::SqliteStore;
+use contexture_sqlite::{Options, SqliteStore};
 use contexture_store::{
     Analysis, Blob, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS, Memories,
     NewRecord, NewSession, NewTask, Record, Retention, Snapshot, Snapshots, StoreError, TaskStatus,
@@ -493,6 +494,9 @@ fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() 
         fs::write(target.join("manifest.json"), manifest.replacen(from, to, 1)).unwrap();
         contexture_sqlite::restore(&target, &new, false).unwrap_err();
     }
+    fs::remove_file(target.join("manifest.json")).unwrap();
+    let foreign = contexture_sqlite::restore(&target, &new, false).unwrap_err();
+    assert!(foreign.to_string().contains("is not a backup"), "{foreign}");
     fs::write(target.join("manifest.json"), &manifest).unwrap();
 
     contexture_sqlite::restore(&target, &new, false).unwrap();
@@ -506,6 +510,21 @@ fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() 
     // Nor while somebody uses it.
     let refused = contexture_sqlite::restore(&target, &path, true).unwrap_err();
     assert!(matches!(refused, StoreError::Busy { .. }), "{refused}");
+    // What was copied before the restore was refused is removed.
+    let other = directory.path().join("other/store.db");
+    let tenants = contexture_sqlite::tenants_directory(&other);
+    fs::create_dir_all(&tenants).unwrap();
+    fs::write(tenants.join("t-harbour.db"), b"in the way").unwrap();
+    let refused = contexture_sqlite::restore(&target, &other, false).unwrap_err();
+    assert!(matches!(refused, StoreError::Exists { .. }), "{refused}");
+    for place in [other.parent().unwrap(), path.parent().unwrap()] {
+        let names = fs::read_dir(place).unwrap().map(|file| file.unwrap());
+        let copies: Vec<_> = names
+            .map(|file| file.file_name().to_string_lossy().into_owned())
+            .filter(|name| name.contains("restored"))
+            .collect();
+        assert!(copies.is_empty(), "{copies:?}");
+    }
     drop((store, harbour));
     contexture_sqlite::restore(&target, &path, true).unwrap();
     let store = SqliteStore::open(&path).unwrap();
@@ -573,6 +592,83 @@ fn one_tenant_does_not_wait_for_another() {
     assert!(!b.forget(&what).unwrap().pending);
     store.ping().unwrap();
     assert_eq!(a.session("s").unwrap().turns, 0);
+}
+
+/// A file that takes long to open, here because another program has it locked, does
+/// not keep other tenants waiting.
+#[test]
+fn one_tenant_does_not_wait_until_the_file_of_another_is_open() {
+    let (_directory, path) = place();
+    let options = Options {
+        busy_timeout: Duration::from_secs(60),
+        ..Options::default()
+    };
+    let store = SqliteStore::open_with(&path, options.clone()).unwrap();
+    for tenant in ["a", "b"] {
+        let it = store.for_tenant(tenant);
+        it.create_session(&session("s"), at(0)).unwrap();
+    }
+    drop(store);
+    let file = contexture_sqlite::tenants_directory(&path).join("t-a.db");
+    let db = Connection::open(file).unwrap();
+    db.execute_batch("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE")
+        .unwrap();
+    let store = SqliteStore::open_with(&path, options).unwrap();
+    let (a, b) = (store.for_tenant("a"), store.for_tenant("b"));
+    let (begun, begins) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let opening = scope.spawn(move || {
+            begun.send(()).unwrap();
+            a.session("s").map(|session| session.turns)
+        });
+        begins.recv().unwrap();
+        talk(&b, "s", "said", 3);
+        store.incarnation();
+        store.ping().unwrap();
+        assert!(!opening.is_finished());
+        db.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(opening.join().unwrap().unwrap(), 0);
+    });
+}
+
+/// A collection that finds nothing does not read and rewrite the whole file. Rubbish
+/// in the free room of a page, which overwriting would remove, is still there.
+#[test]
+fn nothing_is_overwritten_when_nothing_was_deleted() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create_session(&session("s"), at(0)).unwrap();
+    talk(&store, "s", "said", 3);
+    remember(&store, "noted", 3);
+    drop(store);
+    let page = 4096;
+    let mut file = fs::read(&path).unwrap();
+    // A leaf of a table with room between the list of its cells and the cells.
+    let (at_byte, _) = (1..file.len() / page)
+        .map(|number| (number * page, &file[number * page..]))
+        .filter(|(_, page)| page[0] == 13)
+        .map(|(start, page)| {
+            let number = |at: usize| usize::from(u16::from_be_bytes([page[at], page[at + 1]]));
+            let gap = 8 + 2 * number(3);
+            (start + gap, number(5).saturating_sub(gap))
+        })
+        .find(|(_, room)| *room > 64)
+        .unwrap();
+    file[at_byte + 16..at_byte + 22].copy_from_slice(b"canary");
+    fs::write(&path, &file).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    let collected = store.collect(&Retention::default(), false).unwrap();
+    assert!(
+        collected.deleted.is_empty() && !collected.pending,
+        "{collected:?}"
+    );
+    let what = Forget::Session("unknown".to_owned());
+    store.forget(&what).unwrap_err();
+    assert!(has(&path, "canary"));
+    // With something to delete, it is overwritten.
+    let what = Forget::Session("s".to_owned());
+    assert!(!store.forget(&what).unwrap().pending);
+    assert!(!has(&path, "canary"));
 }
 
 /// Every 64th event removes those before the latest 10,000, also when the clock

@@ -89,6 +89,12 @@ pub trait Upkeep: Send + Sync {
     /// Returns the amount of stored data.
     fn usage(&self) -> Result<Usage, StoreError>;
 
+    /// Returns true while the store's files can still hold deleted text, which the
+    /// store overwrites by itself as long as it is open.
+    fn has_deleted_text(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     /// Checks everything that is stored: the hashes of turns and their chains,
     /// heads, hashes of snapshots and their content, memory records, nodes and
     /// the structure of trees. Damage is listed; the method fails only if the

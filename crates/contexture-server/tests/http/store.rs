@@ -129,3 +129,36 @@ fn a_read_only_store_can_still_be_read() {
     assert_eq!(client.get("/readyz").text(), GONE);
     server.get("/healthz").ok(200);
 }
+
+/// A process that ended before it had overwritten deleted text leaves a mark in the
+/// tenant's file. The next server overwrites it, although nobody uses the tenant.
+#[test]
+fn deleted_text_is_overwritten_after_a_restart_without_a_call_of_the_tenant() {
+    let lab = Lab::new();
+    let (key, metrics) = (lab.key("harbour"), lab.metrics_key());
+    {
+        let server = lab.serve();
+        talk(&server.with_key(&key), "s", "First.");
+    }
+    let main = lab.path(".contexture/contexture.db");
+    let file = contexture_sqlite::tenants_directory(main).join("t-harbour.db");
+    let db = rusqlite::Connection::open(file).unwrap();
+    db.execute("INSERT INTO unclean_files (since) VALUES (0)", [])
+        .unwrap();
+    let server = lab.serve();
+    until(|| {
+        let marks = "SELECT count(*) FROM unclean_files";
+        let marks: i64 = db.query_row(marks, [], |row| row.get(0)).unwrap();
+        (marks == 0).then_some(())
+    });
+    let metrics = server.with_key(&metrics);
+    until(|| {
+        let text = metrics.get("/metrics").ok(200).body;
+        text.contains("contexture_store_pending_forgetting 0\n")
+            .then_some(())
+    });
+    assert_eq!(
+        server.with_key(&key).get("/v1/sessions/s").ok(200).json()["turns"],
+        1
+    );
+}
