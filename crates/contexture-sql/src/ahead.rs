@@ -28,10 +28,7 @@ type Keep = Box<dyn FnOnce(String) + Send>;
 type Take<'r> = Box<dyn FnOnce() -> Option<Keep> + 'r>;
 
 /// Takes an answer, unless it failed: whoever asks then learns why.
-fn take<'r, T: Send + 'static>(answer: Answer<T>) -> Take<'r>
-where
-    T: 'r,
-{
+fn take<'r, T: Send + 'static>(answer: Answer<T>) -> Take<'r> {
     Box::new(move || {
         let answer = answer.take().ok()?;
         Some(Box::new(move |key| Call::keep_ahead(key, answer)))
