@@ -1,24 +1,21 @@
 //! PostgreSQL as a driver of `contexture-sql`.
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use bytes::{BufMut as _, BytesMut};
-use contexture_sql::{
-    Columns, Driver, Error, Prepared, Question, Row, Rows, SqlType, Value, ValueRef,
-};
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use contexture_sql::{Driver, Error, Prepared, Question, Row, Rows, Value};
 
-use crate::link::{Link, Received};
-use crate::text;
+use crate::encode::Argument;
+use crate::link::{Link, Ticket};
+use crate::merge;
+use crate::rows::PgRow;
 
 /// The number of record keys that are reserved at a time, as in the schema.
 const RECORD_KEYS: i64 = 32;
 
 /// The maximum number of keys of a table that are reserved at a time.
-const MOST_KEYS: i64 = 256;
+const MOST_KEYS: usize = 256;
 
 /// A transaction.
 pub(crate) struct Transaction {
@@ -26,14 +23,15 @@ pub(crate) struct Transaction {
     // Keys that were taken for rows to come, by table.
     keys: RefCell<HashMap<String, Keys>>,
     // Keys that were asked for and come with the next answer.
-    expected: RefCell<Vec<(String, Received)>>,
+    expected: RefCell<Vec<(String, Ticket)>>,
 }
 
 /// Keys that were reserved from a sequence and are still free, and the number
 /// to reserve next.
+#[derive(Default)]
 struct Keys {
-    free: std::vec::IntoIter<i64>,
-    next: i64,
+    free: VecDeque<i64>,
+    next: usize,
 }
 
 impl Transaction {
@@ -57,28 +55,25 @@ impl Transaction {
 impl Driver for Transaction {
     fn prepare_statement<'d>(&'d self, sql: &str) -> Result<Box<dyn Prepared + 'd>, Error> {
         Ok(Box::new(PgStatement {
-            link: &self.link,
-            keys: &self.keys,
-            expected: &self.expected,
-            sql: own_sql(sql),
+            transaction: self,
+            sql: sql.to_owned(),
         }))
     }
 
     fn defer_references(&self) -> Result<(), Error> {
-        let mut link = self.link.borrow_mut();
-        link.send("SET CONSTRAINTS ALL DEFERRED".to_owned());
+        self.link.borrow_mut().send("SET CONSTRAINTS ALL DEFERRED");
         Ok(())
     }
 
     fn lift_time_limit(&self) -> Result<(), Error> {
         let mut link = self.link.borrow_mut();
-        link.send("SET LOCAL statement_timeout = 0".to_owned());
+        link.send("SET LOCAL statement_timeout = 0");
         Ok(())
     }
 
     fn suspend_counts(&self) -> Result<bool, Error> {
         let mut link = self.link.borrow_mut();
-        link.send("SET LOCAL contexture.counts = 'off'".to_owned());
+        link.send("SET LOCAL contexture.counts = 'off'");
         Ok(true)
     }
 
@@ -91,35 +86,73 @@ impl Driver for Transaction {
     }
 
     fn query_together(&self, questions: &[Question]) -> Result<Vec<Rows>, Error> {
-        let bound = |question: &Question| (own_sql(&question.sql), bind(&question.values));
-        let questions = questions.iter().map(bound).collect();
-        let found = self.link.borrow_mut().query_all(questions)?;
-        let rows = |rows: &Vec<tokio_postgres::Row>| {
-            let values = rows
-                .iter()
-                .map(|row| Row::new(&PgRow::new(row)).to_values());
-            values.collect::<Result<_, _>>().map(Rows)
-        };
-        found.iter().map(rows).collect()
+        // The same question with other values is asked once, for all values.
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut by_sql: HashMap<&str, usize> = HashMap::new();
+        for (at, question) in questions.iter().enumerate() {
+            let known = by_sql.get(&*question.sql).copied();
+            match known.filter(|&group: &usize| groups[group].len() < MOST_MERGED) {
+                Some(group) => groups[group].push(at),
+                None => {
+                    by_sql.insert(&question.sql, groups.len());
+                    groups.push(vec![at]);
+                }
+            }
+        }
+        let mut statements = Vec::with_capacity(groups.len());
+        let mut parts: Vec<Part> = Vec::with_capacity(groups.len());
+        for group in groups {
+            let values = group.iter().map(|&at| questions[at].values.as_slice());
+            if group.len() > 1
+                && let Some(merged) = merge::query(&questions[group[0]].sql, values)
+            {
+                statements.push(merged);
+                parts.push(Part::Merged(group));
+                continue;
+            }
+            for at in group {
+                let question = &questions[at];
+                let arguments = question.values.iter().map(Argument::One).collect();
+                statements.push((own_sql(&question.sql), arguments));
+                parts.push(Part::One(at));
+            }
+        }
+        let found = self.link.borrow_mut().query_all(&statements)?;
+        let mut all = vec![Rows::default(); questions.len()];
+        for (part, rows) in parts.iter().zip(&found) {
+            for row in 0..rows.len() {
+                let (at, first) = match part {
+                    Part::One(at) => (*at, 0),
+                    Part::Merged(group) => {
+                        let number = rows.integer(row, 0).and_then(|n| usize::try_from(n).ok());
+                        let at = number.and_then(|number| group.get(number.checked_sub(1)?));
+                        (*at.ok_or(Error::NotRead)?, 1)
+                    }
+                };
+                let values = Row::new(&rows.row_from(row, first)).to_values()?;
+                all[at].0.push(values);
+            }
+        }
+        Ok(all)
     }
 
-    fn expect_insert(&self, table: &str) {
-        let keys = self.keys.borrow();
-        if keys.get(table).is_some_and(|keys| keys.free.len() > 0) {
-            return;
+    fn expect_insert(&self, table: &str, count: usize) {
+        let free = self
+            .keys
+            .borrow()
+            .get(table)
+            .map_or(0, |keys| keys.free.len());
+        if free < count {
+            let ticket =
+                (self.link.borrow_mut()).send_query(&take_sql(table), &[number_of(count - free)]);
+            self.expected.borrow_mut().push((table.to_owned(), ticket));
         }
-        let received = Received::default();
-        let sql = format!("SELECT nextval('{table}_key_seq')");
-        self.link
-            .borrow_mut()
-            .send_query(sql, Vec::new(), Arc::clone(&received));
-        let expected = (table.to_owned(), received);
-        self.expected.borrow_mut().push(expected);
     }
 
     fn take_record_keys(&self) -> Result<Option<(i64, i64)>, Error> {
         let sql = "SELECT nextval('record_keys')";
-        let first = self.query_row(sql, (), |row| row.get(0))?;
+        let rows = self.link.borrow_mut().query(sql, &[])?;
+        let first = rows.integer(0, 0).ok_or(Error::NoRows)?;
         Ok(Some((first, RECORD_KEYS)))
     }
 
@@ -137,8 +170,28 @@ impl Driver for Transaction {
     }
 }
 
+/// The maximum number of queries that are merged into one.
+const MOST_MERGED: usize = 1024;
+
+/// The maximum number of rows that one statement changes.
+const MOST_CHANGED: usize = 1024;
+
+/// A statement that answers one query or several.
+enum Part {
+    One(usize),
+    Merged(Vec<usize>),
+}
+
 /// The number of keys that one statement reserves from a sequence.
 const KEYS_AT_ONCE: i64 = 100_000;
+
+fn take_sql(table: &str) -> String {
+    format!("SELECT nextval('{table}_key_seq') FROM generate_series(1, $1)")
+}
+
+fn number_of(count: usize) -> Value<'static> {
+    Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+}
 
 impl Transaction {
     /// Takes `count` numbers from a sequence.
@@ -146,75 +199,50 @@ impl Transaction {
         let mut taken = Vec::new();
         while count > 0 {
             let some = count.min(KEYS_AT_ONCE);
-            let sql = format!("SELECT nextval('{sequence}') FROM generate_series(1, {some})");
-            let (rows, _) = self.link.borrow_mut().query(&sql, Vec::new())?;
-            for row in &rows {
-                taken.push(Row::new(&PgRow::new(row)).get(0)?);
-            }
+            let sql = format!("SELECT nextval('{sequence}') FROM generate_series(1, $1)");
+            let rows = self
+                .link
+                .borrow_mut()
+                .query(&sql, &[Value::Integer(some)])?;
+            taken.extend(rows.integers());
             count -= some;
         }
         taken.sort_unstable();
         Ok(taken)
     }
 
-    fn query_row<T>(
-        &self,
-        sql: &str,
-        params: impl contexture_sql::Params,
-        read: impl FnOnce(&Row<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        (self as &contexture_sql::Connection).query_row(sql, params, read)
+    /// Returns keys for rows of the table. The first of a transaction costs a round
+    /// trip unless it was expected, the next two one, and so on.
+    fn keys_for(&self, table: &str, count: usize) -> Result<Vec<i64>, Error> {
+        let mut link = self.link.borrow_mut();
+        let mut keys = self.keys.borrow_mut();
+        let keys = keys.entry(table.to_owned()).or_default();
+        // Those that came with an earlier answer.
+        self.expected.borrow_mut().retain(|(of, ticket)| {
+            let came = match of == table {
+                true => link.take(*ticket),
+                false => None,
+            };
+            keys.free
+                .extend(came.iter().flat_map(crate::rows::Rows::integers));
+            came.is_none()
+        });
+        if keys.free.len() < count {
+            let some = (count - keys.free.len()).max(keys.next);
+            let rows = link.query(&take_sql(table), &[number_of(some)])?;
+            keys.free.extend(rows.integers());
+            keys.next = (keys.next.max(1) * 2).min(MOST_KEYS);
+        }
+        if keys.free.len() < count {
+            return Err(Error::NoRows);
+        }
+        Ok(keys.free.drain(..count).collect())
     }
 }
 
 struct PgStatement<'d> {
-    link: &'d RefCell<Link>,
-    keys: &'d RefCell<HashMap<String, Keys>>,
-    expected: &'d RefCell<Vec<(String, Received)>>,
+    transaction: &'d Transaction,
     sql: String,
-}
-
-impl PgStatement<'_> {
-    /// Returns a key for a row of the table. The first of a transaction costs a
-    /// round trip unless it was expected, the next two one, and so on.
-    fn take_key(&self, table: &str) -> Result<i64, Error> {
-        if let Some(key) = self.take_expected(table) {
-            return Ok(key);
-        }
-        let mut keys = self.keys.borrow_mut();
-        let keys = keys.entry(table.to_owned()).or_insert_with(|| Keys {
-            free: Vec::new().into_iter(),
-            next: 1,
-        });
-        if let Some(key) = keys.free.next() {
-            return Ok(key);
-        }
-        let sql = format!(
-            "SELECT nextval('{table}_key_seq') FROM generate_series(1, {})",
-            keys.next
-        );
-        let (rows, _) = self.link.borrow_mut().query(&sql, Vec::new())?;
-        let mut taken = Vec::with_capacity(rows.len());
-        for row in &rows {
-            taken.push(Row::new(&PgRow::new(row)).get(0)?);
-        }
-        keys.free = taken.into_iter();
-        keys.next = (keys.next * 2).min(MOST_KEYS);
-        keys.free.next().ok_or(Error::NoRows)
-    }
-}
-
-impl PgStatement<'_> {
-    /// Returns a key that came with an earlier answer.
-    fn take_expected(&self, table: &str) -> Option<i64> {
-        let mut expected = self.expected.borrow_mut();
-        let at = expected.iter().position(|(name, received)| {
-            name == table && received.lock().is_ok_and(|rows| rows.is_some())
-        })?;
-        let (_, received) = expected.swap_remove(at);
-        let rows = received.lock().ok()?.take()?;
-        rows.first()?.try_get(0).ok()
-    }
 }
 
 /// Returns SQL with PostgreSQL's parameters. They are written `?1` in SQL that all
@@ -223,53 +251,17 @@ fn own_sql(sql: &str) -> String {
     sql.replace('?', "$")
 }
 
-/// A value on its way to the database.
-#[derive(Debug, Clone)]
-pub(crate) enum Bound {
-    Null,
-    Integer(i64),
-    Real(f64),
-    Bytes(Vec<u8>),
-}
-
-impl ToSql for Bound {
-    fn to_sql(
-        &self,
-        _: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match self {
-            Bound::Null => return Ok(IsNull::Yes),
-            Bound::Integer(number) => out.put_i64(*number),
-            Bound::Real(number) => out.put_f64(*number),
-            Bound::Bytes(bytes) => out.put_slice(bytes),
-        }
-        Ok(IsNull::No)
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
-}
-
-/// Returns values with their types.
-pub(crate) fn bind(values: &[Value<'_>]) -> Vec<(Bound, Type)> {
-    let bound = |value: &Value<'_>| match value {
-        Value::Null(SqlType::Integer) => (Bound::Null, Type::INT8),
-        Value::Null(SqlType::Real) => (Bound::Null, Type::FLOAT8),
-        Value::Null(SqlType::Text) => (Bound::Null, Type::TEXT),
-        Value::Null(SqlType::Blob) => (Bound::Null, Type::BYTEA),
-        Value::Integer(number) => (Bound::Integer(*number), Type::INT8),
-        Value::Real(number) => (Bound::Real(*number), Type::FLOAT8),
-        Value::Text(plain) => {
-            let stored = text::encode(plain).into_owned();
-            (Bound::Bytes(stored.into_bytes()), Type::TEXT)
-        }
-        Value::Blob(bytes) => (Bound::Bytes(bytes.to_vec()), Type::BYTEA),
-    };
-    values.iter().map(bound).collect()
+/// Returns a statement that inserts a row together with its key, and the table.
+fn with_key(sql: &str, number: usize) -> Result<(String, &str), Error> {
+    let not_one = || Error::Parameter(format!("is no INSERT of one row: {sql}"));
+    let columns = sql.find('(').ok_or_else(not_one)?;
+    let row = columns + sql[columns..].find("VALUES (").ok_or_else(not_one)?;
+    let (into, rest) = sql.split_at(columns + 1);
+    let (columns, rest) = rest.split_at(row - columns - 1);
+    let rest = rest.strip_prefix("VALUES (").ok_or_else(not_one)?;
+    let table = into.split_whitespace().nth(2).ok_or_else(not_one)?;
+    let sql = format!("{into}key, {columns}VALUES (?{number}, {rest}");
+    Ok((sql, table))
 }
 
 impl Prepared for PgStatement<'_> {
@@ -279,9 +271,11 @@ impl Prepared for PgStatement<'_> {
         each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
         // The link is free again before `each` uses it for other statements.
-        let (rows, _) = self.link.borrow_mut().query(&self.sql, bind(values))?;
-        for row in &rows {
-            if each(&Row::new(&PgRow::new(row)))?.is_break() {
+        let link = &self.transaction.link;
+        let rows = link.borrow_mut().query(&own_sql(&self.sql), values)?;
+        for row in 0..rows.len() {
+            let row: PgRow<'_> = rows.row(row);
+            if each(&Row::new(&row))?.is_break() {
                 break;
             }
         }
@@ -289,95 +283,64 @@ impl Prepared for PgStatement<'_> {
     }
 
     fn execute(&mut self, values: &[Value<'_>]) -> Result<usize, Error> {
-        let (_, changed) = self.link.borrow_mut().query(&self.sql, bind(values))?;
-        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+        let mut link = self.transaction.link.borrow_mut();
+        let rows = link.query(&own_sql(&self.sql), values)?;
+        Ok(usize::try_from(rows.changed).unwrap_or(usize::MAX))
     }
 
     fn run(&mut self, values: &[Value<'_>]) -> Result<(), Error> {
-        let (sql, values) = (self.sql.clone(), bind(values));
-        self.link.borrow_mut().send_statement(sql, values);
+        let mut link = self.transaction.link.borrow_mut();
+        link.send_statement(&own_sql(&self.sql), values);
+        Ok(())
+    }
+
+    fn run_all(&mut self, rows: &[Vec<Value<'_>>]) -> Result<(), Error> {
+        for some in rows.chunks(MOST_CHANGED) {
+            let merged = match some.len() {
+                0 | 1 => None,
+                _ => merge::change(&self.sql, some.iter().map(Vec::as_slice)),
+            };
+            match merged {
+                Some((sql, arguments)) => {
+                    let mut link = self.transaction.link.borrow_mut();
+                    link.send_arrays(&sql, &arguments);
+                }
+                None => {
+                    for row in some {
+                        self.run(row)?;
+                    }
+                }
+            }
+        }
         Ok(())
     }
 
     fn insert(&mut self, values: &[Value<'_>]) -> Result<i64, Error> {
-        let not_one = || Error::Parameter(format!("is no INSERT of one row: {}", self.sql));
-        let columns = self.sql.find('(').ok_or_else(not_one)?;
-        let row = columns + self.sql[columns..].find("VALUES (").ok_or_else(not_one)?;
-        let (into, rest) = self.sql.split_at(columns + 1);
-        let (columns, rest) = rest.split_at(row - columns - 1);
-        let rest = rest.strip_prefix("VALUES (").ok_or_else(not_one)?;
-        let table = into.split_whitespace().nth(2).ok_or_else(not_one)?;
-        let key = self.take_key(table)?;
-        let number = values.len() + 1;
-        let sql = format!("{into}key, {columns}VALUES (${number}, {rest}");
-        let mut values = bind(values);
-        values.push((Bound::Integer(key), Type::INT8));
-        self.link.borrow_mut().send_statement(sql, values);
+        let (sql, table) = with_key(&self.sql, values.len() + 1)?;
+        let key = self.transaction.keys_for(table, 1)?[0];
+        let mut values = values.to_vec();
+        values.push(Value::Integer(key));
+        let mut link = self.transaction.link.borrow_mut();
+        link.send_statement(&own_sql(&sql), &values);
         Ok(key)
     }
-}
 
-/// A row, with the texts that had to be decoded.
-struct PgRow<'r> {
-    row: &'r tokio_postgres::Row,
-    decoded: OnceCell<Vec<OnceCell<Vec<u8>>>>,
-}
-
-impl<'r> PgRow<'r> {
-    fn new(row: &'r tokio_postgres::Row) -> Self {
-        Self {
-            row,
-            decoded: OnceCell::new(),
-        }
-    }
-}
-
-/// A column as it came.
-struct Raw<'r>(ValueRef<'r>);
-
-impl<'r> FromSql<'r> for Raw<'r> {
-    fn from_sql(
-        kind: &Type,
-        raw: &'r [u8],
-    ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Raw(match *kind {
-            Type::INT8 => ValueRef::Integer(i64::from_sql(kind, raw)?),
-            Type::INT4 => ValueRef::Integer(i32::from_sql(kind, raw)?.into()),
-            Type::INT2 => ValueRef::Integer(i16::from_sql(kind, raw)?.into()),
-            Type::BOOL => ValueRef::Integer(bool::from_sql(kind, raw)?.into()),
-            Type::FLOAT8 => ValueRef::Real(f64::from_sql(kind, raw)?),
-            Type::BYTEA => ValueRef::Blob(raw),
-            _ => ValueRef::Text(raw),
-        }))
-    }
-
-    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Raw(ValueRef::Null))
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-}
-
-impl Columns for PgRow<'_> {
-    fn column(&self, column: usize) -> Result<ValueRef<'_>, Error> {
-        let Raw(value) = self
-            .row
-            .try_get(column)
-            .map_err(|error| Error::Content(error.to_string()))?;
-        let ValueRef::Text(stored) = value else {
-            return Ok(value);
+    fn insert_all(&mut self, rows: Vec<Vec<Value<'_>>>) -> Result<Vec<i64>, Error> {
+        let Some(first) = rows.first() else {
+            return Ok(Vec::new());
         };
-        let Some(plain) = text::decode(stored) else {
-            return Ok(value);
+        let (sql, table) = with_key(&self.sql, first.len() + 1)?;
+        let keys = self.transaction.keys_for(table, rows.len())?;
+        let with_key = |(mut row, key): (Vec<_>, &i64)| {
+            row.push(Value::Integer(*key));
+            row
         };
-        let count = self.row.len();
-        let decoded = (self.decoded).get_or_init(|| vec![OnceCell::new(); count]);
-        Ok(ValueRef::Text(decoded[column].get_or_init(|| plain)))
-    }
-
-    fn count(&self) -> usize {
-        self.row.len()
+        let rows: Vec<Vec<Value<'_>>> = rows.into_iter().zip(&keys).map(with_key).collect();
+        let mut insert = PgStatement {
+            transaction: self.transaction,
+            sql,
+        };
+        insert.run_all(&rows)?;
+        Ok(keys)
     }
 }

@@ -15,32 +15,6 @@ pub(crate) enum PgError {
     Io(String),
 }
 
-impl From<tokio_postgres::Error> for PgError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        if let Some(told) = error.as_db_error() {
-            let mut message = told.message().to_owned();
-            if let Some(detail) = told.detail() {
-                message += &format!(" ({detail})");
-            }
-            return PgError::Database {
-                code: told.code().clone(),
-                message,
-            };
-        }
-        // The cause says more: "Connection refused", not "error connecting".
-        let mut message = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(error) = cause {
-            let text = error.to_string();
-            if !message.contains(&text) {
-                message += &format!(": {text}");
-            }
-            cause = error.source();
-        }
-        PgError::Io(message)
-    }
-}
-
 impl fmt::Display for PgError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -67,6 +41,32 @@ impl PgError {
                 matches!(class(code), "08" | "57") && *code != SqlState::QUERY_CANCELED
             }
         }
+    }
+
+    /// Returns true when a statement that was prepared is not what it was: a table
+    /// was changed, or a pooler has handed out another connection.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(
+            self,
+            PgError::Database { code, .. } if [
+                SqlState::FEATURE_NOT_SUPPORTED,
+                SqlState::INVALID_SQL_STATEMENT_NAME,
+                SqlState::DUPLICATE_PSTATEMENT,
+            ].contains(code)
+        )
+    }
+
+    /// Returns true when another try would fail in the same way: the lock was not to
+    /// be had in time, or the database cannot be written to.
+    pub(crate) fn concerns_all(&self) -> bool {
+        matches!(
+            self,
+            PgError::Database { code, .. } if [
+                SqlState::LOCK_NOT_AVAILABLE,
+                SqlState::QUERY_CANCELED,
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+            ].contains(code)
+        )
     }
 
     /// Returns true when another server has created the same thing meanwhile.
@@ -105,6 +105,9 @@ impl PgError {
             // Too many connections, out of memory.
             "53" => unavailable(message.clone()),
             "25" if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly { store },
+            // A statement that was prepared is not what it was. The next connection
+            // prepares it anew.
+            _ if self.is_stale() => unavailable(message.clone()),
             // No permission.
             "42" if *code == SqlState::INSUFFICIENT_PRIVILEGE => unavailable(message.clone()),
             // The data is too large for the database.

@@ -17,8 +17,9 @@
 //! Several servers may use one database. Each write begins with a lock on the row
 //! of its tenant, which is held until the commit: the writes of a tenant run one
 //! after the other on all servers, and the numbers of changes are in the order of
-//! commits. Waiting writes of a tenant share a transaction. A read sees what was
-//! committed when it began. Clocks are those of the callers.
+//! commits. Waiting writes of a tenant share a transaction, and turns of several
+//! tenants that are recorded at once do, too. A read sees what was committed when it
+//! began. Clocks are those of the callers.
 //!
 //! An acknowledged write was committed with the `synchronous_commit` setting of
 //! the database. Snapshots of requests are the exception: they are visible to
@@ -26,9 +27,10 @@
 //! connection is lost during a commit, the error is
 //! [`StoreError::UnknownOutcome`].
 //!
-//! No state remains in a database session after a transaction, and statements
-//! have no names, so that PgBouncer can run in transaction mode. No extension
-//! is needed.
+//! On a direct connection, statements are prepared once and settings are made
+//! once. A pooler reports another process number than the server. Behind one, no
+//! state remains in a database session after a transaction and statements have no
+//! names, so that PgBouncer can run in transaction mode. No extension is needed.
 //!
 //! PostgreSQL keeps what is deleted in its files until VACUUM has run, and in its
 //! write-ahead log and backups as long as those are kept. Deletions are therefore
@@ -41,28 +43,36 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use contexture_sql::{Backend, Connection, Fault, NOBODY, SqlStore, Value};
-use contexture_store::{EventHint, StoreError, StoreStats, Usage, Waited, Watch};
+use contexture_sql::{
+    Answers, Backend, Connection, Fault, NOBODY, Reading, Recording, SqlStore, Value,
+};
+use contexture_store::{EventHint, Recorded, StoreError, StoreStats, Usage, Waited, Watch};
 
-use crate::driver::bind;
 use crate::error::{PgError, explain};
+use crate::group::Group;
 use crate::hints::Hints;
-use crate::link::{Link, Received};
+use crate::link::{Link, Ticket};
 use crate::place::Place;
 use crate::pool::{Lease, Pool};
 use crate::queue::{Job, Queue};
 
 mod driver;
+mod encode;
 mod error;
+mod group;
 mod hints;
 mod link;
+mod merge;
 mod place;
 mod pool;
 mod queue;
+mod record;
 mod remove;
+mod rows;
 mod schema;
 mod text;
 mod tls;
+mod wire;
 
 /// A store in PostgreSQL, as one tenant sees it. Clones share everything.
 ///
@@ -126,10 +136,16 @@ struct Database {
     tenants: Mutex<HashMap<Arc<str>, Weak<Tenant>>>,
     watch: OnceLock<Watch>,
     hints: OnceLock<Hints>,
-    // What each transaction begins with.
-    begin_read: String,
-    begin_write: String,
+    recordings: Group<Recording, Recorded>,
+    readings: Group<Reading, Answers>,
 }
+
+/// What each transaction begins with.
+const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
+/// What a transaction begins with whose commit does not wait for the disk.
+const DO_NOT_WAIT: &str = "SET LOCAL synchronous_commit = off";
 
 struct Tenant {
     name: Arc<str>,
@@ -161,7 +177,7 @@ pub fn address(url: &str) -> String {
 impl PostgresBackend {
     fn open_url(url: &str, options: Options, read_only: bool) -> Result<Self, StoreError> {
         let place = Place::parse(url, &options)?;
-        let database = Arc::new(Database::new(place, options)?);
+        let database = Arc::new(Database::new(place, options));
         let mut lease = database.pool.take()?;
         let place = &database.place;
         schema::prepare(place, lease.link(), || {
@@ -228,34 +244,17 @@ impl PostgresBackend {
 }
 
 impl Database {
-    fn new(place: Place, options: Options) -> Result<Self, StoreError> {
-        let settings = |lock: Duration| {
-            format!(
-                "SET LOCAL search_path = {}; SET LOCAL statement_timeout = {}; \
-                 SET LOCAL lock_timeout = {}",
-                place.quoted_schema(),
-                options.statement_timeout.as_millis(),
-                lock.as_millis(),
-            )
-        };
-        let begin_read = format!(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}",
-            settings(options.lock_timeout)
-        );
-        let begin_write = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}",
-            settings(options.lock_timeout)
-        );
-        Ok(Self {
+    fn new(place: Place, options: Options) -> Self {
+        Self {
             pool: Pool::new(place.clone(), options.pool_size, options.pool_timeout),
             place,
             options,
             tenants: Mutex::default(),
             watch: OnceLock::new(),
             hints: OnceLock::new(),
-            begin_read,
-            begin_write,
-        })
+            recordings: Group::new(true),
+            readings: Group::new(false),
+        }
     }
 
     fn tenant(&self, name: &str) -> Arc<Tenant> {
@@ -283,31 +282,33 @@ impl Database {
         tenant: &Tenant,
         jobs: &[Box<dyn Job>],
     ) -> Result<Begun, PgError> {
-        let mut begin = self.begin_write.clone();
+        link.begin(BEGIN_WRITE, &self.place);
         if !jobs.iter().any(|job| job.is_durable()) {
-            begin += "; SET LOCAL synchronous_commit = off";
+            link.send(DO_NOT_WAIT);
         }
-        link.send(begin);
-        let name = || bind(&[Value::Text((&*tenant.name).into())]);
+        let name = [Value::Text((&*tenant.name).into())];
         // Other than FOR UPDATE, it does not wait for references to the row.
         let lock = "SELECT key, has_data FROM tenants WHERE name = $1 FOR NO KEY UPDATE";
         if let (Some(&key), [_]) = (tenant.key.get(), jobs) {
-            let row = Received::default();
-            link.send_query(lock.to_owned(), name(), Arc::clone(&row));
-            return Ok(Begun { key, row });
+            let row = link.send_query(lock, &name);
+            return Ok(Begun {
+                key,
+                row: Some(row),
+                has_data: None,
+            });
         }
-        let (mut rows, _) = link.query(lock, name())?;
-        if rows.is_empty() {
+        let mut rows = link.query(lock, &name)?;
+        if rows.len() == 0 {
             // Another server may add it at the same time: then this waits for it,
             // and has the lock.
             let add = "INSERT INTO tenants (name) VALUES ($1)
                 ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING key, has_data";
-            (rows, _) = link.query(add, name())?;
+            rows = link.query(add, &name)?;
         }
-        let row = rows.first().ok_or_else(missing_tenant)?;
         Ok(Begun {
-            key: row.get(0),
-            row: Arc::new(Mutex::new(Some(rows))),
+            key: rows.integer(0, 0).ok_or_else(missing_tenant)?,
+            row: None,
+            has_data: Some(rows.integer(0, 1) == Some(1)),
         })
     }
 
@@ -330,7 +331,7 @@ impl Database {
             lease = self.pool.connect()?;
             begun = self.begin(lease.link(), tenant, jobs);
         }
-        let begun = match begun {
+        let mut begun = match begun {
             Ok(begun) => begun,
             Err(error) => {
                 lease.finish(Some(&error));
@@ -343,7 +344,7 @@ impl Database {
         let mut kept = false;
         for job in jobs.iter_mut() {
             if !alone {
-                lease.link().send("SAVEPOINT job".to_owned());
+                lease.link().send("SAVEPOINT job");
             }
             let keep = run_job(&mut **job, &lease, key, address);
             let link = lease.link();
@@ -371,20 +372,21 @@ impl Database {
                 has_data = Some(false);
             } else if keep {
                 let known = match has_data {
-                    None => begun.has_data().map_err(|error| error.at(address))?,
+                    None => begun.has_data(link).map_err(|error| error.at(address))?,
                     known => known,
                 };
                 if known != Some(true) {
-                    link.send(format!(
-                        "UPDATE tenants SET has_data = 1 WHERE key = {key} AND has_data = 0"
-                    ));
+                    link.send_statement(HAS_DATA, &[Value::Integer(key)]);
                 }
                 has_data = Some(true);
             }
             match (keep, alone) {
                 (_, true) => {}
-                (true, false) => link.send("RELEASE job".to_owned()),
-                (false, false) => link.send("ROLLBACK TO job; RELEASE job".to_owned()),
+                (true, false) => link.send("RELEASE job"),
+                (false, false) => {
+                    link.send("ROLLBACK TO job");
+                    link.send("RELEASE job");
+                }
             }
             kept |= keep;
         }
@@ -392,11 +394,10 @@ impl Database {
             lease.finish(None);
             return Ok(());
         }
-        // After an error that nobody has noticed, COMMIT would undo everything
-        // without a word; SELECT fails.
-        match lease.link().run("SELECT 1; COMMIT") {
+        match lease.link().commit() {
             Ok(()) => {
-                begun.has_data().map_err(|error| error.at(address))?;
+                let link = lease.link();
+                begun.has_data(link).map_err(|error| error.at(address))?;
                 let _ = tenant.key.set(key);
                 lease.give_back();
                 Ok(())
@@ -413,26 +414,29 @@ impl Database {
     }
 }
 
+/// Notes that the tenant with that key has data.
+const HAS_DATA: &str = "UPDATE tenants SET has_data = 1 WHERE key = $1 AND has_data = 0";
+
 /// A transaction that has, or will have, the lock of a tenant.
 struct Begun {
     key: i64,
-    // The tenant's row, as soon as it came.
-    row: Received,
+    // The tenant's row, which comes with the first answer.
+    row: Option<Ticket>,
+    has_data: Option<bool>,
 }
 
 impl Begun {
     /// Returns whether the tenant had data, unless that is not known yet. Fails when
     /// the tenant's row is not the one that it was.
-    fn has_data(&self) -> Result<Option<bool>, PgError> {
-        let row = self.row.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(rows) = &*row else {
-            return Ok(None);
-        };
-        let row = rows.first().ok_or_else(missing_tenant)?;
-        match row.get::<_, i64>(0) == self.key {
-            true => Ok(Some(row.get::<_, i64>(1) != 0)),
-            false => Err(missing_tenant()),
+    fn has_data(&mut self, link: &mut Link) -> Result<Option<bool>, PgError> {
+        if let Some(rows) = self.row.and_then(|ticket| link.take(ticket)) {
+            self.row = None;
+            if rows.integer(0, 0) != Some(self.key) {
+                return Err(missing_tenant());
+            }
+            self.has_data = Some(rows.integer(0, 1) == Some(1));
         }
+        Ok(self.has_data)
     }
 }
 
@@ -465,15 +469,15 @@ impl Backend for PostgresBackend {
         let address = &database.place.address;
         let mut lease = database.pool.take()?;
         self.waited(Waited::Read, since);
-        lease.link().send(database.begin_read.clone());
+        lease.link().begin(BEGIN_READ, &database.place);
         let key = match tenant.key.get() {
             Some(key) => *key,
             None => {
                 let find = "SELECT key FROM tenants WHERE name = $1";
-                let name = bind(&[Value::Text((&*tenant.name).into())]);
-                match lease.link().query(find, name) {
-                    Ok((rows, _)) => match rows.first() {
-                        Some(row) => *tenant.key.get_or_init(|| row.get(0)),
+                let name = [Value::Text((&*tenant.name).into())];
+                match lease.link().query(find, &name) {
+                    Ok(rows) => match rows.integer(0, 0) {
+                        Some(key) => *tenant.key.get_or_init(|| key),
                         None => NOBODY,
                     },
                     Err(error) => {
@@ -493,6 +497,43 @@ impl Backend for PostgresBackend {
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.write_soon(write, true)
+    }
+
+    /// Calls that read ahead at the same time share a transaction.
+    fn read_ahead(&self, reading: Reading) -> Result<Answers, StoreError> {
+        let database = &self.database;
+        let reading = match self.tenant.key.get() {
+            Some(&key) => {
+                let run = |batch: &mut [_]| database.read_ahead_all(batch);
+                match database.readings.call(key, reading, run) {
+                    Ok(answers) => return answers,
+                    Err(reading) => reading,
+                }
+            }
+            None => reading,
+        };
+        self.read(move |db, tenant| reading.run(db, tenant))
+    }
+
+    /// Turns that are recorded at the same time share a transaction, also those of
+    /// several tenants.
+    fn record(&self, recording: Recording) -> Result<Recorded, StoreError> {
+        let since = Instant::now();
+        let database = &self.database;
+        let recording = match self.tenant.key.get() {
+            Some(&key) => {
+                let run = |batch: &mut [_]| database.record_all(batch);
+                match database.recordings.call(key, recording, run) {
+                    Ok(answer) => {
+                        self.waited(Waited::Write, since);
+                        return answer;
+                    }
+                    Err(recording) => recording,
+                }
+            }
+            None => recording,
+        };
+        self.write_soon(move |db, tenant| recording.run(db, tenant), true)
     }
 
     /// What is deleted is in the database's files until VACUUM has run.
@@ -596,12 +637,11 @@ impl Backend for PostgresBackend {
     fn probe(&self) -> Result<(), StoreError> {
         let address = &self.database.place.address;
         let mut lease = self.database.pool.take()?;
-        let probe = format!(
-            "{}; UPDATE contexture_meta SET version = version; ROLLBACK",
-            self.database.begin_write
-        );
-        match lease.link().run(&probe) {
-            Ok(()) => {
+        let link = lease.link();
+        link.begin(BEGIN_WRITE, &self.database.place);
+        link.send("UPDATE contexture_meta SET version = version");
+        match link.query("ROLLBACK", &[]) {
+            Ok(_) => {
                 lease.give_back();
                 Ok(())
             }

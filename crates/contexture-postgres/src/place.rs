@@ -27,6 +27,9 @@ pub(crate) struct Place {
     pub(crate) schema: String,
     /// How often an answer of the database was waited for.
     pub(crate) round_trips: Arc<AtomicU64>,
+    /// Statements that make the settings of a session, and of a transaction.
+    pub(crate) session_settings: Arc<str>,
+    pub(crate) transaction_settings: Arc<str>,
 }
 
 fn invalid(message: impl Into<String>) -> StoreError {
@@ -106,12 +109,28 @@ impl Place {
         }
         // A server that is gone without a word is noticed by then.
         config.tcp_user_timeout(options.statement_timeout + Duration::from_secs(5));
-        Ok(Self {
+        let place = Self {
             address: address(&config, &schema),
             config,
             tls,
             schema,
             round_trips: Arc::default(),
+            session_settings: "".into(),
+            transaction_settings: "".into(),
+        };
+        let path = place.quoted_schema();
+        let statement = options.statement_timeout.as_millis().to_string();
+        let lock = options.lock_timeout.as_millis().to_string();
+        let settings: [(&str, &str); 3] = [
+            ("search_path", &path),
+            ("statement_timeout", &statement),
+            ("lock_timeout", &lock),
+        ];
+        let for_session = settings.iter().chain(FOR_PLANS);
+        Ok(Self {
+            session_settings: settings_sql(for_session, false).into(),
+            transaction_settings: settings_sql(settings.iter(), true).into(),
+            ..place
         })
     }
 
@@ -119,6 +138,24 @@ impl Place {
     pub(crate) fn quoted_schema(&self) -> String {
         format!("\"{}\"", self.schema.replace('"', "\"\""))
     }
+}
+
+/// What a session sets beside, because its statements are planned once. A plan that
+/// was made while a table was small must be good when the table is large: it uses
+/// indexes. The compiler of PostgreSQL takes longer than our statements.
+const FOR_PLANS: &[(&str, &str)] = &[("enable_seqscan", "off"), ("jit", "off")];
+
+/// Returns a statement that makes settings.
+fn settings_sql<'s>(
+    settings: impl Iterator<Item = &'s (&'s str, &'s str)>,
+    in_transaction: bool,
+) -> String {
+    let set = |(name, value): &(&str, &str)| {
+        let value = value.replace('\'', "\'\'");
+        format!("set_config('{name}', '{value}', {in_transaction})")
+    };
+    let settings: Vec<String> = settings.map(set).collect();
+    format!("SELECT {}", settings.join(", "))
 }
 
 /// Returns the address without the password.

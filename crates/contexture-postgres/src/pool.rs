@@ -83,7 +83,7 @@ impl Pool {
 
     /// Makes another connection, for which there is room.
     fn open(&self) -> Result<Lease<'_>, StoreError> {
-        match Link::open(&self.place) {
+        match Link::open_for_many(&self.place) {
             Ok(link) => Ok(Lease::new(self, link)),
             Err(error) => {
                 self.end();
@@ -95,12 +95,15 @@ impl Pool {
     /// Returns a new connection, and closes those that are not in use: the server
     /// may have closed them, too.
     pub(crate) fn connect(&self) -> Result<Lease<'_>, StoreError> {
-        let mut state = self.lock();
-        state.retries += 1;
-        let idle = std::mem::take(&mut state.idle);
-        drop(state);
-        drop(idle);
+        self.lock().retries += 1;
+        self.close_idle();
         self.take()
+    }
+
+    /// Closes the connections that are not in use.
+    fn close_idle(&self) {
+        let idle = std::mem::take(&mut self.lock().idle);
+        drop(idle);
     }
 
     /// Takes a connection back.
@@ -180,6 +183,12 @@ impl<'p> Lease<'p> {
         if let Some(transaction) = self.transaction.take() {
             let mut link = transaction.into_link();
             link.forget();
+            if link.is_stale() {
+                // The others have prepared the same statements.
+                self.pool.close_idle();
+                self.pool.end();
+                return;
+            }
             match link.is_alive() {
                 true => self.pool.give_back(link),
                 false => self.pool.end(),
@@ -192,9 +201,7 @@ impl<'p> Lease<'p> {
         if error.is_some_and(PgError::ends_connection) {
             return;
         }
-        let link = self.link();
-        link.send("ROLLBACK".to_owned());
-        link.flush();
+        self.link().roll_back();
         self.give_back();
     }
 }

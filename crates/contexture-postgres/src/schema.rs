@@ -2,7 +2,6 @@
 
 use contexture_store::StoreError;
 
-use crate::driver::bind;
 use crate::error::PgError;
 use crate::link::Link;
 use crate::place::Place;
@@ -107,8 +106,8 @@ fn bring_up_to_date(place: &Place, link: &mut Link) -> Result<State, PgError> {
          LOCK TABLE contexture_meta IN SHARE ROW EXCLUSIVE MODE;"
     ))?;
     // Another server may have done it while this one waited for the lock.
-    let (rows, _) = link.query("SELECT version FROM contexture_meta", Vec::new())?;
-    let version = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+    let rows = link.query("SELECT version FROM contexture_meta", &[])?;
+    let version = rows.integer(0, 0).unwrap_or(0);
     let done = u32::try_from(version).unwrap_or(u32::MAX);
     for step in STEPS.iter().skip(done as usize) {
         link.run(step)?;
@@ -124,29 +123,29 @@ fn bring_up_to_date(place: &Place, link: &mut Link) -> Result<State, PgError> {
 }
 
 fn state(place: &Place, link: &mut Link) -> Result<State, PgError> {
-    let values = || bind(&[contexture_sql::Value::Text((&*place.schema).into())]);
+    let values = [contexture_sql::Value::Text((&*place.schema).into())];
     let tables = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
-    let (rows, _) = link.query(tables, values())?;
-    if rows.first().map_or(0, |row| row.get::<_, i64>(0)) == 0 {
+    let rows = link.query(tables, &values)?;
+    if rows.integer(0, 0).unwrap_or(0) == 0 {
         return Ok(State::Blank);
     }
     let ours = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $1 AND c.relname = 'contexture_meta' AND c.relkind = 'r'";
-    let (rows, _) = link.query(ours, values())?;
-    if rows.first().map_or(0, |row| row.get::<_, i64>(0)) == 0 {
+    let rows = link.query(ours, &values)?;
+    if rows.integer(0, 0).unwrap_or(0) == 0 {
         return Ok(State::Foreign);
     }
     let version = format!(
         "SELECT version FROM {}.contexture_meta",
         place.quoted_schema()
     );
-    let (rows, _) = link.query(&version, Vec::new())?;
-    let version = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+    let rows = link.query(&version, &[])?;
+    let version = rows.integer(0, 0).unwrap_or(0);
     Ok(State::Ours(u32::try_from(version).unwrap_or(u32::MAX)))
 }
 
 fn text(link: &mut Link, sql: &str) -> Result<String, PgError> {
-    let (rows, _) = link.query(sql, Vec::new())?;
-    Ok(rows.first().map_or(String::new(), |row| row.get(0)))
+    let rows = link.query(sql, &[])?;
+    Ok(rows.text(0, 0).unwrap_or_default())
 }

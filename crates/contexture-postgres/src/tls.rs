@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
@@ -53,6 +53,12 @@ impl Tls {
         Ok(Self {
             config: Arc::new(config),
         })
+    }
+
+    /// Returns a session with the host of that name, for a socket that blocks.
+    pub(crate) fn session(&self, host: &str) -> Result<ClientConnection, String> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+        ClientConnection::new(Arc::clone(&self.config), name).map_err(|error| error.to_string())
     }
 }
 

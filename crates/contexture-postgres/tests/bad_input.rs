@@ -325,12 +325,13 @@ fn a_connection_that_is_cut_during_a_commit_leaves_the_outcome_unknown() {
 fn a_connection_that_is_cut_before_a_write_is_replaced() {
     let schema = Schema::new();
     let proxy = Proxy::start();
-    let store = PostgresStore::open(&proxy.url(&schema)).unwrap();
+    let url = format!("{}&application_name={}", proxy.url(&schema), schema.name());
+    let store = PostgresStore::open(&url).unwrap();
     store.create_session(&session("before"), NOW).unwrap();
     // The server ends all connections of the pool, as when it is restarted.
     run(&format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-         WHERE application_name = 'contexture' AND query LIKE '%{}%'",
+         WHERE application_name = '{}' AND pid <> pg_backend_pid()",
         schema.name()
     ));
     thread::sleep(Duration::from_millis(50));

@@ -134,3 +134,82 @@ fn the_turns_of_others_are_recorded() {
     assert_eq!(store.events(0, 1).unwrap().latest, 10 * OTHERS as u64);
     assert_eq!(store.verify().unwrap().damaged, []);
 }
+
+/// Turns of several tenants share a transaction. One that fails, one that is refused
+/// and one whose tenant another program has locked do not concern the others.
+#[test]
+fn the_turns_of_other_tenants_are_recorded() {
+    const OTHERS: usize = 8;
+    const TURNS: usize = 10;
+    let schema = Schema::new();
+    let store = schema.open();
+    let unlucky = store.for_tenant("unlucky");
+    create(&unlucky, UNLUCKY);
+    let tenants: Vec<PostgresStore> = (0..OTHERS)
+        .map(|i| store.for_tenant(&format!("t{i}")))
+        .collect();
+    for tenant in &tenants {
+        create(tenant, "s");
+    }
+    let locked = store.for_tenant("locked");
+    create(&locked, "s");
+    raise(&schema, "53100", Moment::Statement);
+    thread::scope(|scope| {
+        let name = schema.name();
+        scope.spawn(move || {
+            run(&format!(
+                "SET search_path = \"{name}\"; BEGIN;
+                 SELECT 1 FROM tenants WHERE name = 'locked' FOR UPDATE; SELECT pg_sleep(0.3);
+                 COMMIT"
+            ));
+        });
+        for tenant in tenants.iter().chain([&locked]) {
+            scope.spawn(move || {
+                for n in 0..TURNS {
+                    record(tenant, "s", &format!("{n}")).unwrap();
+                    let missing = record(tenant, "missing", &format!("{n}")).unwrap_err();
+                    assert!(matches!(missing, StoreError::NotFound { .. }), "{missing}");
+                }
+            });
+        }
+        scope.spawn(|| {
+            for n in 0..TURNS {
+                let error = record(&unlucky, UNLUCKY, &format!("{n}")).unwrap_err();
+                assert!(matches!(error, StoreError::Full { .. }), "{error}");
+            }
+        });
+    });
+    assert_eq!(unlucky.session(UNLUCKY).unwrap().turns, 0);
+    assert_eq!(unlucky.events(0, 1).unwrap().latest, 0);
+    for tenant in tenants.iter().chain([&locked]) {
+        assert_eq!(tenant.session("s").unwrap().turns, TURNS as u64);
+        assert_eq!(tenant.events(0, 1).unwrap().latest, TURNS as u64);
+        assert_eq!(tenant.verify().unwrap().damaged, []);
+    }
+}
+
+/// Many turns of one session, some with the same idempotency key: each is recorded
+/// once, one after the other.
+#[test]
+fn turns_of_one_session_follow_each_other() {
+    const WRITERS: usize = 8;
+    const TURNS: usize = 10;
+    let schema = Schema::new();
+    let store = schema.open();
+    create(&store, "s");
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let store = &store;
+            scope.spawn(move || {
+                for n in 0..TURNS {
+                    // Two writers each record the same turns.
+                    record(store, "s", &format!("{} {n}", writer / 2)).unwrap();
+                }
+            });
+        }
+    });
+    let turns = (WRITERS / 2 * TURNS) as u64;
+    assert_eq!(store.session("s").unwrap().turns, turns);
+    assert_eq!(store.events(0, 1).unwrap().latest, turns);
+    assert_eq!(store.verify().unwrap().damaged, []);
+}

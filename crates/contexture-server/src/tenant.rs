@@ -14,7 +14,7 @@ use contexture::config::{self, ActiveSetting, Config};
 use contexture::core::guard::MarkKey;
 use contexture::key::{check_tenant, tenant_name};
 use contexture::memory::FillIn;
-use contexture::store::Tenants as Stores;
+use contexture::store::{Store, Tenants as Stores};
 use contexture::trust::Settings;
 use contexture::turn::Usage;
 use contexture::{Assembled, Engine, Error, Root, Timestamp};

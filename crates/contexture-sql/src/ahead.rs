@@ -2,25 +2,107 @@
 
 use contexture_store::{Call, ReadAhead};
 
+use crate::driver::Connection;
 use crate::error::Fault;
 use crate::memory::state as memory_state;
 use crate::together::{Answer, Together};
 use crate::{Backend, SqlStore, pins, sessions, snapshots};
 
-/// An answer and its name.
-type Kept<'r> = Vec<(String, Box<dyn FnOnce(String) + 'r>)>;
+/// The data that a call will read.
+pub struct Reading {
+    session: Option<String>,
+    snapshots: usize,
+    snapshot: Option<String>,
+    samples: Option<(String, String, usize)>,
+    memory: bool,
+}
 
-/// Stores an answer, unless it is an error: the caller then gets the error from
+/// The answers to a [`Reading`], by name.
+#[derive(Default)]
+pub struct Answers(Vec<(String, Keep)>);
+
+/// Stores an answer in the current call.
+type Keep = Box<dyn FnOnce(String) + Send>;
+
+/// Takes an answer after all have arrived.
+type Take<'r> = Box<dyn FnOnce() -> Option<Keep> + 'r>;
+
+/// Takes an answer, unless it is an error: the caller then gets the error from
 /// the call itself.
-fn keep<'r, T>(answer: Answer<T>) -> Box<dyn FnOnce(String) + 'r>
-where
-    T: Send + 'static,
-{
-    Box::new(move |key| {
-        if let Ok(answer) = answer.take() {
-            Call::keep_ahead(key, answer);
-        }
+fn take<'r, T: Send + 'static>(answer: Answer<T>) -> Take<'r> {
+    Box::new(move || {
+        let answer = answer.take().ok()?;
+        Some(Box::new(move |key| Call::keep_ahead(key, answer)))
     })
+}
+
+impl Reading {
+    fn new(wanted: &ReadAhead<'_>) -> Self {
+        Self {
+            session: wanted.session.map(str::to_owned),
+            snapshots: wanted.snapshots,
+            snapshot: wanted.snapshot.map(str::to_owned),
+            samples: (wanted.samples)
+                .map(|(model, counter, most)| (model.to_owned(), counter.to_owned(), most)),
+            memory: wanted.memory,
+        }
+    }
+
+    /// Reads what one call of a tenant will ask for.
+    pub fn run(&self, db: &Connection, tenant: i64) -> Result<Answers, Fault> {
+        let all = Self::run_all(db, &[(tenant, self)])?;
+        Ok(all.into_iter().next().unwrap_or_default())
+    }
+
+    /// Reads what calls of tenants with those keys will ask for, in as many round
+    /// trips as for one.
+    pub fn run_all(db: &Connection, readings: &[(i64, &Reading)]) -> Result<Vec<Answers>, Fault> {
+        let mut together = Together::default();
+        let all: Vec<_> = readings
+            .iter()
+            .map(|(tenant, reading)| reading.add_to(&mut together, *tenant))
+            .collect();
+        together.run(db)?;
+        let answers = |taken: Vec<(String, Take<'_>)>| {
+            let taken = taken.into_iter();
+            Answers(
+                taken
+                    .filter_map(|(name, take)| Some((name, take()?)))
+                    .collect(),
+            )
+        };
+        Ok(all.into_iter().map(answers).collect())
+    }
+
+    fn add_to<'r>(&'r self, together: &mut Together<'r>, tenant: i64) -> Vec<(String, Take<'r>)> {
+        let mut all: Vec<(String, Take<'r>)> = Vec::new();
+        if let Some(label) = self.session.as_deref() {
+            let found = together.add(move |db| sessions::get(db, tenant, label));
+            all.push((session(label), take(found)));
+            let found = together.add(move |db| pins::list(db, tenant, label));
+            all.push((pins(label), take(found)));
+            let most = self.snapshots;
+            let found = together.add(move |db| snapshots::of_session(db, tenant, label, most));
+            all.push((latest_snapshots(label, most), take(found)));
+        }
+        if let Some(prefix) = self.snapshot.as_deref() {
+            let found = together.add(move |db| snapshots::find(db, tenant, prefix));
+            all.push((snapshot(prefix), take(found)));
+        }
+        if let Some((model, counter, most)) = &self.samples {
+            let most = *most;
+            let found =
+                together.add(move |db| snapshots::samples(db, tenant, model, counter, most));
+            all.push((samples(model, counter, most), take(found)));
+            let found = together.add(move |db| snapshots::sampled_models(db, tenant, counter));
+            all.push((sampled_models(counter), take(found)));
+        }
+        if self.memory {
+            let found = together.add(move |db| memory_state(db, tenant));
+            all.push((memory(), take(found)));
+        }
+        all
+    }
 }
 
 pub(crate) fn session(label: &str) -> String {
@@ -63,39 +145,11 @@ impl<B: Backend> SqlStore<B> {
         if !self.backend.is_remote() || Call::current().is_none() {
             return;
         }
-        // A failure is returned to the caller.
-        let _ = self.read(|db, tenant| {
-            let mut together = Together::default();
-            let mut kept: Kept<'_> = Vec::new();
-            if let Some(label) = wanted.session {
-                let found = together.add(move |db| sessions::get(db, tenant, label));
-                kept.push((session(label), keep(found)));
-                let found = together.add(move |db| pins::list(db, tenant, label));
-                kept.push((pins(label), keep(found)));
-                let most = wanted.snapshots;
-                let found = together.add(move |db| snapshots::of_session(db, tenant, label, most));
-                kept.push((latest_snapshots(label, most), keep(found)));
-            }
-            if let Some(prefix) = wanted.snapshot {
-                let found = together.add(move |db| snapshots::find(db, tenant, prefix));
-                kept.push((snapshot(prefix), keep(found)));
-            }
-            if let Some((model, counter, most)) = wanted.samples {
-                let found =
-                    together.add(move |db| snapshots::samples(db, tenant, model, counter, most));
-                kept.push((samples(model, counter, most), keep(found)));
-                let found = together.add(move |db| snapshots::sampled_models(db, tenant, counter));
-                kept.push((sampled_models(counter), keep(found)));
-            }
-            if wanted.memory {
-                let found = together.add(move |db| memory_state(db, tenant));
-                kept.push((memory(), keep(found)));
-            }
-            together.run(db)?;
-            for (name, keep) in kept {
+        // A failure is returned by the call that reads the data.
+        if let Ok(Answers(answers)) = self.backend.read_ahead(Reading::new(wanted)) {
+            for (name, keep) in answers {
                 keep(self.ahead_key(&name));
             }
-            Ok::<_, Fault>(())
-        });
+        }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use contexture_store::{EventHint, StoreError, Usage, Watch};
+use contexture_store::{EventHint, Recorded, StoreError, Usage, Watch};
 
-use crate::{Backend, Connection, Fault};
+use crate::{Answers, Backend, Connection, Fault, Reading, Recording};
 
 /// Two handles on one database. Each call uses the other one than the call before,
 /// so that a test of a store also tests what another handle sees.
@@ -42,6 +42,14 @@ impl<B: Backend> Backend for Alternating<B> {
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.next().write(write)
+    }
+
+    fn read_ahead(&self, reading: Reading) -> Result<Answers, StoreError> {
+        self.next().read_ahead(reading)
+    }
+
+    fn record(&self, recording: Recording) -> Result<Recorded, StoreError> {
+        self.next().record(recording)
     }
 
     fn write_and_clean<T: Send + 'static>(

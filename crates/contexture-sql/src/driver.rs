@@ -53,9 +53,9 @@ pub trait Driver {
         Ok(all)
     }
 
-    /// Says that a row is likely to be inserted into the table. A remote driver
-    /// takes its key together with the next statement.
-    fn expect_insert(&self, _table: &str) {}
+    /// Says that rows are likely to be inserted into the table. A remote driver
+    /// takes their keys together with the next statement.
+    fn expect_insert(&self, _table: &str, _count: usize) {}
 
     /// Takes a range of keys for records: the first, and how many. `None` when
     /// the next key is in the table `memory_keys`.
@@ -116,10 +116,23 @@ pub trait Prepared {
         self.execute(values).map(drop)
     }
 
+    /// Runs the statement once for each row of values, like [`run`](Self::run). A
+    /// remote driver can make one statement of them: none of the rows that they
+    /// change may be the same.
+    fn run_all(&mut self, rows: &[Vec<Value<'_>>]) -> Result<()> {
+        rows.iter().try_for_each(|row| self.run(row))
+    }
+
     /// Runs a statement that inserts one row, and returns the row's `key`. As
     /// [`run`](Self::run), it need not wait. The statement has the form `INSERT
     /// INTO table (columns) VALUES (values)`.
     fn insert(&mut self, values: &[Value<'_>]) -> Result<i64>;
+
+    /// Inserts a row for each row of values, like [`insert`](Self::insert), and
+    /// returns their keys.
+    fn insert_all(&mut self, rows: Vec<Vec<Value<'_>>>) -> Result<Vec<i64>> {
+        rows.iter().map(|row| self.insert(row)).collect()
+    }
 }
 
 /// The columns of a row.
@@ -163,6 +176,20 @@ impl<'r> Row<'r> {
 }
 
 type Values<'p> = SmallVec<[Value<'p>; 16]>;
+
+/// Rows of values for one statement.
+#[derive(Default)]
+pub(crate) struct Batch(Vec<Vec<Value<'static>>>);
+
+impl Batch {
+    /// Adds a row.
+    pub(crate) fn add(&mut self, params: impl Params) -> Result<()> {
+        let mut row = Vec::new();
+        params.values(&mut |value| row.push(value.to_owned_value()))?;
+        self.0.push(row);
+        Ok(())
+    }
+}
 
 /// A statement of a [`Connection`].
 pub struct Statement<'d> {
@@ -212,6 +239,20 @@ impl Statement<'_> {
         let mut values = Values::new();
         params.values(&mut |value| values.push(value))?;
         self.prepared.insert(&values)
+    }
+
+    /// Runs the statement once for each row of a batch. None of the rows that they
+    /// change may be the same.
+    pub(crate) fn execute_all(&mut self, batch: Batch) -> Result<()> {
+        match batch.0.is_empty() {
+            true => Ok(()),
+            false => self.prepared.run_all(&batch.0),
+        }
+    }
+
+    /// Inserts the rows of a batch, and returns their keys.
+    pub(crate) fn insert_all(&mut self, batch: Batch) -> Result<Vec<i64>> {
+        self.prepared.insert_all(batch.0)
     }
 
     /// Calls `each` with every row.

@@ -8,7 +8,7 @@ use contexture_store::{EventPage, Events, MAX_EVENTS, StoreError, StoredEvent};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::driver::Connection;
+use crate::driver::{Batch, Connection};
 use crate::error::Fault;
 use crate::row::{Json, Time, limit, unsigned};
 use crate::together::Together;
@@ -75,6 +75,53 @@ fn list(db: &Connection, tenant: i64, after: i64, most: usize) -> Result<Vec<Sto
     Ok(found.collect::<Result<_, _>>()?)
 }
 
+/// Returns the number of the latest event, or 0.
+pub(crate) fn latest(db: &Connection, tenant: i64) -> Result<i64, Fault> {
+    let sql = "SELECT coalesce(max(seq), 0) FROM events WHERE tenant = ?1";
+    Ok(db.query_row(sql, [tenant], |row| row.get(0))?)
+}
+
+/// Events of one transaction, whose numbers follow from the latest ones before it.
+#[derive(Default)]
+pub(crate) struct NewEvents {
+    batch: Batch,
+    /// Tenants whose old events are removed.
+    full: Vec<(i64, Timestamp)>,
+}
+
+impl NewEvents {
+    /// Adds an event. `latest` is the number of the tenant's latest.
+    pub(crate) fn add(
+        &mut self,
+        tenant: i64,
+        latest: &mut i64,
+        kind: &str,
+        session: &str,
+        data: &Map<String, Value>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        *latest += 1;
+        (self.batch).add((tenant, *latest, Time(now), kind, session, Json(data)))?;
+        if *latest % REMOVE_EACH == 0 {
+            self.full.push((tenant, now));
+        }
+        Ok(())
+    }
+
+    /// Writes them.
+    pub(crate) fn insert(self, db: &Connection) -> Result<(), Fault> {
+        db.prepare_cached(
+            "INSERT INTO events (tenant, seq, at, kind, session, data)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute_all(self.batch)?;
+        for (tenant, now) in self.full {
+            remove(db, tenant, now)?;
+        }
+        Ok(())
+    }
+}
+
 /// Adds an event, as a part of the transaction in which it happens. Every 64th event
 /// of a tenant removes old ones.
 pub(crate) fn insert(
@@ -93,8 +140,26 @@ pub(crate) fn insert(
     remove_old(db, tenant, now)
 }
 
-/// Removes events that are no longer kept, if the number of the latest is a multiple
-/// of 64. The latest stays, because the next number follows from it.
+/// How many events of a tenant are added until old ones are removed.
+const REMOVE_EACH: i64 = 64;
+
+/// Removes events that are no longer kept. The latest stays, because the next number
+/// follows from it.
+fn remove(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
+    db.prepare_cached(
+        "DELETE FROM events WHERE tenant = ?1
+             AND seq < (SELECT max(seq) FROM events WHERE tenant = ?1)
+             AND (at < ?2 OR seq <= (SELECT max(seq) FROM events WHERE tenant = ?1) - ?3)",
+    )?
+    .execute((
+        tenant,
+        now.as_millisecond().saturating_sub(KEPT_MS),
+        MAX_EVENTS as i64,
+    ))?;
+    Ok(())
+}
+
+/// Removes events like [`remove`], if the number of the latest is a multiple of 64.
 ///
 /// The number is compared in the statement, so that nothing waits for it. For other
 /// numbers no row is looked at.

@@ -6,13 +6,13 @@
 //! is updated in the same transaction.
 
 use contexture_store::{
-    Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewSessionPin, NewTurn,
+    Call, Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewSessionPin, NewTurn,
     ReadAhead, Recorded, Session, SessionChange, SessionPin, StoreError, ToolResult, Turn,
     TurnHead, TurnId, TurnSample, Walk,
 };
 use jiff::Timestamp;
 
-use crate::record::Prepared;
+use crate::record::{Prepared, Recording};
 use crate::results::Search;
 use crate::{Backend, SqlStore, ahead, pins, record, results, sessions, turns};
 
@@ -52,9 +52,8 @@ impl<B: Backend> Ledger for SqlStore<B> {
     ) -> Result<Recorded, StoreError> {
         turn.check_sizes(self.max_message_bytes())?;
         let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
-        let label = label.to_owned();
-        let recorded =
-            self.write(move |db, tenant| record::record(db, tenant, &label, &new, now))?;
+        Call::forget_ahead();
+        let recorded = self.backend.record(Recording::new(label, new, now))?;
         self.backend.announce();
         Ok(recorded)
     }

@@ -22,7 +22,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use contexture_store::{Call, EventHint, Store, StoreError, StoreStats, Usage, Watch};
+use contexture_store::{Call, EventHint, Recorded, Store, StoreError, StoreStats, Usage, Watch};
 
 mod ahead;
 #[cfg(feature = "alternating")]
@@ -51,10 +51,12 @@ mod upkeep;
 mod value;
 mod verify;
 
+pub use ahead::{Answers, Reading};
 #[cfg(feature = "alternating")]
 pub use alternating::Alternating;
 pub use driver::{Columns, Connection, Driver, OptionalExtension, Prepared, Row, Statement};
 pub use error::{Error, Fault};
+pub use record::Recording;
 pub use together::{Question, Rows};
 pub use value::{FromSql, HasSqlType, Params, SqlType, ToSql, Value, ValueRef};
 
@@ -78,6 +80,18 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError>;
+
+    /// Reads what a call will ask for, like [`read`](Self::read). A backend can read
+    /// for several callers in one transaction.
+    fn read_ahead(&self, reading: Reading) -> Result<Answers, StoreError> {
+        self.read(move |db, tenant| reading.run(db, tenant))
+    }
+
+    /// Records a turn like [`write`](Self::write). A backend can record the turns
+    /// of several callers in one transaction.
+    fn record(&self, recording: Recording) -> Result<Recorded, StoreError> {
+        self.write(move |db, tenant| recording.run(db, tenant))
+    }
 
     /// Calls `write` like [`write`](Self::write), and returns whether what it
     /// deleted is in none of the database's files any more.

@@ -4,7 +4,9 @@
 //! writers of a tenant wait for each other. A turn that exists already is not
 //! written again, so that a retry is harmless.
 
-use crate::driver::{Connection, OptionalExtension, Row};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::driver::{Batch, Connection, OptionalExtension, Row};
 use crate::params;
 use contexture_store::{
     Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
@@ -12,11 +14,11 @@ use contexture_store::{
 };
 use jiff::Timestamp;
 
-use crate::error::Fault;
+use crate::error::{Error, Fault};
 use crate::results::{self, Listed};
 use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
 use crate::sessions::{self, SessionRow};
-use crate::together::Together;
+use crate::together::{Answer, Together};
 use crate::{events, snapshots, turns};
 
 /// A turn with everything that can be made of it before it is the turn's turn:
@@ -114,34 +116,153 @@ pub(crate) fn parent(db: &Connection, key: i64) -> Result<Parent, Fault> {
     Ok(db.query_row(&sql, [key], |row| Parent::read(row, 0, key))?)
 }
 
-pub(crate) fn record(
-    db: &Connection,
-    tenant: i64,
-    label: &str,
-    new: &Prepared,
+/// A turn on its way into a session.
+pub struct Recording {
+    label: String,
+    new: Prepared,
     now: Timestamp,
-) -> Result<Recorded, Fault> {
-    // Everything that is known now is read in one round trip.
-    db.expect_insert("turns");
-    let mut together = Together::default();
-    let state = together.add(|db| sessions::find_to_record(db, tenant, label));
-    let key = new.turn.idempotency_key.as_deref();
-    let first = together.add(|db| match key {
-        Some(key) => replay(db, tenant, label, key, &new.body),
-        None => Ok(None),
-    });
-    let counter = new.counted.as_ref().map(|counted| &counted.counter);
-    let counter = together.add(|db| match counter {
-        Some(name) => turns::counter(db, tenant, name),
-        None => Ok(None),
-    });
-    together.run(db)?;
-    let state = state.take()?;
-    // A retry comes first: what it answered is answered, and the head has moved
-    // on.
-    if let Some(first) = first.take()? {
-        return Ok(first);
+}
+
+impl Recording {
+    pub(crate) fn new(label: &str, new: Prepared, now: Timestamp) -> Self {
+        Self {
+            label: label.to_owned(),
+            new,
+            now,
+        }
     }
+
+    /// Records the turn.
+    pub fn run(&self, db: &Connection, tenant: i64) -> Result<Recorded, Fault> {
+        let done = Self::run_all(db, &[(tenant, self)])?;
+        let done = done.into_iter().next();
+        done.unwrap_or(Err(Fault::Sql(Error::NotRead)))
+    }
+
+    /// Records turns of tenants with those keys, in their order. Nobody else may
+    /// write for one of the tenants. Returns what came of each: a turn that is
+    /// refused leaves nothing, and the others are recorded. Fails when the database
+    /// does; nothing of the transaction may be kept then.
+    pub fn run_all(
+        db: &Connection,
+        recordings: &[(i64, &Recording)],
+    ) -> Result<Vec<Result<Recorded, Fault>>, Fault> {
+        let mut done: Vec<Option<Result<Recorded, Fault>>> = Vec::new();
+        done.resize_with(recordings.len(), || None);
+        let mut left: Vec<usize> = (0..recordings.len()).collect();
+        while !left.is_empty() {
+            left = record_some(db, recordings, &left, &mut done)?;
+        }
+        let not_done = || Err(Fault::Sql(Error::NotRead));
+        Ok(done
+            .into_iter()
+            .map(|done| done.unwrap_or_else(not_done))
+            .collect())
+    }
+}
+
+/// A turn that can be recorded.
+struct Accepted<'r> {
+    at: usize,
+    tenant: i64,
+    recording: &'r Recording,
+    session: SessionRow,
+    parent: Parent,
+    updated_at: Timestamp,
+    outline: Outline,
+    recorded: Recorded,
+    key: Option<i64>,
+}
+
+/// Records some turns, at most one in each session, with as few statements as for
+/// one. Returns which are left: they follow those of their session.
+fn record_some(
+    db: &Connection,
+    recordings: &[(i64, &Recording)],
+    some: &[usize],
+    done: &mut [Option<Result<Recorded, Fault>>],
+) -> Result<Vec<usize>, Fault> {
+    // Everything that is known now is read in one round trip.
+    db.expect_insert("turns", some.len());
+    let mut together = Together::default();
+    let mut counters = BTreeMap::new();
+    let mut latest_events = BTreeMap::new();
+    let mut states = Vec::with_capacity(some.len());
+    for &at in some {
+        let (tenant, recording) = recordings[at];
+        let (label, new) = (recording.label.as_str(), &recording.new);
+        let state = together.add(move |db| sessions::find_to_record(db, tenant, label));
+        let key = new.turn.idempotency_key.as_deref();
+        let first =
+            key.map(|key| together.add(move |db| replay(db, tenant, label, key, &new.body)));
+        if let Some(counted) = &new.counted {
+            let name = counted.counter.as_str();
+            counters
+                .entry((tenant, name))
+                .or_insert_with(|| together.add(move |db| turns::counter(db, tenant, name)));
+        }
+        latest_events
+            .entry(tenant)
+            .or_insert_with(|| together.add(move |db| events::latest(db, tenant)));
+        states.push((at, state, first));
+    }
+    together.run(db)?;
+    let mut counter_keys: BTreeMap<(i64, &str), Option<i64>> = BTreeMap::new();
+    for (name, counter) in counters {
+        counter_keys.insert(name, counter.take()?);
+    }
+    let mut latest: BTreeMap<i64, i64> = BTreeMap::new();
+    for (tenant, number) in latest_events {
+        latest.insert(tenant, number.take()?);
+    }
+
+    let mut left = Vec::new();
+    let mut accepted = Vec::new();
+    let mut sessions_used = BTreeSet::new();
+    for (at, state, first) in states {
+        let (tenant, recording) = recordings[at];
+        let checked = state.take().and_then(|state| {
+            // A retry comes first: what it answered is answered, and the head has
+            // moved on.
+            match first.map(Answer::take).transpose()?.flatten() {
+                Some(first) => Ok(Err(first)),
+                None => Ok(Ok(state)),
+            }
+        });
+        let checked = match checked {
+            Ok(Ok(state)) if !sessions_used.insert(state.session.key) => {
+                drop(state);
+                left.push(at);
+                continue;
+            }
+            Ok(Ok(state)) => accept(db, at, tenant, recording, state).map(Ok),
+            Ok(Err(first)) => Ok(Err(first)),
+            Err(fault) => Err(fault),
+        };
+        match checked {
+            Ok(Ok(turn)) => accepted.push(turn),
+            Ok(Err(first)) => done[at] = Some(Ok(first)),
+            Err(fault @ Fault::Sql(Error::Driver(_))) => return Err(fault),
+            Err(fault) => done[at] = Some(Err(fault)),
+        }
+    }
+
+    find_again(db, &mut accepted)?;
+    write_all(db, &mut accepted, counter_keys, latest)?;
+    for turn in accepted {
+        done[turn.at] = Some(Ok(turn.recorded));
+    }
+    Ok(left)
+}
+
+/// Checks that a turn can be recorded in a session.
+fn accept<'r>(
+    db: &Connection,
+    at: usize,
+    tenant: i64,
+    recording: &'r Recording,
+    state: sessions::RecordingRow,
+) -> Result<Accepted<'r>, Fault> {
     state.check_open()?;
     let sessions::RecordingRow {
         session,
@@ -149,59 +270,132 @@ pub(crate) fn record(
         updated_at,
         ..
     } = state;
+    let new = &recording.new;
     if let Some(expected) = new.turn.parent_turn_id.expected() {
         sessions::check_head(&session, parent.id, expected)?;
     }
     let given_up = given_up(db, &parent, &new.turn)?;
     let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
     let recorded = Recorded {
-        id: new.body.id(parent.id, &session.label, now),
+        id: new.body.id(parent.id, &session.label, recording.now),
         parent: parent.id,
         depth: parent.depth + 1,
         replayed: false,
     };
-    // The same turn may have been recorded before the head was moved back, at the
-    // same time.
-    let known = match now.as_millisecond() > updated_at.as_millisecond() {
-        true => None,
-        false => turns::find_key(db, tenant, recorded.id)?,
-    };
-    let key = match known {
-        Some(key) => key,
-        None => {
-            let key = insert_turn(db, tenant, &session, &parent, &recorded, new, &outline, now)?;
-            insert_calls(db, key, &outline)?;
-            insert_messages(db, tenant, key, new)?;
-            insert_sent(db, key, new)?;
-            if let Some(new) = &new.sample
-                && new.parent == recorded.parent
-            {
-                snapshots::insert_sample(db, tenant, &new.model, &new.counter, new.sample)?;
-            }
-            key
+    Ok(Accepted {
+        at,
+        tenant,
+        recording,
+        session,
+        parent,
+        updated_at,
+        outline,
+        recorded,
+        key: None,
+    })
+}
+
+/// Finds turns that were recorded before: the same turn may have been recorded
+/// before the head was moved back, at the same time.
+fn find_again(db: &Connection, accepted: &mut [Accepted<'_>]) -> Result<(), Fault> {
+    let mut together = Together::default();
+    let mut found = Vec::new();
+    for (at, turn) in accepted.iter().enumerate() {
+        if turn.recording.now.as_millisecond() <= turn.updated_at.as_millisecond() {
+            let (tenant, id) = (turn.tenant, turn.recorded.id);
+            let key = together.add(move |db| turns::find_key(db, tenant, id));
+            found.push((at, key));
         }
-    };
-    if let Some(counted) = &new.counted {
-        let counter = match counter.take()? {
-            Some(counter) => counter,
-            None => self::counter(db, tenant, &counted.counter)?,
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    together.run(db)?;
+    for (at, key) in found {
+        accepted[at].key = key.take()?;
+    }
+    Ok(())
+}
+
+/// Writes turns and moves the heads of their sessions.
+fn write_all<'r>(
+    db: &Connection,
+    accepted: &mut [Accepted<'r>],
+    mut counters: BTreeMap<(i64, &'r str), Option<i64>>,
+    mut latest: BTreeMap<i64, i64>,
+) -> Result<(), Fault> {
+    if accepted.is_empty() {
+        return Ok(());
+    }
+    let is_new: Vec<bool> = accepted.iter().map(|turn| turn.key.is_none()).collect();
+    let mut rows = Batch::default();
+    for turn in accepted.iter().filter(|turn| turn.key.is_none()) {
+        add_turn(
+            &mut rows,
+            turn.tenant,
+            &turn.session,
+            &turn.parent,
+            &turn.recorded,
+            &turn.recording.new,
+            &turn.outline,
+            turn.recording.now,
+        )?;
+    }
+    let mut keys = insert_turns(db, rows)?.into_iter();
+    let mut parts = Parts::default();
+    let (mut samples, mut counts, mut names) = (
+        snapshots::NewSamples::default(),
+        Batch::default(),
+        Batch::default(),
+    );
+    let mut moves = sessions::HeadMoves::default();
+    let mut new_events = events::NewEvents::default();
+    for (turn, is_new) in accepted.iter_mut().zip(is_new) {
+        let (tenant, new, now) = (turn.tenant, &turn.recording.new, turn.recording.now);
+        let key = match turn.key {
+            Some(key) => key,
+            None => keys.next().ok_or(Error::NoRows)?,
         };
-        insert_counts_of(db, key, counter, counted)?;
+        turn.key = Some(key);
+        if is_new {
+            parts.add(tenant, key, new, &turn.outline)?;
+            if let Some(sample) = &new.sample
+                && sample.parent == turn.recorded.parent
+            {
+                samples.add(tenant, &sample.model, &sample.counter, sample.sample)?;
+            }
+        }
+        if let Some(counted) = &new.counted {
+            let name = counted.counter.as_str();
+            let counter = match counters.get(&(tenant, name)).copied().flatten() {
+                Some(counter) => counter,
+                None => self::counter(db, tenant, name)?,
+            };
+            counters.insert((tenant, name), Some(counter));
+            add_counts(&mut counts, key, counter, counted)?;
+        }
+        if let Some(name) = &new.turn.idempotency_key {
+            names.add((turn.session.key, name, key, Id(new.body.hash())))?;
+        }
+        moves.add(&turn.session, Some(key), "recorded", now)?;
+        let data = [
+            ("turn_id".to_owned(), turn.recorded.id.to_string().into()),
+            ("number".to_owned(), turn.recorded.depth.into()),
+        ];
+        let data = data.into_iter().collect();
+        let latest = latest.entry(tenant).or_default();
+        let label = &turn.session.label;
+        new_events.add(tenant, latest, "turn_recorded", label, &data, now)?;
     }
-    if let Some(name) = &new.turn.idempotency_key {
-        db.prepare_cached(
-            "INSERT INTO idempotency_keys (session, key, turn, body) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute((session.key, name, key, Id(new.body.hash())))?;
-    }
-    sessions::move_head(db, &session, Some(key), "recorded", now)?;
-    let data = [
-        ("turn_id".to_owned(), recorded.id.to_string().into()),
-        ("number".to_owned(), recorded.depth.into()),
-    ];
-    let data = data.into_iter().collect();
-    events::insert(db, tenant, "turn_recorded", &session.label, &data, now)?;
-    Ok(recorded)
+    parts.insert(db)?;
+    samples.insert(db)?;
+    insert_all_counts(db, counts)?;
+    db.prepare_cached(
+        "INSERT INTO idempotency_keys (session, key, turn, body) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute_all(names)?;
+    moves.write(db)?;
+    new_events.insert(db)
 }
 
 /// Writes a turn after `parent`, unless it is there. The head does not move.
@@ -225,10 +419,15 @@ pub(crate) fn append(
     }
     let given_up = given_up(db, parent, &new.turn)?;
     let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
-    let key = insert_turn(db, tenant, session, parent, &recorded, new, &outline, now)?;
-    insert_calls(db, key, &outline)?;
-    insert_messages(db, tenant, key, new)?;
-    insert_sent(db, key, new)?;
+    let mut rows = Batch::default();
+    add_turn(
+        &mut rows, tenant, session, parent, &recorded, new, &outline, now,
+    )?;
+    let keys = insert_turns(db, rows)?;
+    let key = *keys.first().ok_or(Error::NoRows)?;
+    let mut parts = Parts::default();
+    parts.add(tenant, key, new, &outline)?;
+    parts.insert(db)?;
     let made = Parent {
         key: Some(key),
         id: Some(recorded.id),
@@ -302,8 +501,8 @@ fn replay(
 }
 
 #[expect(clippy::too_many_arguments)]
-fn insert_turn(
-    db: &Connection,
+fn add_turn(
+    rows: &mut Batch,
     tenant: i64,
     session: &SessionRow,
     parent: &Parent,
@@ -311,21 +510,12 @@ fn insert_turn(
     new: &Prepared,
     outline: &Outline,
     now: Timestamp,
-) -> Result<i64, Fault> {
+) -> Result<(), Fault> {
     let turn = &new.turn;
     let usage = turn.usage.as_ref();
     let tokens =
         |field: &str, tokens: Option<u64>| tokens.map(|tokens| number(field, tokens)).transpose();
-    let mut insert = db.prepare_cached(
-        "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins, bytes,
-             created_at, open_calls, model, provider, input_tokens, output_tokens,
-             cached_input_tokens, cache_write_tokens, reasoning_tokens, stop_reason, error_kind,
-             error_message, status, role, toolset_name, tools, permissions_granted,
-             source_event_id, request_hash, parent_given, idempotency_key)
-         VALUES (?1, ?2, ?3, ?4, ?5, 'normal', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-             ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)",
-    )?;
-    let key = insert.insert(params![
+    rows.add(params![
         tenant,
         Id(recorded.id),
         session.key,
@@ -362,7 +552,20 @@ fn insert_turn(
         !turn.parent_turn_id.is_head(),
         turn.idempotency_key,
     ])?;
-    Ok(key)
+    Ok(())
+}
+
+fn insert_turns(db: &Connection, rows: Batch) -> Result<Vec<i64>, Fault> {
+    let mut insert = db.prepare_cached(
+        "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins, bytes,
+             created_at, open_calls, model, provider, input_tokens, output_tokens,
+             cached_input_tokens, cache_write_tokens, reasoning_tokens, stop_reason, error_kind,
+             error_message, status, role, toolset_name, tools, permissions_granted,
+             source_event_id, request_hash, parent_given, idempotency_key)
+         VALUES (?1, ?2, ?3, ?4, ?5, 'normal', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+             ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)",
+    )?;
+    Ok(insert.insert_all(rows)?)
 }
 
 /// Returns a list as a column; an empty one takes no room.
@@ -370,53 +573,75 @@ fn list<T: serde::Serialize>(values: &[T]) -> Option<Json<&[T]>> {
     (!values.is_empty()).then_some(Json(values))
 }
 
-fn insert_messages(db: &Connection, tenant: i64, turn: i64, new: &Prepared) -> Result<(), Fault> {
-    let mut insert = db.prepare_cached(
-        "INSERT INTO messages (key, role, source, content, tool_call_id, is_error, context_json)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    let messages = new.turn.messages.iter().zip(&new.contexts);
-    for (seq, (message, context)) in messages.enumerate() {
-        let content = new.body.content(seq).unwrap_or_default();
-        let key = turns::message_key(turn, seq);
-        insert.execute(params![
-            key,
-            message.role.name(),
-            message.source.map(Word),
-            content,
-            message.tool_call_id,
-            message.is_error,
-            context,
-        ])?;
-        results::insert(db, tenant, key, &new.results[seq])?;
-    }
-    Ok(())
+/// The rows of other tables that belong to new turns.
+#[derive(Default)]
+struct Parts {
+    calls: Batch,
+    answered: Batch,
+    messages: Batch,
+    results: Batch,
+    sent: Batch,
 }
 
-fn insert_sent(db: &Connection, turn: i64, new: &Prepared) -> Result<(), Fault> {
-    if !new.turn.sent.is_empty() {
+impl Parts {
+    /// Adds what belongs to the turn with that key.
+    fn add(
+        &mut self,
+        tenant: i64,
+        turn: i64,
+        new: &Prepared,
+        outline: &Outline,
+    ) -> Result<(), Fault> {
+        for (seq, call) in outline.calls.iter().enumerate() {
+            let (seq, message) = (seq as i64, call.message as i64);
+            (self.calls).add((turn, seq, &call.id, &call.name, message, call.is_error))?;
+        }
+        for (seq, (id, is_error)) in outline.answered.iter().enumerate() {
+            self.answered.add((turn, seq as i64, id, is_error))?;
+        }
+        let messages = new.turn.messages.iter().zip(&new.contexts);
+        for (seq, (message, context)) in messages.enumerate() {
+            let content = new.body.content(seq).unwrap_or_default();
+            let key = turns::message_key(turn, seq);
+            self.messages.add(params![
+                key,
+                message.role.name(),
+                message.source.map(Word),
+                content,
+                message.tool_call_id,
+                message.is_error,
+                context,
+            ])?;
+            results::add(&mut self.results, tenant, key, &new.results[seq])?;
+        }
+        if !new.turn.sent.is_empty() {
+            self.sent.add((turn, Json(&new.turn.sent)))?;
+        }
+        Ok(())
+    }
+
+    /// Writes all of it.
+    fn insert(self, db: &Connection) -> Result<(), Fault> {
+        db.prepare_cached(
+            "INSERT INTO tool_calls (turn, seq, id, name, message, is_error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute_all(self.calls)?;
+        db.prepare_cached(
+            "INSERT INTO late_results (turn, seq, id, is_error) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute_all(self.answered)?;
+        db.prepare_cached(
+            "INSERT INTO messages (key, role, source, content, tool_call_id, is_error,
+                 context_json)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute_all(self.messages)?;
+        results::insert_all(db, self.results)?;
         db.prepare_cached("INSERT INTO sent_messages (turn, blocks) VALUES (?1, ?2)")?
-            .execute((turn, Json(&new.turn.sent)))?;
+            .execute_all(self.sent)?;
+        Ok(())
     }
-    Ok(())
-}
-
-fn insert_calls(db: &Connection, turn: i64, outline: &Outline) -> Result<(), Fault> {
-    let mut insert = db.prepare_cached(
-        "INSERT INTO tool_calls (turn, seq, id, name, message, is_error)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
-    for (seq, call) in outline.calls.iter().enumerate() {
-        let (seq, message) = (seq as i64, call.message as i64);
-        insert.execute((turn, seq, &call.id, &call.name, message, call.is_error))?;
-    }
-    let mut insert = db.prepare_cached(
-        "INSERT INTO late_results (turn, seq, id, is_error) VALUES (?1, ?2, ?3, ?4)",
-    )?;
-    for (seq, (id, is_error)) in outline.answered.iter().enumerate() {
-        insert.execute((turn, seq as i64, id, is_error))?;
-    }
-    Ok(())
 }
 
 /// Keeps the counts of a turn, unless that counter's are there.
@@ -427,26 +652,22 @@ pub(crate) fn insert_counts(
     counted: &Counted,
 ) -> Result<(), Fault> {
     let counter = counter(db, tenant, &counted.counter)?;
-    insert_counts_of(db, turn, counter, counted)
+    let mut batch = Batch::default();
+    add_counts(&mut batch, turn, counter, counted)?;
+    insert_all_counts(db, batch)
 }
 
-fn insert_counts_of(
-    db: &Connection,
-    turn: i64,
-    counter: i64,
-    counted: &Counted,
-) -> Result<(), Fault> {
-    db.prepare_cached(
+fn add_counts(batch: &mut Batch, turn: i64, counter: i64, counted: &Counted) -> Result<(), Fault> {
+    let total = number("counts", counted.total())?;
+    Ok(batch.add((turn, counter, total, Json(&counted.blocks)))?)
+}
+
+fn insert_all_counts(db: &Connection, batch: Batch) -> Result<(), Fault> {
+    let mut insert = db.prepare_cached(
         "INSERT INTO counts (turn, counter, total, blocks) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO NOTHING",
-    )?
-    .execute((
-        turn,
-        counter,
-        number("counts", counted.total())?,
-        Json(&counted.blocks),
-    ))?;
-    Ok(())
+    )?;
+    Ok(insert.execute_all(batch)?)
 }
 
 /// Returns the key of a counter, which is there from then on.

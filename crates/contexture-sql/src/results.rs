@@ -1,6 +1,6 @@
 //! Lists tool results, images and documents by their handles.
 
-use crate::driver::{Connection, OptionalExtension};
+use crate::driver::{Batch, Connection, OptionalExtension};
 use contexture_store::{
     Block, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message, StoreError, ToolResult, fetchable,
 };
@@ -29,14 +29,31 @@ pub(crate) fn insert(
     message: i64,
     listed: &[Listed],
 ) -> Result<(), Fault> {
+    let mut batch = Batch::default();
+    add(&mut batch, tenant, message, listed)?;
+    insert_all(db, batch)
+}
+
+/// Adds tool results of a message to those that are listed.
+pub(crate) fn add(
+    batch: &mut Batch,
+    tenant: i64,
+    message: i64,
+    listed: &[Listed],
+) -> Result<(), Fault> {
+    for (block, handle) in listed {
+        batch.add((tenant, handle.as_bytes(), message, *block as i64))?;
+    }
+    Ok(())
+}
+
+/// Lists tool results.
+pub(crate) fn insert_all(db: &Connection, batch: Batch) -> Result<(), Fault> {
     let mut insert = db.prepare_cached(
         "INSERT INTO tool_results (tenant, handle, message, block) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO NOTHING",
     )?;
-    for (block, handle) in listed {
-        insert.execute((tenant, handle.as_bytes(), message, *block as i64))?;
-    }
-    Ok(())
+    Ok(insert.execute_all(batch)?)
 }
 
 /// What a search for a handle found.

@@ -3,7 +3,7 @@
 //! A session is found by its label or by an alias. Its row has the key of its
 //! latest turn, the head.
 
-use crate::driver::{Connection, OptionalExtension, Row};
+use crate::driver::{Batch, Connection, OptionalExtension, Row};
 use crate::params;
 use contexture_store::{
     HeadMove, NewSession, Session, SessionChange, SessionStatus, StoreError, TurnId, check_alias,
@@ -322,26 +322,55 @@ pub(crate) fn move_head(
     reason: &str,
     now: Timestamp,
 ) -> Result<(), Fault> {
-    db.prepare_cached(
-        "INSERT INTO head_moves (session, seq, source, target, reason, at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?
-    .execute(params![
-        session.key,
-        session.moves,
-        session.head,
-        to,
-        reason,
-        Time(now)
-    ])?;
-    // A clock that goes back does not take the session with it.
-    db.prepare_cached(
-        "UPDATE sessions SET head = ?1, moves = ?2, updated_at = CASE
-             WHEN updated_at > ?3 THEN updated_at ELSE ?3 END
-         WHERE key = ?4",
-    )?
-    .execute((to, session.moves + 1, Time(now), session.key))?;
-    Ok(())
+    let mut moves = HeadMoves::default();
+    moves.add(session, to, reason, now)?;
+    moves.write(db)
+}
+
+/// Moves of the heads of different sessions.
+#[derive(Default)]
+pub(crate) struct HeadMoves {
+    moves: Batch,
+    sessions: Batch,
+}
+
+impl HeadMoves {
+    /// Adds a move, as [`move_head`] does.
+    pub(crate) fn add(
+        &mut self,
+        session: &SessionRow,
+        to: Option<i64>,
+        reason: &str,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        self.moves.add(params![
+            session.key,
+            session.moves,
+            session.head,
+            to,
+            reason,
+            Time(now)
+        ])?;
+        (self.sessions).add((to, session.moves + 1, Time(now), session.key))?;
+        Ok(())
+    }
+
+    /// Writes them.
+    pub(crate) fn write(self, db: &Connection) -> Result<(), Fault> {
+        db.prepare_cached(
+            "INSERT INTO head_moves (session, seq, source, target, reason, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute_all(self.moves)?;
+        // A clock that goes back does not take the session with it.
+        db.prepare_cached(
+            "UPDATE sessions SET head = ?1, moves = ?2, updated_at = CASE
+                 WHEN updated_at > ?3 THEN updated_at ELSE ?3 END
+             WHERE key = ?4",
+        )?
+        .execute_all(self.sessions)?;
+        Ok(())
+    }
 }
 
 /// Fails with a conflict unless `head`, where the session's head is, is where

@@ -3,7 +3,9 @@
 //! Content is stored once under its hash. A snapshot can be saved in the
 //! background; reads then wait until it is written.
 
-use crate::driver::{Connection, OptionalExtension, Row};
+use std::collections::BTreeSet;
+
+use crate::driver::{Batch, Connection, OptionalExtension, Row};
 use crate::params;
 use contexture_core::ContentHash;
 use contexture_store::{Blob, PendingSnapshot, Sample, Samples, Snapshot, Snapshots, StoreError};
@@ -229,10 +231,17 @@ pub(crate) fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<
     let mut insert = db.prepare_cached(
         "INSERT INTO blobs (tenant, hash, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
     )?;
-    for blob in blobs {
-        insert.execute((tenant, Hash(blob.hash), &blob.bytes))?;
+    if !db.is_remote() {
+        for blob in blobs {
+            insert.execute((tenant, Hash(blob.hash), &blob.bytes))?;
+        }
+        return Ok(());
     }
-    Ok(())
+    let mut batch = Batch::default();
+    for blob in blobs {
+        batch.add((tenant, Hash(blob.hash), &blob.bytes))?;
+    }
+    Ok(insert.execute_all(batch)?)
 }
 
 fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
@@ -337,24 +346,51 @@ pub(crate) fn insert_sample(
     counter: &str,
     sample: Sample,
 ) -> Result<(), Fault> {
-    db.prepare_cached(
-        "INSERT INTO samples (tenant, model, counter, counted, actual)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute((
-        tenant,
-        model,
-        counter,
-        number("counted", sample.counted)?,
-        number("actual", sample.actual)?,
-    ))?;
-    db.prepare_cached(
-        "DELETE FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3 AND key <= (
-             SELECT key FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3
-             ORDER BY key DESC LIMIT 1 OFFSET ?4)",
-    )?
-    .execute((tenant, model, counter, MAX_SAMPLES))?;
-    Ok(())
+    let mut samples = NewSamples::default();
+    samples.add(tenant, model, counter, sample)?;
+    samples.insert(db)
+}
+
+/// Samples of one transaction.
+#[derive(Default)]
+pub(crate) struct NewSamples {
+    batch: Batch,
+    of: BTreeSet<(i64, String, String)>,
+}
+
+impl NewSamples {
+    /// Adds a sample.
+    pub(crate) fn add(
+        &mut self,
+        tenant: i64,
+        model: &str,
+        counter: &str,
+        sample: Sample,
+    ) -> Result<(), Fault> {
+        let counted = number("counted", sample.counted)?;
+        let actual = number("actual", sample.actual)?;
+        self.batch.add((tenant, model, counter, counted, actual))?;
+        (self.of).insert((tenant, model.to_owned(), counter.to_owned()));
+        Ok(())
+    }
+
+    /// Keeps them, and removes those that are too old to be looked at.
+    pub(crate) fn insert(self, db: &Connection) -> Result<(), Fault> {
+        db.prepare_cached(
+            "INSERT INTO samples (tenant, model, counter, counted, actual)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute_all(self.batch)?;
+        for (tenant, model, counter) in &self.of {
+            db.prepare_cached(
+                "DELETE FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3 AND key <= (
+                     SELECT key FROM samples WHERE tenant = ?1 AND model = ?2 AND counter = ?3
+                     ORDER BY key DESC LIMIT 1 OFFSET ?4)",
+            )?
+            .execute((*tenant, model, counter, MAX_SAMPLES))?;
+        }
+        Ok(())
+    }
 }
 
 impl<B: Backend> Samples for SqlStore<B> {
