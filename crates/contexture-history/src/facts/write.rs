@@ -77,11 +77,17 @@ struct Line {
     place: usize,
     // The forms, the longest first.
     forms: Vec<String>,
+    // Whether it is left out where another line has its text.
+    is_part: bool,
 }
 
 impl Line {
     fn new(place: usize, forms: Vec<String>) -> Self {
-        Self { place, forms }
+        Self {
+            place,
+            forms,
+            is_part: false,
+        }
     }
 }
 
@@ -469,7 +475,10 @@ impl Facts {
             .filter(|error| !known.contains(error) && is_bland(error))
             .collect();
         let beside: Vec<Line> = (beside.into_iter().enumerate())
-            .map(|(at, error)| Line::new(place + at, vec![format!("- {error}")]))
+            .map(|(at, error)| Line {
+                is_part: true,
+                ..Line::new(place + at, vec![format!("- {error}")])
+            })
             .collect();
         for (place, (error, group)) in groups.into_iter().enumerate() {
             let calls = group.iter().filter(|failure| !failure.call.is_empty());
@@ -628,8 +637,14 @@ impl Filled {
         if self.chosen.is_empty() {
             return;
         }
-        let shown = self.lines.iter().zip(&self.chosen);
-        let mut shown: Vec<(usize, &str)> = shown
+        let forms = || self.lines.iter().zip(&self.chosen);
+        let is_shown = |part: &Line| {
+            let text = part.forms[0].trim_start_matches("- ");
+            let mut others = forms().filter(|(line, _)| !line.is_part);
+            others.any(|(line, (form, _))| line.form(*form).contains(text))
+        };
+        let mut shown: Vec<(usize, &str)> = forms()
+            .filter(|entry| !(entry.0.is_part && is_shown(entry.0)))
             .map(|(line, (form, _))| (line.place, line.form(*form)))
             .collect();
         shown.sort_unstable_by_key(|(place, _)| *place);
