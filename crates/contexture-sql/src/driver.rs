@@ -64,7 +64,7 @@ pub trait Driver {
     }
 
     /// Returns false if the indexes of the memory do not have the same rows, so
-    /// that a list of all would miss some. A database that checks its pages need
+    /// that a list of all would miss some or have others twice. A database that checks its pages need
     /// not look.
     fn has_all_memories(&self) -> Result<bool> {
         Ok(true)

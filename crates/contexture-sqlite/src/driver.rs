@@ -41,14 +41,19 @@ impl Driver for Database {
     }
 
     fn has_all_memories(&self) -> Result<bool, Error> {
-        // SQLite does not notice a page that lost the number of its rows, or a row
-        // of an index in the wrong place. Rows are counted as a list would find
-        // them, and in another tree of pages.
-        let sql = "SELECT (SELECT count(*) FROM memories INDEXED BY memories_by_id)
-            = (SELECT count(*) FROM tenants t CROSS JOIN memories m INDEXED BY changes_of_memory
-                ON m.tenant = t.key AND m.seq > 0)
-            + (SELECT count(*) FROM tenants t CROSS JOIN memory_counts c
-                INDEXED BY changes_of_counts ON c.tenant = t.key AND c.seq > 0)";
+        // SQLite does not notice a page that lost the number of its rows, a row of
+        // an index in the wrong place, or one that leads to another record. Rows are
+        // counted, and their keys are added up, as a list would find them and in
+        // another tree of pages.
+        let sql = "SELECT (i.rows, i.keys) = (m.rows + c.rows, m.keys + c.keys) FROM
+            (SELECT count(*) AS rows, coalesce(sum(key), 0) AS keys
+                FROM memories INDEXED BY memories_by_id) i,
+            (SELECT count(*) AS rows, coalesce(sum(m.key), 0) AS keys
+                FROM tenants t CROSS JOIN memories m INDEXED BY changes_of_memory
+                ON m.tenant = t.key AND m.seq > 0) m,
+            (SELECT count(*) AS rows, coalesce(sum(c.key), 0) AS keys
+                FROM tenants t CROSS JOIN memory_counts c INDEXED BY changes_of_counts
+                ON c.tenant = t.key AND c.seq > 0) c";
         let mut select = self.0.prepare_cached(sql).map_err(failed)?;
         select.query_row([], |row| row.get(0)).map_err(failed)
     }

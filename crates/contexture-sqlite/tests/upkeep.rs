@@ -385,6 +385,60 @@ fn damaged_content_is_never_returned() {
     assert!(told > 20 && unharmed > 20, "{told} {unharmed}");
 }
 
+/// A row of an index that leads to another record, or a record without its content,
+/// is not taken for what was stored.
+#[test]
+fn a_record_is_not_taken_for_another_one() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    remember(&store, "noted", 60);
+    let keys: Vec<_> = (store.changes(0, 1000).unwrap().iter())
+        .map(|change| change.key)
+        .collect();
+    drop(store);
+    let whole = fs::read(&path).unwrap();
+    let db = Connection::open(&path).unwrap();
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'changes_of_memory'";
+    let root: u32 = db.query_row(root, [], |row| row.get(0)).unwrap();
+    drop(db);
+    // The index is one page. A row ends with the key of its record.
+    let page = (root as usize - 1) * 4096;
+    assert_eq!(whole[page], 10);
+    let number = |at: usize| usize::from(u16::from_be_bytes([whole[at], whole[at + 1]]));
+    let ends: Vec<usize> = (0..number(page + 3))
+        .map(|row| page + number(page + 8 + 2 * row))
+        .map(|cell| cell + usize::from(whole[cell]))
+        .collect();
+    assert_eq!(ends.len(), 60);
+    let mut damaged = whole.clone();
+    assert_ne!(damaged[ends[18]], damaged[ends[5]]);
+    damaged[ends[18]] = damaged[ends[5]];
+    fs::write(&path, &damaged).unwrap();
+    let found = SqliteStore::open(&path).unwrap().changes(0, 1000);
+    assert!(
+        matches!(found, Err(StoreError::Damaged { .. })),
+        "{found:?}"
+    );
+
+    fs::write(&path, &whole).unwrap();
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    let away = "UPDATE memory_bodies SET record = record + 1000 WHERE record = ?1";
+    assert_eq!(db.execute(away, [keys[40]]).unwrap(), 1);
+    drop(db);
+    let store = SqliteStore::open(&path).unwrap();
+    let missing = store.records(&keys[40..41]).unwrap_err();
+    let said = missing.to_string();
+    assert!(said.contains("its content is missing"), "{said}");
+    assert!(
+        store
+            .records(&keys[..40])
+            .unwrap()
+            .iter()
+            .all(Option::is_some)
+    );
+}
+
 #[test]
 fn every_changed_letter_is_found() {
     let (_directory, path) = place();

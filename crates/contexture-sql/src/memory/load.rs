@@ -45,7 +45,7 @@ pub(super) fn both(
 fn load(db: &Connection, tenant: i64, key: i64) -> Result<Option<(Loaded, Record)>, Fault> {
     let mut select = db.prepare_cached(
         "SELECT m.kind, m.at, m.valid_to, m.superseded IS NOT NULL, b.body, m.digest, m.id
-         FROM memories m JOIN memory_bodies b ON b.record = m.key
+         FROM memories m LEFT JOIN memory_bodies b ON b.record = m.key
          WHERE m.key = ?1 AND m.tenant = ?2",
     )?;
     let found = select.query_row((key, tenant), |row| {
@@ -57,19 +57,19 @@ fn load(db: &Connection, tenant: i64, key: i64) -> Result<Option<(Loaded, Record
             valid_to: row.get(2)?,
             superseded: row.get(3)?,
         };
-        let body = row.get_ref(4)?.as_str()?;
+        let Ok(body) = row.get_ref(4)?.as_str() else {
+            return Ok(Err((row.get::<String>(6)?, "its content is missing")));
+        };
         if !is_intact(body, row.get_ref(5)?.as_blob()?) {
-            return Ok(Err(row.get::<String>(6)?));
+            let message = "its content does not match its hash";
+            return Ok(Err((row.get::<String>(6)?, message)));
         }
         Ok(Ok((loaded, parse(kind, body)?)))
     });
     match found.optional()? {
         None => Ok(None),
         Some(Ok(loaded)) => Ok(Some(loaded)),
-        Some(Err(id)) => Err(Fault::damaged(
-            format!("record `{id}`"),
-            "its content does not match its hash",
-        )),
+        Some(Err((id, message))) => Err(Fault::damaged(format!("record `{id}`"), message)),
     }
 }
 
