@@ -29,9 +29,12 @@ impl Budget {
         reserve_response: Tokens,
         reserve_tools: Tokens,
     ) -> Result<Self, Error> {
-        let reserves = reserve_response.saturating_add(reserve_tools);
-        if reserves >= window {
-            return Err(Error::reserves_exceed_window(reserves, window));
+        if reserve_response.saturating_add(reserve_tools) >= window {
+            return Err(Error::reserves_exceed_window(
+                reserve_response,
+                reserve_tools,
+                window,
+            ));
         }
         Ok(Self {
             window,

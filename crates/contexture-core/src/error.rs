@@ -35,7 +35,8 @@ enum Kind {
         largest: Vec<Piece>,
     },
     ReservesExceedWindow {
-        reserves: Tokens,
+        response: Tokens,
+        tools: Tokens,
         window: Tokens,
     },
     CountDoesNotSettle {
@@ -61,9 +62,13 @@ impl Error {
         }
     }
 
-    pub(crate) fn reserves_exceed_window(reserves: Tokens, window: Tokens) -> Self {
+    pub(crate) fn reserves_exceed_window(response: Tokens, tools: Tokens, window: Tokens) -> Self {
         Self {
-            kind: Kind::ReservesExceedWindow { reserves, window },
+            kind: Kind::ReservesExceedWindow {
+                response,
+                tools,
+                window,
+            },
         }
     }
 
@@ -116,10 +121,16 @@ impl fmt::Display for Error {
                 }
                 write!(f, ")")
             }
-            Kind::ReservesExceedWindow { reserves, window } => write!(
+            Kind::ReservesExceedWindow {
+                response,
+                tools,
+                window,
+            } => write!(
                 f,
-                "{} tokens are reserved, but the window has {} tokens",
-                grouped(*reserves),
+                "{} tokens are reserved for the response and {} for tools, but the window has {} \
+                 tokens",
+                grouped(*response),
+                grouped(*tools),
                 grouped(*window)
             ),
             Kind::CountDoesNotSettle { counted, available } => write!(

@@ -149,6 +149,12 @@ impl Driver for Transaction {
         }
     }
 
+    fn inserted_many(&self, tables: &[&str]) -> Result<(), Error> {
+        let sql = format!("ANALYZE {}", tables.join(", "));
+        self.link.borrow_mut().send(&sql);
+        Ok(())
+    }
+
     fn take_record_keys(&self) -> Result<Option<(i64, i64)>, Error> {
         let sql = "SELECT nextval('record_keys')";
         let rows = self.link.borrow_mut().query(sql, &[])?;

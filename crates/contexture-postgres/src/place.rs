@@ -126,7 +126,7 @@ impl Place {
             ("statement_timeout", &statement),
             ("lock_timeout", &lock),
         ];
-        let for_session = settings.iter().chain(FOR_PLANS);
+        let for_session = settings.iter().chain(FOR_PREPARED);
         Ok(Self {
             session_settings: settings_sql(for_session, false).into(),
             transaction_settings: settings_sql(settings.iter(), true).into(),
@@ -140,10 +140,13 @@ impl Place {
     }
 }
 
-/// What a session sets beside, because its statements are planned once. A plan that
-/// was made while a table was small must be good when the table is large: it uses
-/// indexes. The compiler of PostgreSQL takes longer than our statements.
-const FOR_PLANS: &[(&str, &str)] = &[("enable_seqscan", "off"), ("jit", "off")];
+/// The settings of a session with prepared statements.
+///
+/// A plan that is made once does not fit a table that has grown since: after an
+/// import of a large tree into empty tables, every step of a path read all edges.
+/// Statements are therefore parsed once and planned each time. The JIT compiler
+/// takes longer than our statements.
+const FOR_PREPARED: &[(&str, &str)] = &[("plan_cache_mode", "force_custom_plan"), ("jit", "off")];
 
 /// Returns a statement that makes settings.
 fn settings_sql<'s>(

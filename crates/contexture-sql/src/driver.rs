@@ -57,6 +57,13 @@ pub trait Driver {
     /// takes their keys together with the next statement.
     fn expect_insert(&self, _table: &str, _count: usize) {}
 
+    /// Says that many rows were inserted into the tables. A database that plans
+    /// statements by statistics makes them anew, instead of reading whole tables
+    /// until it finds out by itself.
+    fn inserted_many(&self, _tables: &[&str]) -> Result<()> {
+        Ok(())
+    }
+
     /// Takes a range of keys for records: the first, and how many. `None` when
     /// the next key is in the table `memory_keys`.
     fn take_record_keys(&self) -> Result<Option<(i64, i64)>> {

@@ -16,6 +16,9 @@ use super::{TreeRow, change, export, memory, step};
 use crate::error::Fault;
 use crate::row::{Json, Time};
 
+/// The number of new nodes from which on the statistics of the tables are made anew.
+const MANY_NODES: usize = 1_000;
+
 pub(super) fn import(
     db: &Connection,
     tenant: i64,
@@ -56,6 +59,9 @@ pub(super) fn import(
         agents.insert(&*agent.id, key);
     }
     insert(db, &tree, &merged, &agents, &mut keys, now)?;
+    if merged.nodes.len() >= MANY_NODES {
+        db.inserted_many(&["nodes", "edges", "edge_sources"])?;
+    }
     if before > 0 {
         step::set(db, document, &keys)?;
     }

@@ -40,7 +40,7 @@ fn a_session_is_made_and_shown() {
         json!({
             "label": "support", "aliases": ["desk", "help"], "head": null, "turns": 0,
             "persona": "ana", "parent_session": null, "parent_turn": null,
-            "task": "Answer questions about invoices", "status": "active",
+            "task": "Answer questions about invoices", "remember": null, "status": "active",
             "created_at": NOW, "updated_at": NOW,
         })
     );
