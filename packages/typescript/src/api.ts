@@ -68,7 +68,7 @@ export interface paths {
         head?: never;
         /**
          * Update a session
-         * @description Adds an alias, or sets the status of the session. Omitted fields are not changed.
+         * @description Adds an alias, sets the status of the session, or sets whether its turns become memory events. Omitted fields are not changed.
          */
         patch: operations["update_session"];
         trace?: never;
@@ -1861,7 +1861,7 @@ export interface components {
             /**
              * @description Fails if the request changes tools, instructions or history of the
              *     session's previous request, or is for another model, so that the
-             *     provider's cache is lost.
+             *     provider's cache is lost. Default: false.
              */
             fail_on_cache_break?: boolean;
             /** @description Whether the answer includes the report. The format `json` always includes it. Default: true. */
@@ -2147,7 +2147,7 @@ export interface components {
         BudgetReport: {
             /**
              * Format: uint64
-             * @description The size of the context window.
+             * @description The size of the context window in tokens.
              */
             max: number;
             /**
@@ -2157,7 +2157,7 @@ export interface components {
             reserved: number;
             /**
              * Format: uint64
-             * @description `max` minus `reserved`.
+             * @description `max` minus `reserved`, in tokens.
              */
             effective: number;
             /**
@@ -2167,12 +2167,12 @@ export interface components {
             used: number;
             /**
              * Format: uint64
-             * @description `max` minus `used`.
+             * @description `max` minus `used`, in tokens.
              */
             remaining: number;
             /**
              * Format: uint64
-             * @description `effective` minus `used`.
+             * @description `effective` minus `used`, in tokens.
              */
             available: number;
             /** @description The budget of each layer, in recipe order. */
@@ -3135,7 +3135,7 @@ export interface components {
         ImportedArchive: {
             /**
              * Format: uint32
-             * @description The form of the archive.
+             * @description The version of the archive's format.
              */
             format: number;
             /** @description The version of Contexture that wrote it. */
@@ -3231,7 +3231,7 @@ export interface components {
              * @description The priority, from 0 to 1. Default: 0.5.
              */
             priority?: number | null;
-            /** @description How the text may be cut. Default: `end`. */
+            /** @description The part that is removed if the text does not fit. Default: `end`. */
             cut?: components["schemas"]["Cut"] | null;
             /** @description Whether the text is always sent whole. Default: false. */
             pinned?: boolean;
@@ -3744,6 +3744,11 @@ export interface components {
             parent_session?: string | null;
             /** @description The task of the agent in this session. Default: none. */
             task?: string | null;
+            /**
+             * @description Whether recorded turns become memory events. Default: as `from_sessions`
+             *     in the settings says.
+             */
+            remember?: boolean | null;
         };
         /** @description A task to create. */
         NewTask: {
@@ -4206,8 +4211,8 @@ export interface components {
              */
             unmatched: boolean;
             /**
-             * @description How many texts have a vector of the configured encoder. Omitted if all
-             *     have one.
+             * @description The number of texts that the configured encoder has computed vectors
+             *     for. Omitted if all texts have one.
              */
             vectors?: components["schemas"]["VectorProgress"] | null;
             /**
@@ -5365,6 +5370,11 @@ export interface components {
             parent_turn: components["schemas"]["TurnIdOutput"] | null;
             /** @description The task of the agent in this session. */
             task: string | null;
+            /**
+             * @description Whether recorded turns become memory events. Null: as `from_sessions` in
+             *     the settings says.
+             */
+            remember: boolean | null;
             /** @description Whether the session is active, completed or failed. */
             status: components["schemas"]["SessionStatus"];
             /**
@@ -5452,6 +5462,8 @@ export interface components {
             alias?: string | null;
             /** @description The new status. */
             status?: components["schemas"]["SessionStatus"] | null;
+            /** @description Whether turns that are recorded from now on become memory events. */
+            remember?: boolean | null;
         };
         /**
          * @description A text that every request of a session contains, even after its turn was
@@ -6049,7 +6061,7 @@ export interface components {
         TenantUsage: {
             /** @description The name of the tenant. */
             tenant: string;
-            /** @description What it has stored. */
+            /** @description The amount of data that the tenant has stored. */
             usage: components["schemas"]["StorageUsage"];
         };
         /** @description Do something that has no field and no operation. */
@@ -6151,7 +6163,7 @@ export interface components {
         TokenBudget: {
             /**
              * Format: uint64
-             * @description The size of the context window.
+             * @description The size of the context window in tokens.
              */
             model_limit: number;
             /**

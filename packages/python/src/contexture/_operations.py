@@ -121,7 +121,7 @@ class Operations:
                 model, both must match. Default: Contexture's own JSON.
             fail_on_cache_break: Fails if the request changes tools, instructions or history of
                 the session's previous request, or is for another model, so that the provider's
-                cache is lost.
+                cache is lost. Default: false.
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
@@ -176,6 +176,7 @@ class Operations:
         persona: str | Unset | None = UNSET,
         parent_session: str | Unset | None = UNSET,
         task: str | Unset | None = UNSET,
+        remember: bool | Unset | None = UNSET,
         idempotency_key: str | Unset = UNSET,
     ) -> models.Session:
         """Create a session.
@@ -191,6 +192,8 @@ class Operations:
             persona: The persona that the agent speaks as. Default: none.
             parent_session: The label of the session that starts this one. Default: none.
             task: The task of the agent in this session. Default: none.
+            remember: Whether recorded turns become memory events. Default: as `from_sessions` in
+                the settings says.
             idempotency_key: A text that makes retries safe. A call that is sent again with the
                 same key within 24 hours is done once and gets the first answer. Another call with
                 the same key is rejected with 409.
@@ -208,6 +211,7 @@ class Operations:
                     "persona": persona,
                     "parent_session": parent_session,
                     "task": task,
+                    "remember": remember,
                 }
             ),
         )
@@ -245,20 +249,23 @@ class Operations:
         *,
         alias: str | Unset | None = UNSET,
         status: models.SessionStatus | Unset | None = UNSET,
+        remember: bool | Unset | None = UNSET,
     ) -> models.Session:
         """Update a session.
 
-        Adds an alias, or sets the status of the session. Omitted fields are not changed.
+        Adds an alias, sets the status of the session, or sets whether its turns become memory
+        events. Omitted fields are not changed.
 
         Args:
             alias: An additional name of the session.
             status: The new status.
+            remember: Whether turns that are recorded from now on become memory events.
         """
         answer: models.Session = self._call(
             "PATCH",
             path_of("/v1/sessions/{label}", {"label": label}),
             models.Session,
-            body=given({"alias": alias, "status": status}),
+            body=given({"alias": alias, "status": status, "remember": remember}),
         )
         return answer
 
@@ -1847,7 +1854,7 @@ class Operations:
                 model, both must match. Default: Contexture's own JSON.
             fail_on_cache_break: Fails if the request changes tools, instructions or history of
                 the session's previous request, or is for another model, so that the provider's
-                cache is lost.
+                cache is lost. Default: false.
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
@@ -2270,7 +2277,7 @@ class AsyncOperations:
                 model, both must match. Default: Contexture's own JSON.
             fail_on_cache_break: Fails if the request changes tools, instructions or history of
                 the session's previous request, or is for another model, so that the provider's
-                cache is lost.
+                cache is lost. Default: false.
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """
@@ -2325,6 +2332,7 @@ class AsyncOperations:
         persona: str | Unset | None = UNSET,
         parent_session: str | Unset | None = UNSET,
         task: str | Unset | None = UNSET,
+        remember: bool | Unset | None = UNSET,
         idempotency_key: str | Unset = UNSET,
     ) -> models.Session:
         """Create a session.
@@ -2340,6 +2348,8 @@ class AsyncOperations:
             persona: The persona that the agent speaks as. Default: none.
             parent_session: The label of the session that starts this one. Default: none.
             task: The task of the agent in this session. Default: none.
+            remember: Whether recorded turns become memory events. Default: as `from_sessions` in
+                the settings says.
             idempotency_key: A text that makes retries safe. A call that is sent again with the
                 same key within 24 hours is done once and gets the first answer. Another call with
                 the same key is rejected with 409.
@@ -2357,6 +2367,7 @@ class AsyncOperations:
                     "persona": persona,
                     "parent_session": parent_session,
                     "task": task,
+                    "remember": remember,
                 }
             ),
         )
@@ -2394,20 +2405,23 @@ class AsyncOperations:
         *,
         alias: str | Unset | None = UNSET,
         status: models.SessionStatus | Unset | None = UNSET,
+        remember: bool | Unset | None = UNSET,
     ) -> models.Session:
         """Update a session.
 
-        Adds an alias, or sets the status of the session. Omitted fields are not changed.
+        Adds an alias, sets the status of the session, or sets whether its turns become memory
+        events. Omitted fields are not changed.
 
         Args:
             alias: An additional name of the session.
             status: The new status.
+            remember: Whether turns that are recorded from now on become memory events.
         """
         answer: models.Session = await self._call(
             "PATCH",
             path_of("/v1/sessions/{label}", {"label": label}),
             models.Session,
-            body=given({"alias": alias, "status": status}),
+            body=given({"alias": alias, "status": status, "remember": remember}),
         )
         return answer
 
@@ -4000,7 +4014,7 @@ class AsyncOperations:
                 model, both must match. Default: Contexture's own JSON.
             fail_on_cache_break: Fails if the request changes tools, instructions or history of
                 the session's previous request, or is for another model, so that the provider's
-                cache is lost.
+                cache is lost. Default: false.
             report: Whether the answer includes the report. The format `json` always includes it.
                 Default: true.
         """

@@ -3136,7 +3136,7 @@ class TenantUsage(Model):
     """
     usage: StorageUsage
     """
-    What it has stored.
+    The amount of data that the tenant has stored.
     """
 
 
@@ -4137,7 +4137,7 @@ class BudgetReport(Model):
 
     max: int
     """
-    The size of the context window.
+    The size of the context window in tokens.
     """
     reserved: int
     """
@@ -4145,7 +4145,7 @@ class BudgetReport(Model):
     """
     effective: int
     """
-    `max` minus `reserved`.
+    `max` minus `reserved`, in tokens.
     """
     used: int
     """
@@ -4153,11 +4153,11 @@ class BudgetReport(Model):
     """
     remaining: int
     """
-    `max` minus `used`.
+    `max` minus `used`, in tokens.
     """
     available: int
     """
-    `effective` minus `used`.
+    `effective` minus `used`, in tokens.
     """
     layers: dict[str, LayerBudget]
     """
@@ -4699,7 +4699,7 @@ class ImportedArchive(Model):
 
     format: int
     """
-    The form of the archive.
+    The version of the archive's format.
     """
     version: str
     """
@@ -4834,7 +4834,7 @@ class InlineItem(Model):
     """
     cut: Cut | None = None
     """
-    How the text may be cut. Default: `end`.
+    The part that is removed if the text does not fit. Default: `end`.
     """
     pinned: bool | None = None
     """
@@ -5042,6 +5042,11 @@ class NewSession(Model):
     task: str | None = None
     """
     The task of the agent in this session. Default: none.
+    """
+    remember: bool | None = None
+    """
+    Whether recorded turns become memory events. Default: as `from_sessions`
+    in the settings says.
     """
 
 
@@ -5615,6 +5620,11 @@ class Session(Model):
     """
     The task of the agent in this session.
     """
+    remember: bool | None
+    """
+    Whether recorded turns become memory events. Null: as `from_sessions` in
+    the settings says.
+    """
     status: SessionStatus
     """
     Whether the session is active, completed or failed.
@@ -5669,6 +5679,10 @@ class SessionPatch(Model):
     status: SessionStatus | None = None
     """
     The new status.
+    """
+    remember: bool | None = None
+    """
+    Whether turns that are recorded from now on become memory events.
     """
 
 
@@ -5903,7 +5917,7 @@ class TokenBudget(Model):
 
     model_limit: int
     """
-    The size of the context window.
+    The size of the context window in tokens.
     """
     reserve_response: int
     """
@@ -6538,8 +6552,8 @@ class RecallMetadata(Model):
     """
     vectors: VectorProgress | None = None
     """
-    How many texts have a vector of the configured encoder. Omitted if all
-    have one.
+    The number of texts that the configured encoder has computed vectors
+    for. Omitted if all texts have one.
     """
     unlisted: int
     """
@@ -7556,7 +7570,7 @@ class AssembleRequest(Model):
     """
     Fails if the request changes tools, instructions or history of the
     session's previous request, or is for another model, so that the
-    provider's cache is lost.
+    provider's cache is lost. Default: false.
     """
     report: bool | None = None
     """
