@@ -54,8 +54,9 @@ const MOST_SAME_DAY: i32 = 4;
 /// it.
 const END: f64 = 0.2;
 
-/// The same when the query has no word that a text has.
-const END_ALONE: f64 = 4.0;
+/// The same when no text has a word of the query. It halves with each text that
+/// comes before, so that the order decides and not how well a text matches.
+const END_ALONE: f64 = 64.0;
 
 /// How many relations are followed at most.
 const MOST_RELATIONS: usize = 1_000;
@@ -333,7 +334,6 @@ impl ChannelSearch<'_> {
             let best = hits.iter().map(Hit::relevance).fold(0.0, f32::max);
             // `What was the first thing I did?` asks for nothing but the order.
             let by_words = hits.iter().any(|hit| hit.words > 0.0);
-            let end = if by_words { END } else { END_ALONE };
             let is_good =
                 |hit: &Hit| !by_words || (!hit.is_faint() && hit.relevance() >= best / 2.0);
             let mut good: Vec<(i64, usize)> = (hits.iter().enumerate())
@@ -346,7 +346,10 @@ impl ChannelSearch<'_> {
             }
             let last = good.len().saturating_sub(1).max(1) as f64;
             for (place, (_, i)) in good.into_iter().enumerate() {
-                factors[i] *= 1.0 + end * (1.0 - place as f64 / last);
+                factors[i] *= match by_words {
+                    true => 1.0 + END * (1.0 - place as f64 / last),
+                    false => 1.0 + END_ALONE * 0.5_f64.powf(place as f64),
+                };
             }
         }
         factors
