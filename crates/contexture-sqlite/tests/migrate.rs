@@ -59,11 +59,12 @@ fn older(path: &Path, steps: &[&str]) {
             db.execute_batch(&format!("DROP TABLE {table}")).unwrap();
         }
     }
-    // Columns that versions 6 and 13 added.
+    // Columns that versions 6, 13 and 19 added.
     for (table, column) in [
         ("compactions", "first_kept_message"),
         ("compactions", "facts"),
         ("tenants", "inside"),
+        ("sessions", "remember"),
     ] {
         let drop = format!("ALTER TABLE {table} DROP COLUMN {column}");
         db.execute_batch(&drop).unwrap();
@@ -254,6 +255,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          DROP TABLE files; DROP TABLE file_states; DROP TABLE events;
          DROP TABLE request_counts; DROP TABLE done_calls;
          ALTER TABLE node_contents DROP COLUMN sum;
+         ALTER TABLE sessions DROP COLUMN remember;
          PRAGMA user_version = 6;",
     )
     .unwrap();
