@@ -176,9 +176,10 @@ class Operation:
         schema = self.schemas[self.body["$ref"].rsplit("/", 1)[-1]]
         if "properties" not in schema:
             return None
-        taken = {part["name"] for part in [*self.path_parameters, *self.query]}
+        others = [*self.path_parameters, *self.query, *self.header_parameters]
+        taken = {python_name(part["name"]) for part in others}
         fields: dict[str, Schema] = schema["properties"]
-        return None if taken & set(fields) else fields
+        return None if taken & {python_name(field) for field in fields} else fields
 
     def method_text(self, is_async: bool) -> str:
         positional = [f"{python_name(part['name'])}: str" for part in self.path_parameters]

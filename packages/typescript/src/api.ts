@@ -7537,6 +7537,7 @@ export interface operations {
                      *           "parent_session": null,
                      *           "parent_turn": null,
                      *           "task": null,
+                     *           "remember": null,
                      *           "status": "active",
                      *           "created_at": "2026-01-31T12:00:00Z",
                      *           "updated_at": "2026-01-31T12:00:00Z"
@@ -7550,6 +7551,7 @@ export interface operations {
                      *           "parent_session": null,
                      *           "parent_turn": null,
                      *           "task": null,
+                     *           "remember": null,
                      *           "status": "active",
                      *           "created_at": "2026-01-31T12:00:00Z",
                      *           "updated_at": "2026-01-31T12:00:00Z"
@@ -7563,6 +7565,7 @@ export interface operations {
                      *           "parent_session": null,
                      *           "parent_turn": null,
                      *           "task": "Find out why the build fails",
+                     *           "remember": null,
                      *           "status": "active",
                      *           "created_at": "2026-01-31T12:00:00Z",
                      *           "updated_at": "2026-01-31T12:00:00Z"
@@ -7686,6 +7689,7 @@ export interface operations {
                      *       "parent_session": null,
                      *       "parent_turn": null,
                      *       "task": "Find out why the build fails",
+                     *       "remember": null,
                      *       "status": "active",
                      *       "created_at": "2026-01-31T12:00:00Z",
                      *       "updated_at": "2026-01-31T12:00:00Z"
@@ -7853,6 +7857,7 @@ export interface operations {
                      *       "parent_session": null,
                      *       "parent_turn": null,
                      *       "task": "Find out why the build fails",
+                     *       "remember": null,
                      *       "status": "active",
                      *       "created_at": "2026-01-31T12:00:00Z",
                      *       "updated_at": "2026-01-31T12:00:00Z"
@@ -8101,6 +8106,7 @@ export interface operations {
                      *       "parent_session": null,
                      *       "parent_turn": null,
                      *       "task": "Find out why the build fails",
+                     *       "remember": null,
                      *       "status": "active",
                      *       "created_at": "2026-01-31T12:00:00Z",
                      *       "updated_at": "2026-01-31T12:00:00Z"
@@ -9135,6 +9141,7 @@ export interface operations {
                      *       "parent_session": "support",
                      *       "parent_turn": "c1e4fb5dca0e6025cfb7f3451b0d0665",
                      *       "task": null,
+                     *       "remember": null,
                      *       "status": "active",
                      *       "created_at": "2026-01-31T12:00:00Z",
                      *       "updated_at": "2026-01-31T12:00:00Z"

@@ -1488,22 +1488,8 @@ class Operations:
 
     def observe_turn(
         self,
+        body: models.NewTurn | Mapping[str, Any],
         *,
-        messages: Sequence[models.Message | Mapping[str, Any]],
-        model: str | Unset | None = UNSET,
-        provider: str | Unset | None = UNSET,
-        usage: models.Usage | Mapping[str, Any] | Unset | None = UNSET,
-        stop_reason: models.StopReason | Unset | None = UNSET,
-        error: models.TurnError | Mapping[str, Any] | Unset | None = UNSET,
-        status: models.TurnStatus | Unset | None = UNSET,
-        role: models.AgentRole | Unset | None = UNSET,
-        toolset_name: str | Unset | None = UNSET,
-        tools: Sequence[str] | Unset = UNSET,
-        permissions_granted: Sequence[str] | Unset = UNSET,
-        source_event_id: str | Unset | None = UNSET,
-        request_hash: str | Unset | None = UNSET,
-        parent_turn_id: models.TurnId | Unset | None = UNSET,
-        idempotency_key: str | Unset | None = UNSET,
         manifest: str | Unset = UNSET,
         session: str | Unset = UNSET,
         idempotency_key: str | Unset = UNSET,
@@ -1514,25 +1500,6 @@ class Operations:
         priority of files that were not used for long.
 
         Args:
-            messages: The messages in order, 1 to 10,000.
-            model: The model that answered.
-            provider: The provider whose API was called, such as `anthropic`.
-            usage: The token usage that the provider reported.
-            stop_reason: The reason why the model stopped.
-            error: The error, if the turn failed.
-            status: The status of the turn. Default: `failed` if `error` is given, otherwise
-                `completed`.
-            role: The agent's role.
-            toolset_name: The name of the toolset that the tools came from.
-            tools: The names of the tools that the model could call.
-            permissions_granted: The permissions that the agent had.
-            source_event_id: The id of the event that caused the turn.
-            request_hash: The hash of the snapshot of the request that was answered.
-            parent_turn_id: The id of the previous turn. If the field is absent, the turn is
-                recorded after the session's head. Null requires an empty session. An id that is
-                not the head is rejected as a conflict.
-            idempotency_key: A key that makes a retry safe: a turn with the same key is recorded
-                once.
             manifest: The path of the manifest, relative to the root. Default: `working-set.yml`,
                 otherwise `.agent/working-set.yml`.
             session: The session whose event log records the change. Default: `default`.
@@ -1546,25 +1513,7 @@ class Operations:
             models.WorkingSetChanged,
             query=given({"manifest": manifest, "session": session}),
             headers=given({"Idempotency-Key": idempotency_key}),
-            body=given(
-                {
-                    "messages": messages,
-                    "model": model,
-                    "provider": provider,
-                    "usage": usage,
-                    "stop_reason": stop_reason,
-                    "error": error,
-                    "status": status,
-                    "role": role,
-                    "toolset_name": toolset_name,
-                    "tools": tools,
-                    "permissions_granted": permissions_granted,
-                    "source_event_id": source_event_id,
-                    "request_hash": request_hash,
-                    "parent_turn_id": parent_turn_id,
-                    "idempotency_key": idempotency_key,
-                }
-            ),
+            body=given({"body": body})["body"],
         )
         return answer
 
@@ -3648,22 +3597,8 @@ class AsyncOperations:
 
     async def observe_turn(
         self,
+        body: models.NewTurn | Mapping[str, Any],
         *,
-        messages: Sequence[models.Message | Mapping[str, Any]],
-        model: str | Unset | None = UNSET,
-        provider: str | Unset | None = UNSET,
-        usage: models.Usage | Mapping[str, Any] | Unset | None = UNSET,
-        stop_reason: models.StopReason | Unset | None = UNSET,
-        error: models.TurnError | Mapping[str, Any] | Unset | None = UNSET,
-        status: models.TurnStatus | Unset | None = UNSET,
-        role: models.AgentRole | Unset | None = UNSET,
-        toolset_name: str | Unset | None = UNSET,
-        tools: Sequence[str] | Unset = UNSET,
-        permissions_granted: Sequence[str] | Unset = UNSET,
-        source_event_id: str | Unset | None = UNSET,
-        request_hash: str | Unset | None = UNSET,
-        parent_turn_id: models.TurnId | Unset | None = UNSET,
-        idempotency_key: str | Unset | None = UNSET,
         manifest: str | Unset = UNSET,
         session: str | Unset = UNSET,
         idempotency_key: str | Unset = UNSET,
@@ -3674,25 +3609,6 @@ class AsyncOperations:
         priority of files that were not used for long.
 
         Args:
-            messages: The messages in order, 1 to 10,000.
-            model: The model that answered.
-            provider: The provider whose API was called, such as `anthropic`.
-            usage: The token usage that the provider reported.
-            stop_reason: The reason why the model stopped.
-            error: The error, if the turn failed.
-            status: The status of the turn. Default: `failed` if `error` is given, otherwise
-                `completed`.
-            role: The agent's role.
-            toolset_name: The name of the toolset that the tools came from.
-            tools: The names of the tools that the model could call.
-            permissions_granted: The permissions that the agent had.
-            source_event_id: The id of the event that caused the turn.
-            request_hash: The hash of the snapshot of the request that was answered.
-            parent_turn_id: The id of the previous turn. If the field is absent, the turn is
-                recorded after the session's head. Null requires an empty session. An id that is
-                not the head is rejected as a conflict.
-            idempotency_key: A key that makes a retry safe: a turn with the same key is recorded
-                once.
             manifest: The path of the manifest, relative to the root. Default: `working-set.yml`,
                 otherwise `.agent/working-set.yml`.
             session: The session whose event log records the change. Default: `default`.
@@ -3706,25 +3622,7 @@ class AsyncOperations:
             models.WorkingSetChanged,
             query=given({"manifest": manifest, "session": session}),
             headers=given({"Idempotency-Key": idempotency_key}),
-            body=given(
-                {
-                    "messages": messages,
-                    "model": model,
-                    "provider": provider,
-                    "usage": usage,
-                    "stop_reason": stop_reason,
-                    "error": error,
-                    "status": status,
-                    "role": role,
-                    "toolset_name": toolset_name,
-                    "tools": tools,
-                    "permissions_granted": permissions_granted,
-                    "source_event_id": source_event_id,
-                    "request_hash": request_hash,
-                    "parent_turn_id": parent_turn_id,
-                    "idempotency_key": idempotency_key,
-                }
-            ),
+            body=given({"body": body})["body"],
         )
         return answer
 
