@@ -140,13 +140,14 @@ impl Place {
     }
 }
 
-/// The settings of a session with prepared statements.
+/// The settings of a session with prepared statements, whose plans PostgreSQL keeps
+/// until the statistics of a table change.
 ///
-/// A plan that is made once does not fit a table that has grown since: after an
-/// import of a large tree into empty tables, every step of a path read all edges.
-/// Statements are therefore parsed once and planned each time. The JIT compiler
-/// takes longer than our statements.
-const FOR_PREPARED: &[(&str, &str)] = &[("plan_cache_mode", "force_custom_plan"), ("jit", "off")];
+/// A plan that was made while a table was small must be good when the table is
+/// large, so that it uses indexes. After many rows were inserted at once, the
+/// driver makes the statistics anew. Planning each statement each time would double
+/// the time of a warm request. The JIT compiler takes longer than our statements.
+const FOR_PREPARED: &[(&str, &str)] = &[("enable_seqscan", "off"), ("jit", "off")];
 
 /// Returns a statement that makes settings.
 fn settings_sql<'s>(
