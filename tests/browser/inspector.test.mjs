@@ -85,6 +85,27 @@ view("a request shows its window by layer and every block", async ({ page, go })
   assert.ok(rows.length > 0 && rows.every((row) => row.startsWith("event")), String(rows));
 });
 
+test("an imported request shows the size that the provider reported", async () => {
+  const own = temporary();
+  const transcripts = join(import.meta.dirname, "../../crates/contexture-import/tests/fixtures/claude-code");
+  const run = (...args) => execFileSync(COMMAND, [...args, "--root", own], { encoding: "utf8" });
+  run("import", "claude-code", transcripts);
+  const [latest] = JSON.parse(run("snapshot", "list", "--session", "claude-code:11111111-1111-4111-8111-111111111111", "--json"));
+  const other = await startServer(own);
+  try {
+    const { page, go, check } = await open(browser.context, other.base, { width: 360 });
+    await go(`#/request/${latest.hash}`);
+    assert.match(await text(page, ".facts:not(.small)"), /Tokens\s*1,110 blocks: about \d+[\s\S]*Left out\s*unknown[\s\S]*Counted with\s*provider/);
+    await page.getByRole("link", { name: "Left out ?" }).click();
+    await page.getByText("Left-out candidates are unknown").waitFor();
+    await check();
+    await page.close();
+  } finally {
+    await other.stop();
+    discard(own);
+  }
+});
+
 view("a missing file is found, with what would have kept it", async ({ page, go }) => {
   await go(`#/request/${seeded.left}`);
   await page.getByLabel("Search: path, id, text or reason").fill("weather");

@@ -165,7 +165,7 @@ pub(crate) fn add(api: &mut Api) {
     add_keys(api);
     api.add_admin(
         Operation::post("/v1/admin/reload", "admin_reload_settings")
-            .says(
+            .describe(
                 "Reload the settings",
                 "Reads `contexture.toml` again and applies it. `changed` lists the settings that \
                  apply now, and `needs_restart` those that apply after a restart. Environment \
@@ -181,7 +181,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add_admin(
         Operation::get("/v1/admin/audit", "admin_list_audit")
-            .says(
+            .describe(
                 "List administrative acts",
                 "Returns the latest administrative acts: keys that were created or revoked, \
                  quotas that were changed, and tenants, sessions, trees and memory records that \
@@ -203,7 +203,7 @@ pub(crate) fn add(api: &mut Api) {
             "/v1/admin/tenants/{tenant}",
             "admin_delete_tenant",
         )
-        .says(
+        .describe(
             "Delete a tenant",
             "Deletes the database file of a tenant, revokes its keys and ends its event streams. \
              Files in its root directory are kept. The tenant `default` cannot be deleted. Needs \
@@ -226,7 +226,7 @@ pub(crate) fn add(api: &mut Api) {
 fn add_tenants(api: &mut Api) {
     api.add_admin(
         Operation::get("/v1/admin/tenants", "admin_list_tenants")
-            .says(
+            .describe(
                 "List tenants",
                 "Returns the tenants that have data, with what each has stored. Needs an admin \
                  key.",
@@ -256,7 +256,7 @@ fn add_tenants(api: &mut Api) {
     );
     api.add_admin(
         Operation::get("/v1/admin/tenants/{tenant}", "admin_get_tenant")
-            .says(
+            .describe(
                 "Get the usage of a tenant",
                 "Returns what a tenant has stored. Needs an admin key.",
             )
@@ -280,7 +280,7 @@ fn add_quotas(api: &mut Api) {
     const PATH: &str = "/v1/admin/tenants/{tenant}/quota";
     api.add_admin(
         Operation::new(Method::PUT, PATH, "admin_set_quota")
-            .says(
+            .describe(
                 "Set the quota of a tenant",
                 "Sets the quota of a tenant, in place of the quota in the server's settings. A \
                  limit that is omitted is 0: no limit. It applies at once, and to other servers \
@@ -295,7 +295,7 @@ fn add_quotas(api: &mut Api) {
     );
     api.add_admin(
         Operation::get(PATH, "admin_get_quota")
-            .says(
+            .describe(
                 "Get the quota of a tenant",
                 "Returns the quota that applies to a tenant. Needs an admin key.",
             )
@@ -305,7 +305,7 @@ fn add_quotas(api: &mut Api) {
     );
     api.add_admin(
         Operation::new(Method::DELETE, PATH, "admin_remove_quota")
-            .says(
+            .describe(
                 "Remove the quota of a tenant",
                 "Removes the quota that was set, so that the quota in the server's settings \
                  applies again. Needs an admin key.",
@@ -341,7 +341,7 @@ fn quota(server: &dyn Deployment, of: OfTenant) -> Result<QuotaState, Problem> {
 fn add_keys(api: &mut Api) {
     api.add_admin(
         Operation::post("/v1/admin/keys", "admin_create_key")
-            .says(
+            .describe(
                 "Create an API key",
                 "Creates a key and returns it. The store has only a hash of the secret, so the \
                  key cannot be read again. Needs an admin key.",
@@ -368,7 +368,7 @@ fn add_keys(api: &mut Api) {
     );
     api.add_admin(
         Operation::get("/v1/admin/keys", "admin_list_keys")
-            .says(
+            .describe(
                 "List API keys",
                 "Returns all keys without their secrets, in the order of their creation. Revoked \
                  keys are included. Needs an admin key.",
@@ -382,7 +382,7 @@ fn add_keys(api: &mut Api) {
     );
     api.add_admin(
         Operation::new(Method::DELETE, "/v1/admin/keys/{id}", "admin_revoke_key")
-            .says(
+            .describe(
                 "Revoke an API key",
                 "Revokes a key and returns it. This server rejects the key at once, and ends its \
                  open streams within two seconds. Revoking a key again changes nothing. Needs \

@@ -12,7 +12,7 @@ pub const MEDIA: &str = "application/zstd";
 pub(crate) fn add(api: &mut Api) {
     const ALL: &str = "/v1/admin/archive";
     const ONE: &str = "/v1/admin/tenants/{tenant}/archive";
-    let mut export = Operation::get(ALL, "admin_export_archive").says(
+    let mut export = Operation::get(ALL, "admin_export_archive").describe(
         "Export everything",
         "Streams a portable archive of the whole store: all tenants, the hashes of API keys, \
          quotas and the audit log. The archive is Zstandard-compressed and has hashes of all \
@@ -22,7 +22,7 @@ pub(crate) fn add(api: &mut Api) {
     export.response = ResponseBody::Binary(MEDIA);
     api.add_stream::<Nothing, Nothing, Nothing>(export);
     let mut export = Operation::get(ONE, "admin_export_tenant")
-        .says(
+        .describe(
             "Export a tenant",
             "Streams a portable archive of the data of one tenant, without its API keys. Needs an \
              admin key.",
@@ -31,7 +31,7 @@ pub(crate) fn add(api: &mut Api) {
     export.response = ResponseBody::Binary(MEDIA);
     api.add_stream::<OfTenant, Nothing, Nothing>(export);
     let mut import = Operation::post(ALL, "admin_import_archive")
-        .says(
+        .describe(
             "Import everything",
             "Imports a portable archive. The server checks the whole archive first. A tenant that \
              has other data is a conflict, and nothing is changed. A tenant that has exactly this \
@@ -43,7 +43,7 @@ pub(crate) fn add(api: &mut Api) {
     import.response = ResponseBody::Json(api.outputs.subschema_for::<Imported>());
     api.add_stream::<Nothing, Nothing, Nothing>(import);
     let mut import = Operation::post(ONE, "admin_import_tenant")
-        .says(
+        .describe(
             "Import a tenant",
             "Imports the only tenant of a portable archive under the name in the path. The tenant \
              must have no data, or exactly this data. Needs an admin key.",

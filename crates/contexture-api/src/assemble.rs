@@ -267,7 +267,7 @@ impl Body {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/assemble", "assemble")
-            .says(
+            .describe(
                 "Assemble a request",
                 "Collects the content that the recipe names, fits it into the token budget, and \
                  returns the request to send to the model. The report lists every candidate: what \

@@ -22,7 +22,7 @@ struct ByHandle {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/blobs/{handle}", "fetch")
-            .says(
+            .describe(
                 "Fetch a tool result",
                 "Returns a tool result that was cut in a request, or a part of it: lines, lines \
                  that match a regular expression, or the output of a jq expression. Secrets are \

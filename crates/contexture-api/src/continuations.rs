@@ -39,7 +39,7 @@ pub struct ContinueBody {
 
 pub(crate) fn add(api: &mut Api) {
     let mut operation = Operation::post("/v1/trees/{tree}/continuations", "continue_tree")
-        .says(
+        .describe(
             "Continue a tree",
             "Sends the request for a node to the model of `[loom.model]` and adds each sample as \
              a new node. The response is a stream: one JSON object per line, with the texts while \

@@ -121,7 +121,7 @@ fn refresh(tenant: &Tenant) -> Result<(), Problem> {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::new(Method::PUT, PATH, "put_file")
-            .says(
+            .describe(
                 "Store a file",
                 "Stores a file of the tenant: a persona, tools, permissions, a recipe or a working \
                  set. Requests use it as a file in the tenant's root: this server at once, other \
@@ -142,7 +142,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/files", "list_files")
-            .says(
+            .describe(
                 "List stored files",
                 "Returns the files of the tenant that are in the store, without their content.",
             )
@@ -154,7 +154,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get(PATH, "get_file")
-            .says(
+            .describe(
                 "Get a stored file",
                 "Returns a file of the tenant that is in the store, with its content.",
             )
@@ -172,7 +172,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::new(Method::DELETE, PATH, "delete_file")
-            .says(
+            .describe(
                 "Delete a stored file",
                 "Deletes a file of the tenant from the store, and its copies on the servers. With \
                  `if_hash`, the call fails with 409 if the file has changed.",

@@ -81,7 +81,7 @@ pub(crate) fn add(api: &mut Api) {
     });
     api.add(
         Operation::post("/v1/fit", "fit")
-            .says(
+            .describe(
                 "Make a request fit",
                 "Returns a provider's own request within a number of tokens. A request that fits \
                  is returned unchanged. Otherwise older steps are replaced by a summary, and long \

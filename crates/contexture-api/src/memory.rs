@@ -162,7 +162,7 @@ enum ForgetBody {
 
 pub(crate) fn add(api: &mut Api) {
     let mut recording = Operation::post("/v1/memory/records", "record_memory")
-        .says(
+        .describe(
             "Record memories",
             "Records events, chunks, entities, relations, patterns and tasks. A record replaces a \
              different record with the same id; an identical record is not stored twice. With \
@@ -189,7 +189,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/memory/texts", "record_text")
-            .says(
+            .describe(
                 "Record a text",
                 "Splits a text, such as a file, into chunks and records them. Chunks of the same \
                  source that were recorded earlier are replaced.",
@@ -207,7 +207,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/memory/recall", "recall")
-            .says(
+            .describe(
                 "Recall memories",
                 "Finds the records that help with a query and returns as many as fit into the \
                  budget, with the parts of every score.",
@@ -222,7 +222,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/memory/stats", "get_memory_stats")
-            .says(
+            .describe(
                 "Get memory statistics",
                 "Returns the number of records of each kind, and the embedder that created the \
                  vectors.",
@@ -234,7 +234,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/memory/list", "list_records")
-            .says(
+            .describe(
                 "List records",
                 "Returns the records that match every parameter, in the order they were first \
                  recorded, a page at a time.",
@@ -256,7 +256,7 @@ pub(crate) fn add(api: &mut Api) {
                 .list(&what, of.after.as_deref(), of.limit.get())?)
         },
     );
-    let mut export = Operation::get("/v1/memory/records", "export_memory").says(
+    let mut export = Operation::get("/v1/memory/records", "export_memory").describe(
         "Export memory",
         "Returns all records, one JSON object per line. Importing the lines elsewhere gives the \
          same recall results.",
@@ -268,7 +268,7 @@ pub(crate) fn add(api: &mut Api) {
     api.add_stream::<Nothing, Nothing, Nothing>(export);
     api.add(
         Operation::get("/v1/memory/records/{id}", "get_record")
-            .says(
+            .describe(
                 "Get a record",
                 "Returns the records with this id. Records of different kinds can share an id.",
             )
@@ -286,7 +286,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::new(Method::DELETE, "/v1/memory/records/{id}", "forget_record")
-            .says(
+            .describe(
                 "Delete a record",
                 "Deletes the record and everything derived only from it, and overwrites it in \
                  the database files. If `pending` is true, that happens later. Snapshots of \
@@ -301,7 +301,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/memory/forget", "forget")
-            .says(
+            .describe(
                 "Delete the records of a source or session",
                 "Deletes all records of a source or of a session, and everything derived only \
                  from them.",
@@ -319,7 +319,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/memory/reembed", "reembed_memory")
-            .says(
+            .describe(
                 "Create missing vectors",
                 "Creates the vectors that are missing. After a change of the embedder, creates \
                  the vectors of all texts.",

@@ -172,7 +172,7 @@ fn name_objects(schema: &mut Value) {
                     map.remove("additionalProperties");
                     map.insert("$ref".to_owned(), reference);
                 }
-                // `anyOf` says the same as a list of types, and generators keep the
+                // `anyOf` is equivalent to a list of types, and generators keep the
                 // type of a list's items.
                 Some(Value::Array(kinds)) if is_choice(&kinds) && !has_fields => {
                     let mut list = json!({"type": "array", "items": {}});

@@ -4,7 +4,7 @@
 //! ```text
 //! api.add(
 //!     Operation::post("/v1/tasks", "push_task")
-//!         .says("Create a task", "Creates a task, which becomes current. …")
+//!         .describe("Create a task", "Creates a task, which becomes current. …")
 //!         .creates()                     // answers with 201
 //!         .refuses(&[404, 409])          // besides the errors of every operation
 //!         .example("/v1/tasks", json!({"goal": "…"})),
@@ -63,11 +63,11 @@ pub struct Operation {
     pub(crate) is_repeatable: bool,
     /// Whether the operation needs an admin key.
     pub is_admin: bool,
-    /// What answers a call.
+    /// The implementation of the operation.
     pub implementation: Implementation,
 }
 
-/// What answers the calls of an operation.
+/// The implementation of an operation.
 pub enum Implementation {
     /// Work for the tenant of the call. It reads JSON and answers JSON.
     Tenant(Work<Tenant>),
@@ -166,7 +166,7 @@ impl Operation {
     }
 
     /// Sets the summary (verb and noun) and the description (third person).
-    pub(crate) fn says(mut self, summary: &'static str, about: &'static str) -> Self {
+    pub(crate) fn describe(mut self, summary: &'static str, about: &'static str) -> Self {
         (self.summary, self.about) = (summary, about);
         self
     }

@@ -20,10 +20,10 @@ struct Pins {
     pins: Vec<SessionPin>,
 }
 
-/// What to list.
+/// The filter of a list of pins.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct Wanted {
+struct PinQuery {
     /// The name of a pin. Returns every revision of it, oldest first. Default:
     /// the latest revision of each pin.
     name: Option<String>,
@@ -41,7 +41,7 @@ struct ByName {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/sessions/{label}/pins", "pin")
-            .says(
+            .describe(
                 "Pin a text",
                 "Adds a text to every request of the session, verbatim and before the history. \
                  Compaction does not change pins. Give `text`, or `turn` to pin what was said in \
@@ -63,13 +63,13 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/sessions/{label}/pins", "list_pins")
-            .says(
+            .describe(
                 "List pins",
                 "Returns the pins of the session in the order in which they are sent, or every \
                  revision of one pin.",
             )
             .example("/v1/sessions/support/pins", None),
-        |tenant: &Tenant, path: Named, wanted: Wanted, _: Nothing| -> Result<Pins, Problem> {
+        |tenant: &Tenant, path: Named, wanted: PinQuery, _: Nothing| -> Result<Pins, Problem> {
             let pins = match &wanted.name {
                 Some(name) => tenant.engine.pin_revisions(&path.label, name)?,
                 None => tenant.engine.pins(&path.label)?,
@@ -83,7 +83,7 @@ pub(crate) fn add(api: &mut Api) {
             "/v1/sessions/{label}/pins/{name}",
             "unpin",
         )
-        .says(
+        .describe(
             "Remove a pin",
             "Removes the pin from later requests. Returns the revision that removed it. Earlier \
              revisions stay stored.",

@@ -9,7 +9,7 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::face::Http;
+use crate::interface::Http;
 
 /// An error of a call, before a face turns it into an answer.
 #[derive(Debug)]
@@ -18,11 +18,11 @@ pub struct Problem {
     pub status: StatusCode,
     /// A stable code for programs.
     pub code: &'static str,
-    /// What happened, with the value.
+    /// The error message, with the invalid value.
     pub message: String,
     /// The field or argument with the error.
     pub field: Option<String>,
-    /// What the caller can do.
+    /// The remedies, as data.
     pub advice: Vec<Advice>,
     /// Details for the log only: they can name paths of this machine.
     pub detail: Option<Box<str>>,

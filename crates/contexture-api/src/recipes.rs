@@ -151,7 +151,7 @@ enum TokenizerName {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/recipes", "list_recipes")
-            .says(
+            .describe(
                 "List built-in recipes",
                 "Returns the built-in recipes. A recipe defines the layers of a request.",
             )
@@ -163,7 +163,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/recipes/{name}", "get_recipe")
-            .says(
+            .describe(
                 "Get a recipe",
                 "Returns a built-in recipe as YAML, for use as a template.",
             )
@@ -184,7 +184,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/recipes/check", "check_recipe")
-            .says(
+            .describe(
                 "Check a recipe",
                 "Checks a recipe and returns its layers. Errors have the line and the column.",
             )
@@ -207,7 +207,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/sources", "list_sources")
-            .says(
+            .describe(
                 "List sources",
                 "Returns the sources that can fill a layer, each with the JSON Schema of its \
                  parameters. Set parameters in `with`, in a recipe or in a request.",
@@ -227,7 +227,7 @@ pub(crate) fn add(api: &mut Api) {
         },
     );
     api.add(
-        Operation::get("/v1/models", "list_models").says(
+        Operation::get("/v1/models", "list_models").describe(
             "List models",
             "Returns the models with known context windows, by name. Other names can be used, \
                  too.",
@@ -251,7 +251,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/tokens", "count_tokens")
-            .says(
+            .describe(
                 "Count tokens",
                 "Counts the tokens of texts, for a model or with a tokenizer.",
             )

@@ -104,7 +104,7 @@ struct PreviewResponse {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/snapshots/{hash}/report", "get_snapshot_report")
-            .says(
+            .describe(
                 "Get the report of a snapshot",
                 "Returns every block of an assembled request with its content, the reason, and \
                  the first request that contains it, and every candidate that was left out with \
@@ -122,7 +122,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/snapshots/{hash}/refit", "refit_snapshot")
-            .says(
+            .describe(
                 "Refit a snapshot",
                 "Assembles a saved request again with another budget or for another model, and \
                  returns what differs. Nothing is stored, and history is not summarised. The \
@@ -139,7 +139,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/assemble/preview", "preview_request")
-            .says(
+            .describe(
                 "Preview a request",
                 "Assembles a request as `assemble` does, and returns its blocks and its report. \
                  Nothing is stored, and history is not summarised.",

@@ -20,7 +20,7 @@ pub(crate) type Definitions = Map<String, Value>;
 /// The address of the document with all schemas. Nothing is fetched from it.
 const DOCUMENT: &str = "contexture:///schemas";
 
-/// The keyword that stands for `anyOf` and `oneOf`. Its value is the index of the
+/// The keyword that replaces `anyOf` and `oneOf`. Its value is the index of the
 /// union.
 const UNION: &str = "x-union";
 
@@ -36,7 +36,7 @@ const LONGEST_NAME: usize = 60;
 /// `jsonschema` reports a failed union with every error of every alternative, and
 /// each error owns a copy of the value it is about. A small body could fill the
 /// memory that way. Unions are therefore cut out: each alternative is compiled by
-/// itself, and of each only the first error is asked for. A value that matches is
+/// itself, and only its first error is computed. A value that matches is
 /// never copied.
 pub struct Schemas {
     /// The schemas that were compiled, each under its name in `$defs`.
@@ -62,7 +62,7 @@ struct Alternative {
     validator: Validator,
 }
 
-/// Where a value does not match its schema, and what was expected there.
+/// A value that does not match its schema: its position, and the expected form.
 #[derive(Debug)]
 pub(crate) struct SchemaError {
     /// The field, such as `messages[2].content`. Empty for the value itself.
@@ -215,7 +215,7 @@ impl Schemas {
     }
 
     /// Returns what is wrong with the alternative that was most probably meant:
-    /// one of the right kind, and of those the one whose error lies deepest.
+    /// one of the right kind, and of those the one with the deepest error.
     fn likeliest_error(&self, alternatives: &[Alternative], value: &Value) -> SchemaError {
         let errors =
             alternatives

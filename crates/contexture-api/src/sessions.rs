@@ -117,7 +117,7 @@ pub(crate) struct ForkBody {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/sessions", "create_session")
-            .says(
+            .describe(
                 "Create a session",
                 "Creates a session: a named conversation that grows by turns. Fails with 409 if \
                  the label or an alias is already in use.",
@@ -132,7 +132,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/sessions", "list_sessions")
-            .says(
+            .describe(
                 "List sessions",
                 "Returns the sessions in the order of their labels, one page at a time.",
             )
@@ -141,7 +141,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/sessions/{label}", "get_session")
-            .says(
+            .describe(
                 "Get a session",
                 "Returns the session with this label or alias.",
             )
@@ -156,7 +156,7 @@ pub(crate) fn add(api: &mut Api) {
             "/v1/sessions/{label}",
             "update_session",
         )
-        .says(
+        .describe(
             "Update a session",
             "Adds an alias, sets the status of the session, or sets whether its turns become \
              memory events. Omitted fields are not changed.",
@@ -168,7 +168,7 @@ pub(crate) fn add(api: &mut Api) {
     turns::add(api);
     api.add(
         Operation::get("/v1/sessions/{label}/history", "get_history")
-            .says(
+            .describe(
                 "Get the latest turns",
                 "Returns the latest turns of the session, oldest first. Compactions appear at the \
                  position where they were made. With `before`, returns the turns before a turn. A \
@@ -179,7 +179,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/sessions/{label}/compact", "compact_session")
-            .says(
+            .describe(
                 "Compact a session",
                 "Summarises all turns except the latest ones, so that requests become shorter. \
                  Contexture does this automatically when a request would exceed the budget. The \
@@ -196,7 +196,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/sessions/{label}/overflow", "recover_overflow")
-            .says(
+            .describe(
                 "Recover from a context overflow",
                 "Compacts the session further than usual. Call this after the provider rejected a \
                  request as too long, then assemble the request again. Fails if it was already \
@@ -208,7 +208,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/sessions/{label}/uncompact", "uncompact_session")
-            .says(
+            .describe(
                 "Undo a compaction",
                 "Undoes the latest compaction of the session. Turns that were recorded since are \
                  kept.",
@@ -221,7 +221,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/sessions/{label}/fork", "fork_session")
-            .says(
+            .describe(
                 "Fork a session",
                 "Creates a session that shares another session's history up to a turn. Default: \
                  up to its head.",
@@ -238,7 +238,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/sessions/{label}/cost", "get_cost")
-            .says(
+            .describe(
                 "Get the cost of a session",
                 "Returns the token usage that providers reported, the share that came from their \
                  caches, and the cost in US dollars for models with known prices.",
@@ -249,7 +249,7 @@ pub(crate) fn add(api: &mut Api) {
         },
     );
     pins::add(api);
-    let mut listening = Operation::get("/v1/sessions/{label}/events", "listen_to_session").says(
+    let mut listening = Operation::get("/v1/sessions/{label}/events", "listen_to_session").describe(
         "Stream the events of a session",
         "Sends server-sent events as they happen, on all servers of the store: `turn_recorded`, \
          `assembled` and `compacted`. Events carry ids and counts, not content. A client that \

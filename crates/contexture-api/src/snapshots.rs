@@ -97,7 +97,7 @@ pub(crate) fn add(api: &mut Api) {
     // that example changes.
     api.add(
         Operation::get("/v1/snapshots", "list_snapshots")
-            .says(
+            .describe(
                 "List snapshots",
                 "Returns the latest assembled requests, newest first, without their content, one \
                  page at a time.",
@@ -110,7 +110,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/snapshots/diff", "compare_snapshots")
-            .says(
+            .describe(
                 "Compare two snapshots",
                 "Returns how much of the later request a provider can serve from its cache, where \
                  the requests differ first, and which blocks differ.",
@@ -121,7 +121,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/snapshots/{hash}", "get_snapshot")
-            .says(
+            .describe(
                 "Get a snapshot",
                 "Returns an assembled request exactly as it was, in the given format.",
             )
@@ -131,7 +131,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/snapshots/{hash}/check", "check_snapshot")
-            .says(
+            .describe(
                 "Verify a snapshot",
                 "Verifies that the stored request is complete and renders to the same bytes.",
             )

@@ -18,7 +18,7 @@ use crate::problem::Problem;
 /// How long the files are used before the store is queried for changes.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// How often a change is applied again after another server was faster.
+/// The number of retries of a change after a conflict with another server.
 const TRIES: usize = 20;
 
 /// The files of a tenant in the store, and their copies in its root.
@@ -154,7 +154,7 @@ impl StoredFiles {
                     self.copy(&mut state)?;
                     return Ok(done);
                 }
-                // The copy is replaced by what the store has.
+                // The copy is replaced by the files of the store.
                 Err(StoreError::FileChanged { .. }) => state.revision = None,
                 Err(error) => {
                     state.revision = None;

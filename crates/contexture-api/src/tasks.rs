@@ -58,7 +58,7 @@ struct Stacks {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/tasks", "push_task")
-            .says(
+            .describe(
                 "Create a task",
                 "Creates a task, which becomes current. Its parent is the previously current task \
                  unless `parent_id` is given.",
@@ -73,7 +73,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/tasks", "get_tasks")
-            .says(
+            .describe(
                 "Get a task stack",
                 "Returns the tasks of a stack. Each task follows its parent.",
             )
@@ -88,7 +88,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/tasks/{id}/complete", "complete_task")
-            .says(
+            .describe(
                 "Complete a task",
                 "Completes a task, or marks it as blocked. The parent task becomes current. Fails \
                  if a subtask is still active.",
@@ -104,7 +104,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/tasks/{id}/resume", "resume_task")
-            .says(
+            .describe(
                 "Resume a blocked task",
                 "Makes a blocked task active and current again.",
             )
@@ -117,7 +117,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/stacks", "list_stacks")
-            .says("List task stacks", "Returns the names of the task stacks.")
+            .describe("List task stacks", "Returns the names of the task stacks.")
             .example("/v1/stacks", None),
         |tenant: &Tenant, _: Nothing, _: Nothing, _: Nothing| -> Result<Stacks, Problem> {
             let stacks = tenant.store()?.task_stacks()?;

@@ -22,7 +22,7 @@ pub struct Tenant {
     pub stored: Option<StoredFiles>,
     /// A fixed time, which makes output reproducible. Default: the system clock.
     pub now: Option<Timestamp>,
-    /// Is told what operations have done.
+    /// Receives the actions of operations.
     pub observer: Arc<dyn Observer>,
 }
 
@@ -43,7 +43,7 @@ impl Tenant {
     }
 }
 
-/// Is told what operations have done: for metrics, and for those who listen to the
+/// Receives the actions of operations: for metrics, and for listeners to the
 /// events of a session.
 pub trait Observer: Send + Sync {
     /// A request was assembled.

@@ -176,7 +176,7 @@ enum AgentMemoryChange {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/trees", "import_tree")
-            .says(
+            .describe(
                 "Import a tree",
                 "Creates a tree, or adds nodes and edges to an existing one. Settings, agents, \
                  paths and flags in the document replace the stored ones. Content that the \
@@ -205,7 +205,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/trees", "list_trees")
-            .says(
+            .describe(
                 "List trees",
                 "Returns the trees in the order of their ids, one page at a time.",
             )
@@ -214,7 +214,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/trees/{tree}", "get_tree")
-            .says(
+            .describe(
                 "Get a tree",
                 "Returns the settings, agents and saved paths of a tree, without its nodes.",
             )
@@ -225,7 +225,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::new(Method::PATCH, "/v1/trees/{tree}", "update_tree")
-            .says(
+            .describe(
                 "Update a tree",
                 "Changes the settings of a tree. Omitted fields are not changed; an empty text \
                  clears a setting. Nodes are not changed.",
@@ -238,7 +238,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/trees/{tree}/document", "export_tree")
-            .says(
+            .describe(
                 "Export a tree",
                 "Returns the whole tree. Imported elsewhere, it gives the same requests, byte for \
                  byte.",
@@ -251,7 +251,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/trees/{tree}/nodes", "add_node")
-            .says(
+            .describe(
                 "Add a node",
                 "Adds a node after existing nodes, or the root of an empty tree.",
             )
@@ -269,7 +269,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/trees/{tree}/nodes/{node}", "get_node")
-            .says(
+            .describe(
                 "Get a node",
                 "Returns a node with its content and all its versions.",
             )
@@ -278,7 +278,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::new(Method::PATCH, "/v1/trees/{tree}/nodes/{node}", "flag_node")
-            .says(
+            .describe(
                 "Update the flags of a node",
                 "Changes the flags of a node. Requests omit nodes with the flag `excluded`.",
             )
@@ -289,7 +289,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/trees/{tree}/nodes/{node}/edits", "edit_node")
-            .says(
+            .describe(
                 "Edit a node",
                 "Adds a new version of a node. The new version takes the position of the \
                  original, which is kept.",
@@ -307,7 +307,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/trees/{tree}/edges", "add_edge")
-            .says(
+            .describe(
                 "Add an edge",
                 "Adds an edge between existing nodes: another path to a node, an annotation, or a \
                  context or instruction source.",
@@ -323,7 +323,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/trees/{tree}/path", "get_path")
-            .says(
+            .describe(
                 "Get a path",
                 "Returns the nodes from the root to a node, without their content.",
             )
@@ -333,7 +333,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::new(Method::PUT, "/v1/trees/{tree}/paths/{name}", "save_path")
-            .says(
+            .describe(
                 "Save a path",
                 "Saves a name for a node and for the branches that lead to it. An existing path \
                  with this name is replaced.",
@@ -348,7 +348,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::new(Method::PUT, "/v1/trees/{tree}/agents/{agent}", "put_agent")
-            .says(
+            .describe(
                 "Create or replace an agent",
                 "Creates an agent that writes in the tree, or replaces the agent with this id.",
             )
@@ -361,7 +361,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::get("/v1/trees/{tree}/agents/{agent}/memory", "get_agent_memory")
-            .says(
+            .describe(
                 "Get the memory of an agent",
                 "Returns the pins, stashes and latest actions of an agent.",
             )
@@ -373,7 +373,7 @@ pub(crate) fn add(api: &mut Api) {
             "/v1/trees/{tree}/agents/{agent}/memory",
             "change_agent_memory",
         )
-        .says(
+        .describe(
             "Update the memory of an agent",
             "Changes the pins, stashes or actions of an agent. Requests of agents with \
              `loom_aware` include this memory.",

@@ -76,7 +76,7 @@ fn native_example() -> Value {
 
 pub(crate) fn add(api: &mut Api) {
     let mut recording = Operation::post("/v1/sessions/{label}/turns", RECORD_TURN)
-        .says(
+        .describe(
             "Record a turn",
             "Records the messages of one exchange with the model, including tool calls and \
              results. The body is a turn in Contexture's own form, a provider's response as it \

@@ -1,5 +1,5 @@
-//! Calls on their way through an operation: the path and the query are read first,
-//! then the body, and then the work is done.
+//! The steps of a call of an operation: read the path and the query, read the
+//! body, do the work.
 //!
 //! The steps are separate because a server does something between them: it finds
 //! the tenant before it reads a body, and looks for an earlier answer before it

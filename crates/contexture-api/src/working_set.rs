@@ -70,7 +70,7 @@ pub struct WorkingSetChanged {
 pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::get("/v1/working-set", "get_working_set")
-            .says(
+            .describe(
                 "Get the working set",
                 "Returns the entries of the manifest and the files that match them.",
             )
@@ -80,7 +80,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/working-set/actions", "update_working_set")
-            .says(
+            .describe(
                 "Update the working set",
                 "Adds and removes files and changes priorities, on behalf of a model. Every \
                  change needs a reason. Comments and layout of the manifest are preserved. A \
@@ -103,7 +103,7 @@ pub(crate) fn add(api: &mut Api) {
     );
     api.add(
         Operation::post("/v1/working-set/observe", "observe_turn")
-            .says(
+            .describe(
                 "Update the working set from a turn",
                 "Adds tool outputs, raises the priority of files that the turn mentions, and \
                  lowers the priority of files that were not used for long.",

@@ -1,4 +1,4 @@
-//! What is exported is imported as it was, and nothing else is imported.
+//! An import restores exactly the exported data.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
@@ -246,7 +246,7 @@ fn changed_bytes_are_noticed() {
     refused(&fixture, &changed, "the hash of the part differs");
 }
 
-/// Who changes an archive and all its hashes still cannot forge a turn.
+/// A changed archive with recomputed hashes still cannot forge a turn.
 #[test]
 fn a_forged_turn_is_refused() {
     let fixture = Fixture::new();

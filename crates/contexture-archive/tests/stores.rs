@@ -1,7 +1,7 @@
-//! An archive moves everything between SQLite and PostgreSQL, in both directions.
+//! An archive moves all data between SQLite and PostgreSQL, in both directions.
 //!
-//! The content is what the suite of the stores leaves behind: every kind of row,
-//! in every state that the suite knows.
+//! The data comes from the suite of the stores: every kind of row, in every
+//! state that the suite creates.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../contexture-postgres/tests/support/mod.rs"]
@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::support::Schema;
 
-/// What fills a tenant.
+/// The tests of the suite that fill a tenant.
 const FILLS: &[fn(&dyn Store)] = &[
     suite::a_file_is_read_back_unchanged,
     suite::files_that_cannot_be_are_rejected,
@@ -27,7 +27,7 @@ const FILLS: &[fn(&dyn Store)] = &[
     suite::a_turn_is_read_back_unchanged,
     suite::turns_form_a_chain,
     suite::the_same_turns_have_the_same_ids_everywhere,
-    suite::what_only_a_provider_understands_is_kept,
+    suite::provider_specific_content_is_stored_unchanged,
     suite::a_retry_is_recorded_once,
     suite::an_idempotency_key_belongs_to_one_turn,
     suite::a_result_answers_a_call,
@@ -90,7 +90,7 @@ const FILLS: &[fn(&dyn Store)] = &[
     suite::references_to_deleted_records_are_removed,
     suite::texts_of_a_memory_use_one_analysis,
     suite::new_vectors_are_stored_next_to_the_old_ones,
-    suite::later_vectors_are_filled_in_behind,
+    suite::later_vectors_are_computed_after_recording,
     suite::a_vector_that_was_missing_is_filled_in,
     suite::words_are_replaced_by_a_new_version,
     suite::mentions_resolve_inside_the_scope_of_their_user,
@@ -183,7 +183,7 @@ fn everything_moves_to_the_other_database_and_back() {
     // The keys work as before.
     assert_eq!(third.keys().unwrap(), first.keys().unwrap());
     assert_eq!(third.quotas().unwrap(), first.quotas().unwrap());
-    // What one store has, the other has.
+    // Both stores have the same data.
     for name in first.tenant_names().unwrap() {
         let of = |stores: &dyn Tenants| {
             let mut usage = stores.tenant(&name).usage().unwrap();
@@ -214,14 +214,14 @@ fn everything_moves_to_the_other_database_and_back() {
     assert_eq!(acts(&third, "key_created"), 2);
 }
 
-/// A memory that was imported goes on: what is recorded next has new keys, and an
-/// index that is built from it knows everything.
+/// An imported memory can be used: new records have new keys, and an index from
+/// it is complete.
 #[test]
 fn an_imported_tenant_can_be_used() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name);
     let first = SqliteStore::open(file("first.db")).unwrap();
-    suite::later_vectors_are_filled_in_behind(&*first.tenant("a"));
+    suite::later_vectors_are_computed_after_recording(&*first.tenant("a"));
     exported(&first, &file("one"));
     let schema = Schema::new();
     let second = schema.open();

@@ -177,7 +177,7 @@ Examples:
     /// Import the sessions of Claude Code, Codex and other programs
     #[command(after_help = "\
 Sessions become sessions, branching conversations become trees, and requests that a file records
-become snapshots. Importing again adds only what is new. Without a source, the default places of
+become snapshots. Importing again adds only what is new. Without a source, the default directories of
 all programs are searched. See docs/import.md.
 
 Sources: claude-code, codex, gemini, opencode, chatgpt, claude, aider, loomsidian, and archive: a
@@ -804,7 +804,7 @@ fn timestamp(text: &str) -> Result<contexture::Timestamp, String> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
-    use contexture::{Face as _, Operation};
+    use contexture::{Interface as _, Operation};
     use contexture_terminal::CommandLine;
 
     use super::*;

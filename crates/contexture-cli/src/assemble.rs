@@ -69,7 +69,7 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         Err(error) => return Err(error),
     }
     let assembled = progress::with_spinner("assembling", || engine.assemble(&root, &request));
-    // Without a report, the warning can say why the call failed.
+    // Without a report, the warning may have the reason for the error.
     let mut assembled = assembled.inspect_err(|_| {
         engine.settings_warnings().iter().for_each(output::warn);
     })?;
@@ -83,10 +83,10 @@ pub(crate) fn run(args: &AssembleArgs) -> anyhow::Result<()> {
         }
     }
     assembled.report.warnings.extend(unkept);
-    let not_taken = not_taken(args, &assembled);
+    let unsupported = unsupported(args, &assembled);
     let chats = not_completing(args.format, &assembled, &engine);
     assembled.report.warnings.extend(chats);
-    assembled.report.warnings.extend(not_taken);
+    assembled.report.warnings.extend(unsupported);
 
     // The request is rendered before the report is written, so that a request
     // that the provider would reject leaves no report.
@@ -154,13 +154,13 @@ fn not_kept(error: &Error) -> Warning {
 
 /// Returns a warning about an agent's settings that this format does not
 /// support. The engine has already warned about the usual format of the model.
-fn not_taken(args: &AssembleArgs, assembled: &Assembled) -> Option<Warning> {
+fn unsupported(args: &AssembleArgs, assembled: &Assembled) -> Option<Warning> {
     let agent = args.request.agent.as_ref()?;
     let (sampling, model) = (&assembled.sampling, assembled.prompt().model);
     let usual = usual_format(assembled.model.provider);
-    let known = usual.map(|format| sampling.not_taken(format, model));
+    let known = usual.map(|format| sampling.unsupported(format, model));
     let known = known.unwrap_or_default();
-    let mut left_out = sampling.not_taken(args.format, model);
+    let mut left_out = sampling.unsupported(args.format, model);
     left_out.retain(|name| !known.contains(name));
     (!left_out.is_empty()).then(|| {
         Warning::new(
@@ -196,7 +196,7 @@ fn not_completing(format: Format, assembled: &Assembled, engine: &Engine) -> Opt
     })
 }
 
-/// Returns the model of the agent that is to go on, if it has one.
+/// Returns the model of the agent that writes next, if it has one.
 fn agent_model(request: &Request, engine: &Engine) -> anyhow::Result<Option<String>> {
     let (Some(tree), Some(id)) = (&request.tree, &request.agent) else {
         return Ok(None);

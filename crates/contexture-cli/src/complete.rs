@@ -1,8 +1,8 @@
 //! Completion scripts, and the names that they complete.
 //!
-//! `clap_complete` writes the scripts for commands and flags. What it cannot
-//! know, the names of recipes, sessions and trees, the scripts ask for with the
-//! hidden command `contexture __complete KIND`.
+//! `clap_complete` writes the scripts for commands and flags. For the names of
+//! recipes, sessions and trees, the scripts call the hidden command `contexture
+//! __complete KIND`.
 
 use std::path::Path;
 

@@ -130,7 +130,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(error: &contexture::Error) -> String {
+fn describe(error: &contexture::Error) -> String {
     match error.hint(&CommandLine) {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
@@ -148,7 +148,7 @@ fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
     let settings = match read {
         Ok(settings) => settings,
         Err(error) => {
-            add("settings", State::Bad, told(&error));
+            add("settings", State::Bad, describe(&error));
             return Config::default();
         }
     };
@@ -178,7 +178,7 @@ fn check_recipe(root: &Root, config: &Config, checks: &mut Vec<Check>) {
             State::Good,
             format!("`{}`: {}", recipe.name, recipe.description),
         ),
-        Err(error) => (State::Bad, told(&error)),
+        Err(error) => (State::Bad, describe(&error)),
     };
     checks.push(Check {
         what: "recipe",
@@ -197,21 +197,21 @@ fn check_manifest(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     };
     let path = match find_manifest(root) {
         Ok(path) => path,
-        Err(error) => return add(State::Note, told(&error)),
+        Err(error) => return add(State::Note, describe(&error)),
     };
     let manifest = match Manifest::read(root, &path) {
         Ok(manifest) => manifest,
-        Err(error) => return add(State::Bad, told(&error)),
+        Err(error) => return add(State::Bad, describe(&error)),
     };
     for warning in &manifest.warnings {
         add(State::Note, warning.clone());
     }
     if let Err(error) = Hints::read(root, manifest.dir()) {
-        add(State::Bad, told(&error));
+        add(State::Bad, describe(&error));
     }
     let mut warnings = Vec::new();
     match expand(root, &manifest, &mut warnings) {
-        Err(error) => add(State::Bad, told(&error)),
+        Err(error) => add(State::Bad, describe(&error)),
         Ok(candidates) => {
             add(
                 State::Good,
@@ -264,7 +264,7 @@ fn check_model(root: &Root, config: &Config, checks: &mut Vec<Check>) {
         Ok((model, name, exact, tokens))
     });
     let (state, found) = match counted {
-        Err(error) => (State::Bad, told(&error)),
+        Err(error) => (State::Bad, describe(&error)),
         Ok((model, name, exact, tokens)) => (
             if model.known {
                 State::Good
@@ -342,7 +342,7 @@ fn check_store(root: &Root, config: &Config, db: Option<&str>, checks: &mut Vec<
         Ok((sessions, trees, valid, latest))
     });
     match looked {
-        Err(error) => add(State::Bad, told(&error)),
+        Err(error) => add(State::Bad, describe(&error)),
         Ok((sessions, trees, keys, latest)) => {
             let keys = match keys {
                 // Only a server needs keys.
@@ -389,7 +389,7 @@ fn check_memory(root: &Root, config: &Config, db: Option<&str>, checks: &mut Vec
     });
     let archetype = &config.memory.archetype;
     match looked {
-        Err(error) => add(State::Bad, told(&error)),
+        Err(error) => add(State::Bad, describe(&error)),
         Ok((counts, used, embedder, encoder)) => {
             let name = embedder.name();
             // The encoder's vectors come after those, and rank.

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
             "--tenant is for archives; write `contexture import archive FILE --tenant NAME`";
         return Err(output::Usage(message.to_owned()).into());
     }
-    let engine = store::engine_made_by(&args.options, true, "contexture import")?;
+    let engine = store::engine_with(&args.options, true, "contexture import")?;
     let environment = Environment::of_process();
     let named = args.source.as_deref().and_then(contexture_import::format);
     let formats: Vec<&'static dyn Format> = match named {

@@ -68,8 +68,8 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     served
 }
 
-/// Imports the sessions of this machine that were changed last. A failure is
-/// reported: what is stored can be shown without it.
+/// Imports the latest changed sessions of this machine. A failure is reported
+/// as a warning, because stored sessions can be shown without the import.
 fn import_newest(options: &StoreOptions) {
     let environment = Environment::of_process();
     let found: Vec<_> = contexture_import::formats()
@@ -81,7 +81,7 @@ fn import_newest(options: &StoreOptions) {
         return;
     }
     let work = || -> anyhow::Result<Report> {
-        let engine = store::engine_made_by(options, true, "contexture import")?;
+        let engine = store::engine_with(options, true, "contexture import")?;
         let mut import = Import::new(
             engine.store()?,
             Options {

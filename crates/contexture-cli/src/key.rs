@@ -36,7 +36,7 @@ pub(crate) fn run(args: &KeyArgs) -> anyhow::Result<()> {
             let (made, record) = key::generate(tenant, scope, name.as_deref(), now)?;
             let store = tenants(options, true)?;
             store.add_key(&record).map_err(Error::from)?;
-            tell_new(options, &made, &record)
+            print_new_key(options, &made, &record)
         }
         KeyCommand::List => list(&*tenants(options, false)?, options),
         KeyCommand::Revoke { id } => {
@@ -82,7 +82,11 @@ fn named(store: &dyn Tenants, typed: &str) -> anyhow::Result<String> {
     }
 }
 
-fn tell_new(options: &StoreOptions, made: &key::Key, record: &KeyRecord) -> anyhow::Result<()> {
+fn print_new_key(
+    options: &StoreOptions,
+    made: &key::Key,
+    record: &KeyRecord,
+) -> anyhow::Result<()> {
     if options.json {
         let mut value = shown(record);
         value["key"] = json!(made.as_str());

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
 
 /// Returns an engine with the store that the options name.
 fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
-    store::engine_made_by(options, make, "contexture memory record FILE")
+    store::engine_with(options, make, "contexture memory record FILE")
 }
 
 /// The time that a command spends on missing vectors of the encoder after its

@@ -36,7 +36,7 @@ pub(crate) fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         let stop = stop_signal(args.stop_with_stdin)?;
         let mut hang_up = HangUp::new()?;
         let server = Server::bind(service).await?;
-        tell(server.address(), server.needs_key());
+        print_address(server.address(), server.needs_key());
         let reloader = server.reloader();
         let stop = async {
             tokio::select! {
@@ -79,7 +79,7 @@ pub(crate) fn service(options: &StoreOptions, make: bool) -> anyhow::Result<Serv
         mark_key: store::mark_key(),
         private: store::private_files(options)?,
         back_up,
-        read_settings: Arc::new(move || settings_again(&root)),
+        read_settings: Arc::new(move || reload_settings(&root)),
     })
 }
 
@@ -97,7 +97,7 @@ fn settings(root: &Path) -> Result<Settings, Error> {
 
 /// Reads the settings while a server runs. Fails if settings would become inactive
 /// because the file has changed since it was trusted.
-fn settings_again(root: &Path) -> Result<Config, Error> {
+fn reload_settings(root: &Path) -> Result<Config, Error> {
     let settings = settings(root)?;
     match settings.trust {
         Trust::Changed => Err(Error::input(format!(
@@ -154,7 +154,7 @@ fn allow_connections(connections: usize) {
 fn allow_connections(_: usize) {}
 
 /// Prints the address of the server, and whether it requires a key.
-fn tell(address: SocketAddr, needs_key: bool) {
+fn print_address(address: SocketAddr, needs_key: bool) {
     output::say(&format!(
         "serving on http://{address} (inspector at /, docs at /docs, MCP at /mcp)"
     ));

@@ -3,8 +3,6 @@
 //! Also holds the table and text helpers that other commands use to print
 //! results ([`show`], [`table`], [`short`]).
 
-use std::io::IsTerminal as _;
-
 use contexture::compaction::Attempt;
 use contexture::core::grouped;
 use contexture::store::{
@@ -82,7 +80,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 return output::text(&format!("{:#}\n", json!(turns)));
             }
             let total = engine.store()?.session(label).map_err(Error::from)?.turns;
-            output::text(&history::text(&turns, total))
+            output::text(&history::text(&turns, total, limit))
         }
         SessionCommand::Fork { label, new, at } => {
             let at = match at {
@@ -153,18 +151,40 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         }
         SessionCommand::Delete { label, yes } => {
             let session = engine.store()?.session(label).map_err(Error::from)?;
-            let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-            if is_terminal && !yes {
-                let turns = output::many(session.turns, "turn");
-                let question = format!("Delete session {label} with {turns}?");
-                if !output::ask(&mut std::io::stdin().lock(), &question, false)? {
-                    output::say("nothing was deleted");
-                    return Ok(());
-                }
+            let turns = output::many(session.turns, "turn");
+            if !upkeep::confirm(*yes, &format!("Delete session {label} with {turns}?"))? {
+                return Ok(());
             }
             let deleted = engine.store()?.delete_session(label).map_err(Error::from)?;
             show(options, &deleted, &deletion(&session, &deleted))?;
-            upkeep::tell_pending(deleted.pending);
+            upkeep::report_pending(deleted.pending);
+            Ok(())
+        }
+        SessionCommand::Trim { label, before, yes } => {
+            let session = engine.store()?.session(label).map_err(Error::from)?;
+            let turn = turn_at(&engine, label, before)?;
+            let turn = engine.find_turn(&session, &turn)?;
+            let question = format!(
+                "Delete the turns of session {} before turn {}, and all its snapshots?",
+                output::visible(&session.label),
+                turn.short()
+            );
+            if !upkeep::confirm(*yes, &question)? {
+                return Ok(());
+            }
+            let deleted = engine.store()?.delete_turns_before(&session.label, turn);
+            let deleted = deleted.map_err(Error::from)?;
+            let told = match deleted.deleted.is_empty() {
+                true => format!("there are no turns before turn {}", turn.short()),
+                false => format!(
+                    "deleted before turn {} of session {}: {}",
+                    turn.short(),
+                    output::visible(&session.label),
+                    stored::counted(&deleted)
+                ),
+            };
+            show(options, &deleted, &told)?;
+            upkeep::report_pending(deleted.pending);
             Ok(())
         }
         SessionCommand::Uncompact { label } => {

@@ -8,11 +8,11 @@ use contexture::core::grouped;
 use contexture::snapshot::{self, Saved};
 use contexture::{Engine, Error, Format};
 use contexture_terminal::snapshot::comparison;
-use contexture_terminal::{plain, table};
+use contexture_terminal::{plain, stored, table};
 use serde_json::json;
 
-use crate::args::{SnapshotArgs, SnapshotCommand};
-use crate::{output, store};
+use crate::args::{SnapshotArgs, SnapshotCommand, StoreOptions};
+use crate::{output, session, store, upkeep};
 
 pub(crate) fn run(args: &SnapshotArgs) -> anyhow::Result<()> {
     let engine = store::engine(&args.options, false)?;
@@ -28,7 +28,28 @@ pub(crate) fn run(args: &SnapshotArgs) -> anyhow::Result<()> {
         }
         SnapshotCommand::Diff { a, b, min_shared } => diff(&engine, a, b, *min_shared, json),
         SnapshotCommand::Check { hash } => check(&engine, hash.as_deref(), json),
+        SnapshotCommand::Delete { hash, yes } => delete(&engine, &args.options, hash, *yes),
     }
+}
+
+fn delete(engine: &Engine, options: &StoreOptions, hash: &str, yes: bool) -> anyhow::Result<()> {
+    let store = engine.store()?;
+    let found = snapshot::find(store, hash)?;
+    let name = found.hash.to_string()[..12].to_owned();
+    let session = output::visible(&found.session);
+    let question = format!("Delete request {name} of session {session}?");
+    if !upkeep::confirm(yes, &question)? {
+        return Ok(());
+    }
+    let deleted = store.delete_snapshot(found.hash).map_err(Error::from)?;
+    let counted = stored::counted(&deleted);
+    session::show(
+        options,
+        &deleted,
+        &format!("deleted request {name}: {counted}"),
+    )?;
+    upkeep::report_pending(deleted.pending);
+    Ok(())
 }
 
 fn load(engine: &Engine, prefix: &str) -> anyhow::Result<Saved> {

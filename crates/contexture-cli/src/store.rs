@@ -193,12 +193,12 @@ fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
 /// Returns an engine with the store of the options. With `make`, the store is
 /// created if it does not exist.
 pub(crate) fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
-    engine_made_by(options, make, "contexture session new LABEL")
+    engine_with(options, make, "contexture session new LABEL")
 }
 
 /// Does the same as [`engine`]; `maker` is the command that creates the store,
 /// for the error message.
-pub(crate) fn engine_made_by(
+pub(crate) fn engine_with(
     options: &StoreOptions,
     make: bool,
     maker: &str,

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
                 Some(parent) => format!(", a subtask of {parent}"),
                 None => String::new(),
             };
-            tell(
+            print_change(
                 &engine,
                 args,
                 &task,
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
                 true => "is blocked",
                 false => "is complete",
             };
-            tell(
+            print_change(
                 &engine,
                 args,
                 &task,
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
             let task = engine.store()?.resume_task(stack, id);
             let task = task.map_err(|error| refused(&engine, stack, Some(id), error))?;
             let told = format!("task {} is current: {}", task.id, short(&task.goal, LINE));
-            tell(&engine, args, &task, &told)
+            print_change(&engine, args, &task, &told)
         }
         TaskCommand::Show => {
             let engine = engine(options, false)?;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
 }
 
 fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
-    store::engine_made_by(options, make, "contexture task push GOAL")
+    store::engine_with(options, make, "contexture task push GOAL")
 }
 
 /// Returns the argument, or standard input for `-`.
@@ -177,7 +177,12 @@ fn active_parts(tasks: &[TaskRecord], at: usize) -> Vec<&TaskRecord> {
         .collect()
 }
 
-fn tell(engine: &Engine, args: &TaskArgs, task: &TaskRecord, told: &str) -> anyhow::Result<()> {
+fn print_change(
+    engine: &Engine,
+    args: &TaskArgs,
+    task: &TaskRecord,
+    told: &str,
+) -> anyhow::Result<()> {
     let changed = TaskChanged {
         task: task.clone(),
         current: current(engine, &args.stack)?,

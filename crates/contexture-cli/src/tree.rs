@@ -36,7 +36,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
             };
             let imported = engine.import_tree(&document, options.now);
             let imported = imported.map_err(|error| in_file(&name, error))?;
-            let told = told_import(&document.tree.id, imported);
+            let told = describe_import(&document.tree.id, imported);
             show(options, &imported, &told)
         }
         TreeCommand::Export { tree, output: file } => {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
             let deleted = engine.store()?.delete_tree(tree).map_err(Error::from)?;
             let told = format!("deleted {}", stored::counted(&deleted));
             show(options, &deleted, &told)?;
-            upkeep::tell_pending(deleted.pending);
+            upkeep::report_pending(deleted.pending);
             Ok(())
         }
         TreeCommand::List => list(&engine(options, false)?, options),
@@ -136,7 +136,7 @@ fn in_file(name: &str, error: Error) -> Error {
 
 /// Returns an engine with the store that the options name.
 fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
-    store::engine_made_by(options, make, "contexture tree import FILE")
+    store::engine_with(options, make, "contexture tree import FILE")
 }
 
 /// Changes a tree.
@@ -151,7 +151,7 @@ fn write(
     Ok(done.map_err(Error::from)?)
 }
 
-fn told_import(tree: &str, imported: Imported) -> String {
+fn describe_import(tree: &str, imported: Imported) -> String {
     let mut added = Vec::new();
     for (number, thing) in [(imported.nodes, "node"), (imported.edges, "edge")] {
         if number > 0 {

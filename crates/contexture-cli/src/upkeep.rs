@@ -1,6 +1,8 @@
 //! `contexture backup`, `restore`, `verify`, `gc` and `tenant`: the upkeep of a
 //! store.
 
+use std::io::IsTerminal as _;
+
 use anyhow::bail;
 use contexture::config::Config;
 use contexture::key::{check_tenant, tenant_name, tenant_of};
@@ -34,6 +36,16 @@ fn named(stores: &dyn Tenants, only: Option<&str>) -> anyhow::Result<Vec<String>
     }
 }
 
+/// Asks on a terminal whether something is to be deleted, unless `yes` says so.
+pub(crate) fn confirm(yes: bool, question: &str) -> anyhow::Result<bool> {
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if yes || !is_terminal || output::ask(&mut std::io::stdin().lock(), question, false)? {
+        return Ok(true);
+    }
+    output::say("nothing was deleted");
+    Ok(false)
+}
+
 pub(crate) fn backup(args: &BackupArgs) -> anyhow::Result<()> {
     let options = &args.options;
     let only = args.tenant.as_deref();
@@ -57,12 +69,12 @@ pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
     let options = &args.options;
     if args.check {
         let checked = store::check_backup(&args.backup)?;
-        let told = format!("the backup of {} is intact", checked.created_at);
+        let told = format!("the backup of {:.0} is intact", checked.created_at);
         return show(options, &checked, &told);
     }
     let restored = store::restore(options, &args.backup, args.replace)?;
     let told = format!(
-        "restored {} from the backup of {}",
+        "restored {} from the backup of {:.0}",
         output::many(restored.files.len() as u64, "tenant"),
         restored.created_at
     );
@@ -148,7 +160,7 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
 }
 
 /// Prints a notice if deleted text is still in the files.
-pub(crate) fn tell_pending(is_pending: bool) {
+pub(crate) fn report_pending(is_pending: bool) {
     if is_pending {
         output::say(
             "the deleted text is still in the store's files, because another process reads them; \

@@ -33,7 +33,8 @@ fn drawn() -> Arrows {
         .collect()
 }
 
-/// Reads who depends on whom in the workspace, tests and builds left out.
+/// Reads the dependencies of the workspace's crates, without those of tests and
+/// builds.
 fn real() -> Arrows {
     let output = Command::new(env!("CARGO"))
         .args([

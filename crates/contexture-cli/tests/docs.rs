@@ -223,7 +223,7 @@ impl Page {
         loop {
             let ended = server.process.try_wait().unwrap().is_some();
             let printed = fs::read_to_string(&log).unwrap();
-            // The log begins when all else is said.
+            // The log begins after all other output.
             if printed.contains("\"message\":\"listening\"") && printed.ends_with('\n') {
                 let address = printed.split_once("http://").unwrap().1;
                 let address = address.split(' ').next().unwrap();

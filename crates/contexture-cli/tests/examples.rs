@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Runs the loop and returns what it found; `None` where there is no Python.
+/// Runs the loop and returns its results; `None` without Python.
 fn agent_loop(args: &[&str]) -> Option<Value> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/agent-loop/run");
     assert!(Path::new(script).exists());
@@ -56,7 +56,7 @@ fn an_agents_loop_is_never_refused_and_its_cost_adds_up() {
         number(&found, "/requests")
     );
 
-    // What the session cost is what the provider counted.
+    // The cost of the session equals the provider's count.
     let provider = |name: &str| number(&found, &format!("/provider/{name}"));
     let (cached, written) = (
         provider("cache_read_input_tokens"),
@@ -77,7 +77,7 @@ fn an_agents_loop_is_never_refused_and_its_cost_adds_up() {
 }
 
 #[test]
-fn a_provider_that_takes_less_than_it_says_is_refused_seldom() {
+fn a_provider_with_a_smaller_window_than_documented_rejects_few_requests() {
     let args = ["--turns", "30", "--window", "8000", "--takes", "4960"];
     let Some(found) = agent_loop(&args) else {
         return;
@@ -102,7 +102,7 @@ fn looms_give_requests_for_their_places() {
     assert!(output.status.success(), "{told}");
     assert_eq!(told, "");
     let shown = unmarked(&String::from_utf8(output.stdout).unwrap());
-    // Every step, by what only it shows.
+    // Every step, identified by text that only it shows.
     for expected in [
         "created tree tides: 16 nodes, 12 edges\n",
         "created tree lighthouse: 4 nodes, 3 edges\n",
@@ -126,8 +126,8 @@ fn looms_give_requests_for_their_places() {
     );
 }
 
-/// Runs an agent against a server of its own and returns what it found; `None`
-/// where what it needs is not installed.
+/// Runs an agent with its own server and returns its results; `None` if its
+/// dependencies are not installed.
 #[cfg(unix)]
 fn agent_over_http(example: &str, needs: &[&str], settings: &[(&str, &str)]) -> Option<Value> {
     for program in needs {
@@ -144,7 +144,7 @@ fn agent_over_http(example: &str, needs: &[&str], settings: &[(&str, &str)]) -> 
         .arg("--json")
         .env("CONTEXTURE", env!("CARGO_BIN_EXE_contexture"))
         .env("CONTEXTURE_MARK_KEY", "docs")
-        // Installed once; whoever comes next finds it there.
+        // The packages are installed once and reused.
         .env(
             "SETUP",
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(example),
@@ -189,7 +189,7 @@ fn check_agent(found: &Value) {
             ),
         }
     }
-    // What one session was told to remember, the other one was shown.
+    // A fact that one session recorded is shown to the other.
     let remembered = &turns[4];
     assert_eq!(number(remembered, "/memories"), 1.0, "{remembered:#}");
     let answer = remembered["answer"].as_str().unwrap();
@@ -243,7 +243,7 @@ fn an_agent_that_sends_too_much_waits_and_goes_on() {
     let Some(found) = agent_over_http("http-python", &["python3"], &few) else {
         return;
     };
-    // How often it had to wait depends on how fast it is.
+    // The number of waits depends on the speed of the machine.
     check_agent(&found);
 }
 

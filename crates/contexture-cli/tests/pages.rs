@@ -15,7 +15,7 @@ use std::process::Command;
 
 const REPO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// How many lines the README may have.
+/// The maximum number of lines of the README.
 const LONGEST_README: usize = 150;
 
 fn read(path: impl AsRef<Path>) -> String {

@@ -1,9 +1,9 @@
-//! Documentation, help, messages and API descriptions use plain words.
+//! Documentation, help, messages, comments and API descriptions use plain words.
 //!
-//! `docs/words.txt` lists phrases that readers stumbled over, with what to write
-//! instead. They are searched for in the guides, in the help of every command, in
-//! the string literals of every crate, and in the OpenAPI document. The guides
-//! are also checked for long sentences.
+//! `docs/words.txt` lists phrases that readers stumbled over, with their
+//! replacements. The tests search for them in the guides, in the help of every
+//! command, in the string literals and comments of every crate, and in the
+//! OpenAPI document. The guides are also checked for long sentences.
 
 #![allow(clippy::unwrap_used)]
 
@@ -388,19 +388,84 @@ fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Returns the sources of all crates.
+fn sources() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(Path::new(REPO).join("crates")).unwrap() {
+        rust_files(&entry.unwrap().path().join("src"), &mut files);
+    }
+    files.sort();
+    files
+}
+
+/// Returns the paragraphs of comments with their first lines, up to the tests of
+/// the file. Code spans count as one word, and code blocks are omitted.
+fn comments(code: &str) -> Vec<(usize, String)> {
+    let code = code
+        .split("\n#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or("");
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut is_open = false;
+    let mut is_code = false;
+    for (i, line) in code.lines().enumerate() {
+        let Some(text) = line.trim_start().strip_prefix("//") else {
+            (is_open, is_code) = (false, false);
+            continue;
+        };
+        let text = text.trim_start_matches(['/', '!']).trim();
+        if text.starts_with("```") {
+            is_code = !is_code;
+        }
+        if text.is_empty() || text.starts_with("```") || is_code {
+            is_open = false;
+            continue;
+        }
+        match found.last_mut().filter(|_| is_open) {
+            Some((_, paragraph)) => {
+                paragraph.push(' ');
+                paragraph.push_str(text);
+            }
+            None => found.push((i + 1, text.to_owned())),
+        }
+        is_open = true;
+    }
+    for (_, paragraph) in &mut found {
+        *paragraph = plain(paragraph);
+    }
+    found
+}
+
+#[test]
+fn comments_use_plain_words() {
+    let phrases = phrases();
+    let root = Path::new(REPO);
+    let mut complaints = Vec::new();
+    for file in sources() {
+        let name = file.strip_prefix(root).unwrap().display().to_string();
+        for (line, comment) in comments(&fs::read_to_string(&file).unwrap()) {
+            let place = format!("{name}:{line}");
+            check(&place, &comment, &phrases, &mut complaints);
+        }
+    }
+    fail(&complaints);
+}
+
+#[test]
+fn comments_are_read_as_paragraphs_without_code() {
+    let code = "//! A `b c`\n//! d.\n//!\n//! ```\n//! whoever\n//! ```\n//! E.\n\n/// F.\nfn g() {} // h\n\n#[cfg(test)]\nmod tests {\n// I.\n";
+    let read: Vec<(usize, String)> = comments(code);
+    let expected = [(1, "A code d."), (7, "E."), (9, "F.")];
+    assert_eq!(read, expected.map(|(line, text)| (line, text.to_owned())));
+}
+
 #[test]
 fn messages_use_plain_words() {
     let phrases = phrases();
     let root = Path::new(REPO);
-    let mut files = Vec::new();
-    for entry in fs::read_dir(root.join("crates")).unwrap() {
-        let path = entry.unwrap().path();
-        // The suite is made of tests: its texts are data.
-        if !path.ends_with("contexture-store-suite") {
-            rust_files(&path.join("src"), &mut files);
-        }
-    }
-    files.sort();
+    let mut files = sources();
+    // The suite consists of tests: its texts are data.
+    files.retain(|file| !file.starts_with(root.join("crates/contexture-store-suite")));
     let mut complaints = Vec::new();
     for file in &files {
         let name = file.strip_prefix(root).unwrap().display().to_string();

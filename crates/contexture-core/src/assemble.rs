@@ -109,7 +109,7 @@ pub(crate) struct Fitted {
     pub(crate) outcomes: Vec<Option<Outcome>>,
     /// The position of the part of a path that was removed.
     pub(crate) gap: Option<Gap>,
-    /// The block that a frame makes of the kept items, with its tokens.
+    /// The block of a frame with the kept items, with its tokens.
     pub(crate) block: Option<(Text, Tokens)>,
     pub(crate) pinned: Tokens,
     pub(crate) allowed: Tokens,

@@ -6,6 +6,9 @@
 //! entries are evicted first. An entry can be evicted at any time, so no result
 //! may depend on one.
 //!
+//! A cache belongs to an [`Owner`], such as a tenant of a server. An owner that
+//! fills its share of the pool evicts its own entries, not those of others.
+//!
 //! ```
 //! use contexture_core::cache::Cache;
 //!
@@ -14,6 +17,8 @@
 //! assert_eq!(squares.get(&3), Some(9));
 //! assert_eq!(squares.get(&4), None);
 //! ```
+
+mod owner;
 
 use std::any::Any;
 use std::fmt;
@@ -24,6 +29,9 @@ use std::sync::{Arc, LazyLock};
 
 use quick_cache::sync::{self, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+pub use owner::Owner;
+use owner::{Charge, OwnerStats};
 
 /// The bound unless another is set: 256 MiB.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
@@ -48,19 +56,38 @@ struct Slot {
     hash: u64,
 }
 
-#[derive(Clone)]
-struct Entry {
-    // Key and value of a cache's own types.
-    pair: Arc<dyn Any + Send + Sync>,
-    bytes: u64,
+/// An entry of the pool.
+trait Held: Any + Send + Sync {
+    fn charge(&self) -> &Charge;
+
+    fn as_any(&self) -> &dyn Any;
 }
+
+/// A key and a value of a cache's own types.
+struct Pair<K, V> {
+    key: K,
+    value: V,
+    charge: Charge,
+}
+
+impl<K: Send + Sync + 'static, V: Send + Sync + 'static> Held for Pair<K, V> {
+    fn charge(&self) -> &Charge {
+        &self.charge
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+type Entry = Arc<dyn Held>;
 
 #[derive(Clone)]
 struct ByBytes;
 
 impl Weighter<Slot, Entry> for ByBytes {
     fn weight(&self, _: &Slot, entry: &Entry) -> u64 {
-        entry.bytes
+        entry.charge().bytes
     }
 }
 
@@ -117,11 +144,29 @@ pub struct Stats {
     pub hits: u64,
     /// The number of lookups that found none.
     pub misses: u64,
+    /// The number of owners with entries.
+    pub owners: u64,
+    /// The bound on the entries of one owner, in bytes.
+    pub owner_limit: u64,
+    /// The size of the entries of the owner that has most, in bytes.
+    pub largest_owner_bytes: u64,
+    /// The number of entries that were evicted because their owner reached its
+    /// bound.
+    pub owner_evictions: u64,
 }
 
 /// Returns the size of all caches of the process, and their hits and misses.
 pub fn stats() -> Stats {
+    let OwnerStats {
+        owners,
+        largest,
+        evictions,
+    } = owner::stats();
     Stats {
+        owners,
+        owner_limit: owner::limit(),
+        largest_owner_bytes: largest,
+        owner_evictions: evictions,
         entries: POOL.entries.len() as u64,
         bytes: POOL.entries.weight(),
         limit: POOL.entries.capacity(),
@@ -135,6 +180,7 @@ pub struct Cache<K, V> {
     // The number that marks this cache's entries in the pool. A new number
     // empties the cache.
     space: AtomicU64,
+    owner: Owner,
     types: PhantomData<fn(K) -> V>,
 }
 
@@ -142,6 +188,7 @@ impl<K, V> Default for Cache<K, V> {
     fn default() -> Self {
         Self {
             space: AtomicU64::new(NEXT_SPACE.fetch_add(1, Ordering::Relaxed)),
+            owner: Owner::current(),
             types: PhantomData,
         }
     }
@@ -158,7 +205,7 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Returns an empty cache.
+    /// Returns an empty cache of the [current owner](Owner::own).
     pub fn new() -> Self {
         Self::default()
     }
@@ -174,8 +221,14 @@ where
     /// evicted.
     pub fn get(&self, key: &K) -> Option<V> {
         let found = POOL.entries.get(&self.slot(key));
-        let pair = found.as_ref().and_then(|entry| entry.pair.downcast_ref());
-        let value = pair.and_then(|(known, value): &(K, V)| (known == key).then(|| value.clone()));
+        let pair = found.as_ref().and_then(|entry| {
+            let pair: &Pair<K, V> = entry.as_any().downcast_ref()?;
+            (pair.key == *key).then_some(pair)
+        });
+        let value = pair.map(|pair| {
+            pair.charge.mark_used();
+            pair.value.clone()
+        });
         match &value {
             Some(_) => POOL.hits.fetch_add(1, Ordering::Relaxed),
             None => POOL.misses.fetch_add(1, Ordering::Relaxed),
@@ -187,11 +240,11 @@ where
     /// replaced.
     pub fn insert(&self, key: K, value: V, bytes: usize) {
         let slot = self.slot(&key);
-        let entry = Entry {
-            pair: Arc::new((key, value)),
-            bytes: bytes as u64 + ENTRY_BYTES,
-        };
-        POOL.entries.insert(slot, entry);
+        let charge = self.owner.charge(bytes as u64 + ENTRY_BYTES);
+        let is_new = !POOL.entries.contains_key(&slot);
+        let pair = Pair { key, value, charge };
+        POOL.entries.insert(slot, Arc::new(pair));
+        self.owner.added(slot, is_new);
     }
 
     /// Removes the entry for `key`.

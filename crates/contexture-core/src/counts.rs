@@ -247,6 +247,14 @@ impl Counts {
         measured.within(Tokens::MAX).size(text.body()).tokens
     }
 
+    /// Returns the tokens of `text` with a blank line after it. The result is
+    /// cached with the text: the last line of a group is counted so in every
+    /// block that it is part of.
+    pub(crate) fn count_spaced(&self, text: &Text) -> Tokens {
+        let measured = self.measure(text, Tokens::MAX);
+        measured.spaced(|| self.counter().count(&format!("{}\n", text.body())))
+    }
+
     /// Returns the counts of `text` piece by piece, even if only its total was
     /// [known](Counts::know).
     pub(crate) fn measure_pieces(&self, text: &Text, limit: Tokens) -> Arc<Measured> {

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::code::Code;
 use crate::counts::{Counts, Tokens};
@@ -118,6 +119,9 @@ impl Outcome {
         }
     }
 }
+
+/// The outcomes of the items of a unit. Most units are one item.
+type Decided = SmallVec<[(usize, Outcome); 1]>;
 
 /// Decides the outcome of each item of one layer.
 pub(crate) struct Fitter<'a> {
@@ -327,13 +331,8 @@ impl Fitter<'_> {
     }
 
     /// Decides the items of a group, which are kept or dropped together.
-    fn whole_or_none(
-        &mut self,
-        items: &mut [Item],
-        members: &[usize],
-        left: Tokens,
-    ) -> Vec<(usize, Outcome)> {
-        let mut sizes = Vec::with_capacity(members.len());
+    fn whole_or_none(&mut self, items: &mut [Item], members: &[usize], left: Tokens) -> Decided {
+        let mut sizes: SmallVec<[_; 1]> = SmallVec::with_capacity(members.len());
         let mut absent = false;
         for &i in members {
             match self.ready(&mut items[i]) {

@@ -71,9 +71,9 @@ pub trait Curator: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns keys of an item: two items that say nearly the same have one in
-    /// common, so that only those are compared. Returns `None` when an item must
-    /// be compared with all others.
+    /// Returns keys of an item. Two near-duplicates have a key in common, so
+    /// that only such items are compared. Returns `None` when an item must be
+    /// compared with all others.
     fn near_keys(&self, item: &Item) -> Option<Vec<u32>> {
         let _ = item;
         None

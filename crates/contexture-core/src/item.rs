@@ -101,8 +101,8 @@ pub enum Join {
     /// Between tags of its own.
     #[default]
     Apart,
-    /// As a further paragraph of the block before it, with one blank line
-    /// between, when both are text of the same role and say so.
+    /// The text is a further paragraph of the block before it, with one blank
+    /// line between, when both are text of the same role with this join.
     Paragraph,
 }
 

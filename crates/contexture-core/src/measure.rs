@@ -3,6 +3,8 @@
 //! Counting stops when the budget could use no more of the text. The result is
 //! then a lower bound, and reports say "about".
 
+use std::sync::OnceLock;
+
 use smallvec::SmallVec;
 
 use crate::counts::{TokenCounter, Tokens};
@@ -28,6 +30,8 @@ pub(crate) struct Measured {
     // that. It is the only known count if not even the first piece is within
     // the limit.
     sample: Option<Tokens>,
+    // The tokens of the text with a blank line after it, once they were needed.
+    spaced: OnceLock<Tokens>,
 }
 
 /// Bytes per token, in tenths, by file name extension. Nine of ten files of a
@@ -110,6 +114,7 @@ impl Measured {
                     limit,
                     complete: false,
                     total_only: false,
+                    spaced: OnceLock::new(),
                 };
             };
             if pieces.is_empty() {
@@ -126,6 +131,7 @@ impl Measured {
             complete: true,
             total_only: false,
             sample,
+            spaced: OnceLock::new(),
         }
     }
 
@@ -139,12 +145,19 @@ impl Measured {
             complete: true,
             total_only: true,
             sample: None,
+            spaced: OnceLock::new(),
         }
     }
 
     /// Returns the approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.pieces.len() * size_of::<Piece>()
+    }
+
+    /// Returns the tokens of the text with a blank line after it. `count` is
+    /// called once.
+    pub(crate) fn spaced(&self, count: impl FnOnce() -> Tokens) -> Tokens {
+        *self.spaced.get_or_init(count)
     }
 
     /// Returns false if only the total is known.

@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_to_a_block_is_refused() {
+    fn fields_of_other_blocks_are_rejected() {
         for (json, error) in [
             ("{\"type\":\"text\"}", "missing field `text`"),
             ("{\"text\":\"a\"}", "missing field `type`"),

@@ -226,7 +226,7 @@ pub struct Excluded {
     /// The reason in words, and what would have kept the candidate.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub reason: Reason,
-    /// Whether a warning says so already.
+    /// Whether a warning already reports it.
     #[serde(skip)]
     pub is_told: bool,
 }
@@ -307,7 +307,7 @@ pub enum Reason {
     },
     /// The item was dropped.
     Dropped {
-        /// Why.
+        /// The code of the reason.
         code: Code,
         /// The tokens that the item needs.
         needed: Tokens,

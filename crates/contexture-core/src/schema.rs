@@ -138,8 +138,8 @@ impl JsonSchema for ContentHash {
     }
 }
 
-/// Returns the pattern of so many hexadecimal digits. Capital ones are accepted;
-/// small ones are given.
+/// Returns the pattern of this many hexadecimal digits. Input may have upper
+/// case; output has lower case.
 pub fn hexadecimal(generator: &SchemaGenerator, digits: usize) -> String {
     match generator.contract().is_deserialize() {
         true => format!("^[0-9a-fA-F]{{{digits}}}$"),

@@ -21,7 +21,7 @@ impl Scores {
         Self::default()
     }
 
-    /// Returns a score without parts, with room for so many.
+    /// Returns a score without parts, with capacity for this many.
     pub fn with_capacity(parts: usize) -> Self {
         Self(Vec::with_capacity(parts))
     }
@@ -67,6 +67,19 @@ impl<const N: usize> From<[(&'static str, f64); N]> for Scores {
             scores.insert(name.into(), value);
         }
         scores
+    }
+}
+
+impl FromIterator<(&'static str, f64)> for Scores {
+    /// Collects parts, each given once.
+    fn from_iter<I: IntoIterator<Item = (&'static str, f64)>>(parts: I) -> Self {
+        let parts = parts.into_iter();
+        let mut parts: Vec<_> = parts.map(|(name, value)| (name.into(), value)).collect();
+        let by_name = |a: &(Cow<'_, str>, f64), b: &(Cow<'_, str>, f64)| a.0.cmp(&b.0);
+        if !parts.is_sorted_by(|a, b| by_name(a, b).is_lt()) {
+            parts.sort_by(by_name);
+        }
+        Self(parts)
     }
 }
 

@@ -164,7 +164,7 @@ impl Text {
     }
 
     /// Returns the text with `lead` before it, such as a time in brackets.
-    pub fn behind(&self, lead: &str) -> Self {
+    pub fn with_lead(&self, lead: &str) -> Self {
         let (lead, _) = guard::clean(lead, Policy::masking(false));
         let joined = format!("{lead}{}", self.as_str());
         Self::of(joined, self.findings().to_vec(), Policy::masking(false))

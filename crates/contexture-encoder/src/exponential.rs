@@ -1,22 +1,23 @@
-//! The exponential function and what is made of it, the same on every machine
-//! and in a form that the compiler turns into vector instructions.
+//! The exponential function and functions derived from it. They return the same
+//! bits on every machine, in a form that the compiler converts to vector
+//! instructions.
 
-/// Adding this to a small number leaves its whole part in the lowest bits.
-/// Casts would do the same, but the compiler makes no vector instructions of
+/// Adding this to a small number leaves its integer part in the lowest bits.
+/// Casts would do the same, but the compiler creates no vector instructions for
 /// them.
 const ROUND: f32 = 12_582_912.0;
 
-/// Returns `x`, of at most 32767, rounded to a whole number.
+/// Returns `x`, of at most 32767, rounded to an integer.
 #[inline(always)]
 pub(crate) fn round(x: f32) -> i16 {
     (x + ROUND).to_bits() as i16
 }
 
-/// Returns e to the power of `x`, to about one part in ten million. Results
-/// beyond what a number can hold are the largest and smallest ordinary ones.
+/// Returns e to the power of `x`, with a relative error of about 1e-7. Results
+/// outside the range of `f32` become the largest and smallest normal numbers.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
-    // ln 2 in two parts, so that the product with a whole number is exact.
+    // ln 2 in two parts, so that the product with an integer is exact.
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;
     let x = if x < -87.0 { -87.0 } else { x };
@@ -43,16 +44,16 @@ pub(crate) fn exp(x: f32) -> f32 {
 /// The activation of a feed-forward layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activation {
-    /// GELU by the hyperbolic tangent.
+    /// GELU with the hyperbolic tangent.
     GeluTanh,
-    /// GELU by the error function, which BERT has.
+    /// GELU with the error function, as in BERT.
     GeluErf,
     /// The positive part.
     Relu,
 }
 
 impl Activation {
-    /// Applies it to every number.
+    /// Applies the activation to every number.
     #[inline(always)]
     pub(crate) fn apply(self, numbers: &mut [f32]) {
         match self {
@@ -76,7 +77,7 @@ impl Activation {
     }
 }
 
-/// Returns the error function to about one part in ten million (Abramowitz and
+/// Returns the error function with an error of about 1e-7 (Abramowitz and
 /// Stegun 7.1.26).
 #[inline(always)]
 fn erf(x: f32) -> f32 {

@@ -26,7 +26,7 @@ const POOLING: &str = "1_Pooling/config.json";
 const SENTENCES: &str = "sentence_bert_config.json";
 const MODULES: &str = "modules.json";
 
-/// The format of a configuration of our own.
+/// The format name in the configuration of our own models.
 const OURS: &str = "contexture-encoder-1";
 
 /// The files of a model.
@@ -34,7 +34,7 @@ pub(crate) struct Files {
     pub(crate) config: Cow<'static, [u8]>,
     pub(crate) tokenizer: Cow<'static, [u8]>,
     pub(crate) tensors: Cow<'static, [u8]>,
-    /// The optional ones, by name.
+    /// The optional files, by name.
     pub(crate) more: BTreeMap<&'static str, Vec<u8>>,
 }
 
@@ -44,17 +44,17 @@ pub(crate) struct Model {
     pub(crate) tokenizer: WordPiece,
     pub(crate) first: u32,
     pub(crate) last: u32,
-    /// The most tokens of a text, first and last included.
+    /// The maximum number of tokens of a text, special tokens included.
     pub(crate) most_tokens: usize,
-    /// Whether unknown words are read as such.
+    /// True if unknown words become the unknown token.
     pub(crate) unknown: bool,
     pub(crate) dimensions: usize,
 }
 
 /// Returns true when the folder's `config.json` describes a transformer.
 ///
-/// A folder of a Model2Vec model has a configuration without layers. A file
-/// that is missing or broken is no encoder: reading it says what is wrong.
+/// A folder of a Model2Vec model has a configuration without layers. A missing
+/// or broken file returns false; loading the folder then reports the error.
 pub fn is_encoder(folder: &Path) -> bool {
     let config = std::fs::read(folder.join(CONFIG)).ok();
     let config: Option<Value> = config.and_then(|json| serde_json::from_slice(&json).ok());
@@ -78,7 +78,7 @@ impl Files {
         })
     }
 
-    /// Returns some letters that stand for all that is in the files.
+    /// Returns a short hash of all files.
     pub(crate) fn fingerprint(&self) -> String {
         let mut files: Vec<&[u8]> = vec![&self.config, &self.tokenizer, &self.tensors];
         files.extend(self.more.values().map(Vec::as_slice));
@@ -250,7 +250,7 @@ impl Tensors<'_> {
         Ok(Matrix::new(shape, self.weights(name, shape)?, bias))
     }
 
-    /// Returns `NAME.weight` as rows to look up.
+    /// Returns `NAME.weight` as a lookup table.
     fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, ModelError> {
         Ok(Table::new(shape, self.weights(name, shape)?))
     }
@@ -267,7 +267,7 @@ impl Tensors<'_> {
         }
         let at = tensor.start..tensor.start + tensor.bytes.len();
         let bytes = match self.file {
-            // A slice of what is compiled in is not copied.
+            // A slice of a built-in file is not copied.
             Cow::Borrowed(all) => Cow::Borrowed(&all[at]),
             Cow::Owned(all) => Cow::Owned(all[at].to_vec()),
         };
@@ -480,7 +480,7 @@ fn bert(
         &[positions, hidden],
     )?;
     if config.type_vocab_size > 0 {
-        // Every token of a text is of the first type.
+        // Every token of a text has the first type.
         let name = at("embeddings.token_type_embeddings.weight");
         let types = tensors.numbers(&name, &[config.type_vocab_size, hidden])?;
         for row in rows.chunks_exact_mut(hidden) {
@@ -547,8 +547,8 @@ fn activation(name: &str) -> Result<Activation, FolderError> {
     }
 }
 
-/// The largest hidden size: products of bytes must fit in 32 bits with some
-/// precision left.
+/// The largest hidden size: sums of byte products must fit into 32 bits with
+/// enough precision.
 const MOST_HIDDEN: usize = 65_536;
 
 fn check_sizes(

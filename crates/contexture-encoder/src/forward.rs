@@ -4,7 +4,7 @@ use crate::exponential::{Activation, exp};
 use crate::matrix::{Matrix, Table, largest, sum};
 use crate::packed::Rounded;
 
-/// The layers of a model, and what is around them.
+/// The layers of a model, its embeddings and its head.
 pub(crate) struct Network {
     pub(crate) hidden: usize,
     pub(crate) heads: usize,
@@ -12,19 +12,19 @@ pub(crate) struct Network {
     pub(crate) epsilon: f32,
     /// The vector of each token.
     pub(crate) tokens: Table,
-    /// From the size of a token's vector to the hidden size.
+    /// The projection from the size of a token's vector to the hidden size.
     pub(crate) up: Option<Matrix>,
     /// The vectors that are added at each position, concatenated.
     pub(crate) positions: Vec<f32>,
     pub(crate) start: Norm,
     pub(crate) layers: Vec<Layer>,
     pub(crate) pooling: Pooling,
-    /// From the hidden size to that of the result.
+    /// The projection from the hidden size to the dimensions of the result.
     pub(crate) head: Option<Matrix>,
 }
 
 pub(crate) struct Layer {
-    /// Queries, keys and values, one below the other.
+    /// The matrices of queries, keys and values, one below the other.
     pub(crate) attention: Matrix,
     pub(crate) joined: Matrix,
     pub(crate) after_attention: Norm,
@@ -33,7 +33,7 @@ pub(crate) struct Layer {
     pub(crate) after_wide: Norm,
 }
 
-/// LayerNorm: what each component is multiplied by, and what is added.
+/// The parameters of LayerNorm: a factor and an offset for each component.
 pub(crate) struct Norm {
     pub(crate) weight: Vec<f32>,
     pub(crate) bias: Vec<f32>,
@@ -63,11 +63,11 @@ pub(crate) struct Workspace {
     weights: Vec<f32>,
 }
 
-/// Attention is worked out for so many tokens side by side.
+/// The number of tokens whose attention is computed side by side.
 const BLOCK: usize = 16;
 
 impl Network {
-    /// Returns the vector of a text, at the length it happens to have.
+    /// Returns the vector of a text, not normalised.
     ///
     /// `ids` are rows of `tokens`, at most as many as there are positions.
     pub(crate) fn forward(&self, ids: &[u32], work: &mut Workspace) -> Vec<f32> {
@@ -147,14 +147,14 @@ impl Network {
         }
     }
 
-    /// Mixes the values of all tokens, head by head, by how well the keys fit
-    /// the queries.
+    /// Mixes the values of all tokens, head by head, weighted by the match of
+    /// keys and queries.
     #[inline(always)]
     fn attend(&self, work: &mut Workspace) {
         let hidden = self.hidden;
         let width = hidden / self.heads;
         let count = work.hidden.len() / hidden;
-        // Both are filled up with zeros, so that whole blocks are added up.
+        // Both are padded with zeros, so that whole blocks are added.
         let (padded, wide) = (count.next_multiple_of(BLOCK), width.next_multiple_of(BLOCK));
         let part = 1.0 / (width as f32).sqrt();
         work.mixed.clear();
@@ -220,7 +220,7 @@ fn weighted(weights: &[f32], rows: &[f32], stride: usize) -> [f32; BLOCK] {
     sums
 }
 
-/// Turns the first `count` numbers into parts of one, and the others into 0.
+/// Applies softmax to the first `count` numbers, and sets the others to 0.
 #[inline(always)]
 fn softmax(numbers: &mut [f32], count: usize) {
     let largest = largest(&numbers[..count], f32::NEG_INFINITY, |x| x);
@@ -269,8 +269,8 @@ impl Norm {
     }
 }
 
-/// The work of [`Network::forward`]. No closure: one that is not inlined is
-/// compiled for the oldest machine there is.
+/// The work of [`Network::forward`]. It is not a closure: a closure that is not
+/// inlined is compiled for the oldest supported processor.
 struct Forward<'a> {
     network: &'a Network,
     ids: &'a [u32],

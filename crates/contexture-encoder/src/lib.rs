@@ -17,9 +17,9 @@
 //! assert!(dot(&vectors[0], &vectors[1]) > dot(&vectors[0], &vectors[2]) + 0.1);
 //! ```
 //!
-//! A vector is a function of the model and the text. The built-in model gives
-//! the same bits on every machine: its matrices are multiplied in whole numbers,
-//! and everything else is added up in a fixed order with functions of our own.
+//! The same model and the same text always have the same vector. The built-in
+//! model returns the same bits on every machine: it multiplies matrices in
+//! integers, and adds everything else in a fixed order with its own functions.
 
 mod exponential;
 mod folder;

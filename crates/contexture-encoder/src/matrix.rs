@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use crate::packed::{PackedMatrix, Rounded};
 
-/// Tokens that are multiplied with a row at a time.
+/// The number of tokens that are multiplied with a row at a time.
 const TOKENS: usize = 4;
 
-/// Fractions that are added up side by side, whatever the machine has.
+/// The number of floats that are added side by side on every machine.
 const LANES: usize = 16;
 
-/// The numbers of a matrix as a file has them, row by row.
+/// The numbers of a matrix as in the file, row by row.
 pub(crate) enum Weights {
-    /// Whole numbers from -127 to 127, times a scale for each row.
+    /// Integers from -127 to 127, with a scale for each row.
     Bytes {
         bytes: Cow<'static, [u8]>,
         scales: Vec<f32>,
@@ -20,7 +20,7 @@ pub(crate) enum Weights {
     Fractions(Vec<f32>),
 }
 
-/// Rows that are looked up.
+/// A lookup table of rows.
 pub(crate) struct Table {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
@@ -79,7 +79,8 @@ impl Matrix {
         }
     }
 
-    /// Writes the product with each token, which lie end to end in `tokens`.
+    /// Writes the product with each token. The tokens are concatenated in
+    /// `tokens`.
     #[inline(always)]
     pub(crate) fn times(&self, tokens: &[f32], rounded: &mut Rounded, out: &mut Vec<f32>) {
         let count = tokens.len() / self.columns;
@@ -105,7 +106,7 @@ impl Matrix {
     }
 }
 
-/// The product of a matrix of fractions with tokens.
+/// The product of a matrix of floats with tokens.
 struct Products<'a> {
     weights: &'a [f32],
     bias: &'a [f32],
@@ -115,7 +116,7 @@ struct Products<'a> {
 }
 
 impl Products<'_> {
-    /// Multiplies by a function from a row and four tokens.
+    /// Computes the product with a function of a row and four tokens.
     #[inline(always)]
     fn run(self, products: impl Fn(&[f32], [&[f32]; TOKENS]) -> [f32; TOKENS]) {
         let (rows, columns) = (self.bias.len(), self.columns);
@@ -126,7 +127,7 @@ impl Products<'_> {
                 let here = TOKENS.min(count - first);
                 let mut four = [row; TOKENS];
                 for (i, token) in four.iter_mut().enumerate() {
-                    // Beyond the last token, the last one again.
+                    // After the last token, the last one is repeated.
                     let start = (first + i.min(here - 1)) * columns;
                     *token = &self.tokens[start..start + columns];
                 }
@@ -215,10 +216,10 @@ fn avx_fractions(avx: pulp::x86::V3, row: &[f32], tokens: [&[f32]; TOKENS]) -> [
     sums
 }
 
-/// Returns the largest of `start` and what `of` makes of the numbers.
+/// Returns the largest of `start` and of `of` applied to the numbers.
 ///
-/// Unlike with `f32::max` a comparison is one instruction, because it says
-/// nothing about NaN.
+/// Unlike `f32::max`, this comparison is one instruction, because it does not
+/// handle NaN.
 #[inline(always)]
 pub(crate) fn largest(numbers: &[f32], start: f32, of: impl Fn(f32) -> f32) -> f32 {
     let larger = |a: f32, b: f32| if b > a { b } else { a };
@@ -238,7 +239,7 @@ pub(crate) fn largest(numbers: &[f32], start: f32, of: impl Fn(f32) -> f32) -> f
     lanes[0]
 }
 
-/// Adds up numbers, many side by side, in an order that is always the same.
+/// Adds numbers, many side by side, always in the same order.
 #[inline(always)]
 pub(crate) fn sum(numbers: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; LANES];

@@ -17,8 +17,9 @@ use crate::forward::Workspace;
 /// A sentence encoder.
 ///
 /// A text is split into WordPiece tokens, which pass through the layers of a
-/// transformer; the mean of the result, or its first token, is the text's
-/// vector, at length 1. A text without a known token is all zeros.
+/// transformer. The mean of the result, or its first token, normalised to
+/// length 1, is the text's vector. A text without a known token has a zero
+/// vector.
 pub struct Encoder {
     name: String,
     model: Model,
@@ -46,7 +47,7 @@ fn built_in_files() -> Files {
 }
 
 impl Encoder {
-    /// Returns the encoder that is compiled in, which is loaded once.
+    /// Returns the built-in encoder, which is loaded once per process.
     #[cfg(feature = "built-in-model")]
     pub fn built_in() -> Arc<Self> {
         static ENCODER: OnceLock<Arc<Encoder>> = OnceLock::new();
@@ -73,17 +74,17 @@ impl Encoder {
         })
     }
 
-    /// Returns the ids of the tokens that are read from `text`, the first and
-    /// the last special token included.
+    /// Returns the ids of the tokens of `text`, the first and the last special
+    /// token included.
     pub fn token_ids(&self, text: &str) -> Vec<u32> {
         let mut scratch = Scratch::default();
         self.read(text, &mut scratch);
         scratch.ids
     }
 
-    /// Returns the vector of some tokens, at length 1.
+    /// Returns the vector of tokens, normalised to length 1.
     ///
-    /// Fails if an id is not a token of the model, if there are none, or more
+    /// Fails if an id is not a token of the model, if there are no ids, or more
     /// than the model reads.
     pub fn embed_tokens(&self, ids: &[u32]) -> Result<Vec<f32>, EmbedError> {
         let rows = self.model.network.tokens.rows;
@@ -143,7 +144,7 @@ impl Embedder for Encoder {
         for (at, text) in texts.iter().enumerate() {
             self.read(text, &mut scratch);
             vectors.push(match scratch.ids.len() {
-                // Nothing but the first and the last token.
+                // The text has only the special tokens.
                 ..=2 => vec![0.0; self.model.dimensions],
                 _ => self.vector(&scratch.ids, at, &mut work)?,
             });

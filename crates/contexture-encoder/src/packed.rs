@@ -1,10 +1,10 @@
-//! A matrix of bytes, laid out for vector instructions, and its product with
+//! A matrix of bytes in a layout for vector instructions, and its product with
 //! the tokens of a text.
 //!
-//! The numbers of a token are rounded to 16 bits, and the products are added up
-//! in 32 bits without loss: the result does not depend on the order or on the
-//! machine, and a vector instruction multiplies twice as many 16-bit numbers as
-//! it does fractions.
+//! The numbers of a token are rounded to 16 bits, and the products are added in
+//! 32 bits without loss. The result therefore depends neither on the order nor
+//! on the machine. A vector instruction multiplies twice as many 16-bit
+//! integers as floats.
 //!
 //! The rows are in blocks of 16. A block has, for every two columns, the two
 //! bytes of each of its rows. One instruction multiplies them with the two
@@ -14,10 +14,10 @@
 use crate::exponential::round;
 use crate::matrix::largest;
 
-/// Rows of a block.
+/// The number of rows of a block.
 const ROWS: usize = 16;
 
-/// Tokens that are multiplied with a block at a time.
+/// The number of tokens that are multiplied with a block at a time.
 const TOKENS: usize = 4;
 
 /// The bytes of two columns of a block.
@@ -29,28 +29,27 @@ type Pair = [i16; 2];
 /// The sums of a block with four tokens.
 type Sums = [[i32; ROWS]; TOKENS];
 
-/// A matrix of whole numbers from -127 to 127, each row times its scale, with a
-/// bias for each row.
+/// A matrix of integers from -127 to 127, with a scale and a bias for each row.
 pub(crate) struct PackedMatrix {
     rows: usize,
     columns: usize,
-    // Block by block.
+    // The bytes, block by block.
     weights: Vec<Columns>,
-    // Of the rows of each block, filled up with zeros.
+    // The scales of the rows of each block, padded with zeros.
     scales: Vec<[f32; ROWS]>,
     bias: Vec<[f32; ROWS]>,
 }
 
-/// Tokens rounded to 16 bits, used again from product to product.
+/// Tokens rounded to 16 bits. The buffer is reused between products.
 #[derive(Default)]
 pub(crate) struct Rounded {
-    // Of whole groups of tokens, filled up with zeros.
+    // The numbers of whole groups of tokens, padded with zeros.
     pairs: Vec<Pair>,
     scales: Vec<f32>,
 }
 
 impl PackedMatrix {
-    /// Lays out a matrix whose rows are end to end in `bytes`.
+    /// Packs a matrix whose rows are concatenated in `bytes`.
     pub(crate) fn new(
         [rows, columns]: [usize; 2],
         bytes: &[u8],
@@ -76,7 +75,8 @@ impl PackedMatrix {
         }
     }
 
-    /// Writes the product with each token, which lie end to end in `tokens`.
+    /// Writes the product with each token. The tokens are concatenated in
+    /// `tokens`.
     #[inline(always)]
     pub(crate) fn times(&self, tokens: &[f32], rounded: &mut Rounded, out: &mut [f32]) {
         rounded.read(tokens, self.columns);
@@ -98,7 +98,7 @@ impl PackedMatrix {
     }
 }
 
-/// Returns numbers of rows by block.
+/// Returns numbers per row as blocks.
 fn blocks_of(numbers: &[f32]) -> Vec<[f32; ROWS]> {
     let block = |numbers: &[f32]| {
         let mut block = [0.0; ROWS];
@@ -109,7 +109,7 @@ fn blocks_of(numbers: &[f32]) -> Vec<[f32; ROWS]> {
 }
 
 impl Rounded {
-    /// Rounds tokens.
+    /// Rounds tokens to 16 bits.
     #[inline(always)]
     fn read(&mut self, tokens: &[f32], columns: usize) {
         let count = tokens.len() / columns;
@@ -140,7 +140,7 @@ struct Products<'a> {
 }
 
 impl Products<'_> {
-    /// Multiplies by a function from a block and four tokens.
+    /// Computes the product with a function of a block and four tokens.
     #[inline(always)]
     fn run(self, sums: impl Fn(&[Columns], [&[Pair]; TOKENS]) -> Sums) {
         let PackedMatrix {
@@ -197,7 +197,7 @@ fn plain_sums(weights: &[Columns], tokens: [&[Pair]; TOKENS]) -> Sums {
     sums
 }
 
-/// The product with AVX-512, which adds up the sums of 16 rows at once.
+/// The product with AVX-512, which adds the sums of 16 rows at once.
 #[cfg(target_arch = "x86_64")]
 struct WithAvx512<'a> {
     avx: pulp::x86::V4,
@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the product by each way that this machine has.
+    /// Returns the product by each implementation that this machine supports.
     fn products(matrix: &PackedMatrix, tokens: &[f32]) -> Vec<Vec<f32>> {
         let count = tokens.len() / matrix.columns;
         let mut rounded = Rounded::default();

@@ -1,4 +1,4 @@
-//! The encoder that is compiled in.
+//! Tests of the built-in encoder.
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "built-in-model")]
 
@@ -43,8 +43,8 @@ fn vectors_are_those_of_the_reference() {
     }
 }
 
-/// A change in the order of additions would show here, and would make stored
-/// vectors differ between machines in their last bits.
+/// Another order of additions would fail here. It would make stored vectors
+/// differ between machines in their last bits.
 #[test]
 fn a_vector_has_the_same_bits_everywhere() {
     let vector = embed("The cellar pump starts by itself.");

@@ -1,4 +1,4 @@
-//! Folders of BERT-type models: a tiny one that is made here, and broken ones.
+//! Folders of BERT-type models: a tiny valid one, and broken ones.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const WORDS: [&str; 8] = [
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "pump", "fuse", "##s", "red",
 ];
 
-/// A model in memory, to be changed before it is written.
+/// A model in memory that a test changes before it is written.
 struct Tiny {
     config: Value,
     tokenizer: Value,
@@ -138,7 +138,7 @@ fn fails(folder: &Path, expected: &[&str]) {
     }
 }
 
-/// The forward pass once more, in plain loops of double precision.
+/// A reference forward pass, in plain loops of double precision.
 fn reference(tiny: &Tiny, ids: &[usize], first_token: bool) -> Vec<f64> {
     let get =
         |name: &str| -> Vec<f64> { tiny.tensors[name].1.iter().map(|x| f64::from(*x)).collect() };
@@ -165,7 +165,7 @@ fn reference(tiny: &Tiny, ids: &[usize], first_token: bool) -> Vec<f64> {
         let sum = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(|(a, b)| a + b).collect();
         a.iter().zip(b).map(sum).collect()
     };
-    // The error function by its series.
+    // The error function as a series.
     let erf = |x: f64| {
         let (mut term, mut sum) = (x, x);
         for n in 1..60 {
@@ -267,7 +267,7 @@ fn the_length_is_as_the_folder_says() {
     tiny.more
         .push(("sentence_bert_config.json", json!({"max_seq_length": 4})));
     check(&tiny, "red pump red pump", &[2, 7, 4, 3], false);
-    // Without the file, as many as there are positions.
+    // Without the file, the limit is the number of positions.
     tiny.more.clear();
     let folder = tiny.write();
     let encoder = Encoder::load(folder.path()).unwrap();

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_is_read_and_the_rest_is_written() {
+    fn existing_content_is_read_and_the_rest_is_written() {
         let report = report(&sharing());
         assert_eq!((report.read_tokens, report.written_tokens), (10_000, 2000));
         assert_eq!((report.missed_tokens, report.cause), (0, None));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_was_never_cached() {
+    fn a_prefix_that_is_too_short_was_never_cached() {
         let report = report(&Sharing {
             total: 900,
             stable: 900,

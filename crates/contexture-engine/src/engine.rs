@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use contexture_core::cache::Cache;
+use contexture_core::cache::{Cache, Owner};
 use contexture_core::guard::{MarkKey, Policy};
 use contexture_core::{ContentHash, Counts, TokenCounter, Usage};
 use contexture_project::Permissions;
@@ -36,7 +36,7 @@ use crate::request::Request;
 use crate::snapshot::{CurrentMessage, RecentRequests};
 use crate::source::{Parameter, Source};
 use crate::summariser::Summariser;
-use crate::tool_usage::{self, KnownUsage, ToolUsage};
+use crate::tool_usage::{self, ToolUsage, ToolUsageCache};
 pub use builder::EngineBuilder;
 
 /// The parts of a store that an engine has.
@@ -93,8 +93,10 @@ pub struct Engine {
     store_key: OnceLock<MarkKey>,
     own_key: OnceLock<[u8; 32]>,
     // The number of calls of each tool, by turn.
-    tool_usage: KnownUsage,
+    tool_usage: ToolUsageCache,
     counts: Mutex<BTreeMap<String, Arc<Counts>>>,
+    // The owner of caches that are created later.
+    cache_owner: Owner,
     pub(crate) permissions: ByFile<Permissions>,
     // The latest snapshots of each session.
     recent: Mutex<RecentRequests>,
@@ -279,7 +281,7 @@ impl Engine {
             Some(counter) => Arc::clone(counter),
             None => (model.tokenizer.load()).map_err(|error| Error::input(error.to_string()))?,
         };
-        let counts = Arc::new(Counts::new(counter));
+        let counts = self.cache_owner.own(|| Arc::new(Counts::new(counter)));
         known.insert(key, Arc::clone(&counts));
         Ok(counts)
     }

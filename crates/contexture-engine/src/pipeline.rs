@@ -12,7 +12,7 @@ use contexture_core::{
     Assembly, Block, Budget, Content, ContentHash, Counts, Excluded, Item, Layer, Layout, markup,
 };
 use contexture_providers::{Format, MediaLimits};
-use contexture_store::TurnId;
+use contexture_store::{ReadAhead, TurnId};
 use contexture_tokens::{Model, Provider};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -155,7 +155,14 @@ fn assemble_within(
     // Sources may choose another model; data read ahead for this one is then
     // unused.
     let likely = engine.model(request.model.as_deref(), request.format, &mut Vec::new())?;
-    engine.read_ahead(request.session.as_deref(), 1, None, &likely);
+    let wanted = ReadAhead {
+        session: request.session.as_deref(),
+        pins: true,
+        snapshots: 1,
+        memory: true,
+        ..ReadAhead::default()
+    };
+    engine.read_ahead(wanted, Some(&likely));
     let call = Call::resolve(engine, root, request, &recipe, &state)?;
     clock.lap("resolve");
 

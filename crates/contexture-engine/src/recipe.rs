@@ -113,19 +113,19 @@ pub struct RecipeLayer {
     /// Nested layers that share the tokens of this one.
     pub layers: Vec<RecipeLayer>,
     // The positions of the layer and its parameters in the file.
-    places: Places,
+    places: LayerMarks,
 }
 
 /// The position of a layer in its file, for error messages. It does not affect
 /// equality.
 #[derive(Debug, Clone, Default)]
-struct Places {
+struct LayerMarks {
     field: String,
     mark: Option<Mark>,
     with: Vec<(String, Mark)>,
 }
 
-impl PartialEq for Places {
+impl PartialEq for LayerMarks {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -149,7 +149,7 @@ impl RecipeLayer {
             compact: true,
             volatile: false,
             layers: Vec::new(),
-            places: Places::default(),
+            places: LayerMarks::default(),
         }
     }
 

@@ -317,7 +317,7 @@ impl Saved {
     }
 
     /// Returns the tokens of everything but history.
-    pub fn tokens_beside_history(&self) -> Tokens {
+    pub fn tokens_without_history(&self) -> Tokens {
         let others = self.entries.iter();
         let others = others.filter(|entry| entry.section != Section::History);
         others.map(|entry| entry.tokens).sum()

@@ -710,7 +710,7 @@ impl<'a> Outcome<'a> {
 
     /// Returns the larger of the layer's own allowance and the tokens that the
     /// whole request leaves unused. Returns 0 if the request does not fit.
-    pub fn room(&self) -> Tokens {
+    pub fn available_tokens(&self) -> Tokens {
         let Some(assembly) = self.assembly() else {
             return 0;
         };

@@ -71,13 +71,13 @@ const LOOK_BACK: usize = 16;
 const AT_ONCE: usize = 256;
 
 /// Usages by turn.
-pub(crate) type KnownUsage = Cache<TurnId, Arc<ToolUsage>>;
+pub(crate) type ToolUsageCache = Cache<TurnId, Arc<ToolUsage>>;
 
 /// Returns the usage up to the turn `head`.
 pub(crate) fn usage_at(
     store: &dyn Ledger,
     head: TurnId,
-    known: &KnownUsage,
+    known: &ToolUsageCache,
 ) -> Result<Arc<ToolUsage>, Error> {
     if let Some(usage) = known.get(&head) {
         return Ok(usage);

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writing_needs_is_kept() {
+    fn fields_that_writing_needs_are_kept() {
         for same in [
             "👨‍👩‍👧",
             "❤️",

@@ -1,4 +1,4 @@
-//! Marks: what makes a boundary tag ours.
+//! Marks: the digits that distinguish Contexture's boundary tags from content.
 //!
 //! Every tag that Contexture writes carries a mark of nine digits
 //! (`<context-482913220 path="a.rs">`). Content is sent byte for byte, so it may

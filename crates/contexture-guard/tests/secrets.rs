@@ -1,4 +1,4 @@
-//! What `find_secrets` finds and leaves alone: two corpora in plain text, and its laws on
+//! The accuracy of `find_secrets`: two corpora in plain text, and properties on
 //! generated input.
 
 use contexture_guard::{Policy, Secret, clean_part, find_secrets, find_secrets_in};
@@ -9,8 +9,9 @@ const BENIGN: &str = include_str!("secrets/benign.txt");
 // Held out once, until rules were changed because of it.
 const POSITIVE_SECOND: &str = include_str!("secrets/positive-second.txt");
 const BENIGN_SECOND: &str = include_str!("secrets/benign-second.txt");
-// A third of each corpus was written after the rules were frozen. Rules are not tuned on it: who
-// changes a rule because of it moves the case to the first part and writes a new one.
+// A third of each corpus was written after the rules were frozen. Rules are not
+// tuned on it: when you change a rule because of such a case, move the case to
+// the first part and write a new one.
 const POSITIVE_HELD_OUT: &str = include_str!("secrets/positive-held-out.txt");
 const BENIGN_HELD_OUT: &str = include_str!("secrets/benign-held-out.txt");
 
@@ -20,7 +21,8 @@ struct Case {
     text: String,
 }
 
-/// Reads the cases of a positive corpus; the header of the first says how they are written.
+/// Reads the cases of a positive corpus; the header of the first describes the
+/// format.
 fn cases(corpus: &str) -> Vec<Case> {
     let whole = corpus.replace('¦', "");
     let mut cases = Vec::new();
@@ -67,7 +69,7 @@ fn percent(part: usize, whole: usize) -> f64 {
     100.0 * part as f64 / whole as f64
 }
 
-/// What was found of one part of the corpora.
+/// The result for one part of the corpora.
 struct Score {
     cases: usize,
     /// The value is masked to its last byte.

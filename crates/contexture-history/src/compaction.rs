@@ -17,12 +17,12 @@ use contexture_core::{Counts, Tokens, Usage};
 use contexture_engine::config::CompactionConfig;
 use contexture_engine::{Error, Summariser, Warning};
 use contexture_store::{
-    Compaction, Ledger, Session, Trigger, Turn, TurnHead, TurnId, TurnKind, Walk,
+    Compaction, Ledger, Session, StoreError, Trigger, Turn, TurnHead, TurnId, TurnKind, Walk,
 };
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::facts::{Facts, Room};
+use crate::facts::{Facts, SummaryLimits};
 use crate::history::{LatestCompaction, by_message, count_turn, counter_of, fits};
 use condense::Older;
 pub(crate) use condense::{Condensed, Condenser, Material, Space};
@@ -252,7 +252,8 @@ impl Compactor<'_> {
     /// Returns the number of turns that are neither read now nor covered by an
     /// earlier summary.
     fn unread(&self, heads: &[TurnHead], earlier: Option<&LatestCompaction>) -> Result<u64, Error> {
-        let Some(first) = heads.first() else {
+        // Turns before the first that is stored were deleted.
+        let Some(first) = heads.first().filter(|first| first.parent.is_some()) else {
             return Ok(0);
         };
         let summarised = match earlier {
@@ -261,8 +262,12 @@ impl Compactor<'_> {
                 // The turns before the first that it kept.
                 Some(kept) if kept == first.id => return Ok(0),
                 Some(kept) => {
-                    let kept = self.store.turns(&[kept], "")?;
-                    kept.first().map_or(0, |kept| kept.depth - 1)
+                    match self.store.turns(&[kept], "") {
+                        Ok(kept) => kept.first().map_or(0, |kept| kept.depth - 1),
+                        // The turns before the compaction were deleted.
+                        Err(StoreError::NotFound { .. }) => earlier.depth,
+                        Err(error) => return Err(error.into()),
+                    }
                 }
                 None if earlier.summary().is_some() => earlier.depth,
                 None => 0,
@@ -300,7 +305,7 @@ impl Compactor<'_> {
         plan: &Plan<'_>,
         earlier: Option<&str>,
         older: &Older<'_>,
-        room: &Room<'_>,
+        room: &SummaryLimits<'_>,
         facts: &Facts,
         warnings: &mut Vec<Warning>,
     ) -> Option<Draft> {
@@ -329,12 +334,12 @@ impl Compactor<'_> {
         // guarded again.
         let text = guard::visible(prose.text.trim(), self.policy).into_owned();
         let used = room.counter.count(&text);
-        let rest = Room {
+        let rest = SummaryLimits {
             tokens: room.tokens.saturating_sub(used).max(room.tokens / 4),
             ..*room
         };
         Some(Draft {
-            text: facts.write_beside(&text, &rest),
+            text: facts.write_with_prose(&text, &rest),
             by: summariser.name().to_owned(),
             usage: Some(prose.usage),
             facts: Facts {

@@ -13,7 +13,7 @@ mod prose;
 mod tools;
 mod write;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ use contexture_shorten::cues::{
 use prose::{normalise, sentences, shorten};
 pub(crate) use tools::ReadCall;
 use tools::{Access, Call, Outcome};
-pub use write::Room;
+pub use write::SummaryLimits;
 
 /// The author of a [`Passage`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub struct Failure {
     pub call: String,
     /// The lines that describe the error, verbatim, the latest last.
     pub errors: Vec<String>,
-    /// Whether the lines only say that the call failed, without a reason.
+    /// True if the lines only state that the call failed, without a reason.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bland: bool,
     /// The number of times that the call failed.
@@ -194,11 +194,14 @@ impl Facts {
     pub fn read(&mut self, passages: &[Passage<'_>]) {
         let lexicon = Lexicon::shared();
         let mut calls = Calls::default();
+        let mut places = FilePlaces::of(&self.files);
         // The constraints of the user's new messages.
         let (first, mut said) = (self.messages.len(), Vec::new());
         for passage in passages {
             match passage.speaker {
-                Speaker::User => said.extend(self.read_user(passage, lexicon)),
+                Speaker::User => {
+                    said.extend(self.read_user(passage, &mut places, lexicon));
+                }
                 Speaker::Assistant => self.read_assistant(passage, lexicon),
                 Speaker::ToolCall => {
                     let call = Call::read(passage.tool, passage.text);
@@ -206,7 +209,7 @@ impl Facts {
                 }
                 Speaker::ToolResult => {
                     let call = calls.end(passage);
-                    self.read_result(passage, &call, lexicon);
+                    self.read_result(passage, &call, &mut places, lexicon);
                 }
                 Speaker::Other if passage.failed => {
                     let error = shorten(passage.text.trim(), SENTENCE_BYTES);
@@ -215,9 +218,9 @@ impl Facts {
                 Speaker::Other => {}
             }
         }
-        // A call without a result may have changed the file all the same.
+        // A call without a result may still have changed the file.
         for (turn, call) in calls.rest() {
-            self.use_files(turn, &call);
+            self.use_files(turn, &call, &mut places);
         }
         self.bound(lexicon, first, said);
     }
@@ -227,6 +230,7 @@ impl Facts {
     fn read_user(
         &mut self,
         passage: &Passage<'_>,
+        places: &mut FilePlaces,
         lexicon: &Lexicon,
     ) -> Option<Option<Vec<String>>> {
         let text = passage.text.trim();
@@ -240,11 +244,15 @@ impl Facts {
             text: shorten(text, LONGEST_MESSAGE),
         });
         for path in prose::paths(text) {
-            self.file(passage.turn, path).named += 1;
+            self.file(passage.turn, path, places).named += 1;
         }
         let is_first = self.messages.len() == 1 && self.messages_dropped == 0;
         let mut stated = Vec::new();
         for piece in prose::pieces(text) {
+            // Most pieces say neither, and need not be split into sentences.
+            if !lexicon.read(&normalise(piece)).has(DECIDE | PREFER | BOUND) {
+                continue;
+            }
             let mut bound = Vec::new();
             for sentence in sentences(piece) {
                 let normal = normalise(&sentence.text);
@@ -323,17 +331,23 @@ impl Facts {
         }
     }
 
-    fn read_result(&mut self, passage: &Passage<'_>, call: &Call, lexicon: &Lexicon) {
+    fn read_result(
+        &mut self,
+        passage: &Passage<'_>,
+        call: &Call,
+        places: &mut FilePlaces,
+        lexicon: &Lexicon,
+    ) {
         match Outcome::of(call, passage.text, passage.failed, lexicon) {
             Outcome::Failed { errors, is_bland } => {
                 // A file that could not be read or changed was worked on, too.
                 for path in &call.paths {
-                    self.file(passage.turn, path).named += 1;
+                    self.file(passage.turn, path, places).named += 1;
                 }
                 self.fail(passage.turn, call.label.clone(), errors, is_bland);
             }
             Outcome::Succeeded(result) => {
-                self.use_files(passage.turn, call);
+                self.use_files(passage.turn, call, places);
                 // The exit code of a pipe is that of its last command.
                 if call.is_piped() && result.is_none() {
                     return;
@@ -392,9 +406,9 @@ impl Facts {
         });
     }
 
-    fn use_files(&mut self, turn: u64, call: &Call) {
+    fn use_files(&mut self, turn: u64, call: &Call, places: &mut FilePlaces) {
         for path in &call.paths {
-            let file = self.file(turn, path);
+            let file = self.file(turn, path, places);
             match call.access {
                 Access::Read => file.read += 1,
                 Access::Edit => file.edited += 1,
@@ -404,10 +418,11 @@ impl Facts {
         }
     }
 
-    fn file(&mut self, turn: u64, path: &str) -> &mut FileUse {
-        let at = match self.files.iter().rposition(|file| file.path == path) {
-            Some(at) => at,
+    fn file(&mut self, turn: u64, path: &str, places: &mut FilePlaces) -> &mut FileUse {
+        let at = match places.0.get(path) {
+            Some(at) => *at,
             None => {
+                places.0.insert(path.to_owned(), self.files.len());
                 self.files.push(FileUse {
                     path: path.to_owned(),
                     ..FileUse::default()
@@ -572,6 +587,9 @@ fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     };
     let mut stated = Vec::new();
     for piece in prose::pieces(text) {
+        if !lexicon.read(&normalise(piece)).has(BOUND) {
+            continue;
+        }
         let mut found = sentences(piece);
         found.retain(states);
         let found = found.into_iter().map(|sentence| sentence.text).collect();
@@ -610,6 +628,17 @@ fn keep_newest(list: &mut Vec<Statement>, most: usize) {
 fn drop_oldest<T>(list: &mut Vec<T>, most: usize) {
     let excess = list.len().saturating_sub(most);
     list.drain(..excess);
+}
+
+/// The position of each path in the list of files: a long conversation names
+/// hundreds of them, again and again.
+struct FilePlaces(HashMap<String, usize>);
+
+impl FilePlaces {
+    fn of(files: &[FileUse]) -> Self {
+        let files = files.iter().enumerate();
+        Self(files.map(|(at, file)| (file.path.clone(), at)).collect())
+    }
 }
 
 /// Calls that wait for their result.

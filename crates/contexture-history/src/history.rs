@@ -107,7 +107,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Returns the target of a request of which nothing is known.
+    /// Returns the target of a request about which nothing is known.
     pub(crate) fn any() -> Self {
         Self {
             provider: Provider::Other,
@@ -257,6 +257,8 @@ pub(crate) struct History {
     pub(crate) unsent: Vec<Excluded>,
     /// The turns that were read, oldest first.
     pub(crate) heads: Vec<TurnHead>,
+    /// Whether no older turn is stored: turns before the oldest were deleted.
+    pub(crate) is_all: bool,
     /// The compaction at the beginning.
     pub(crate) latest: Option<Arc<LatestCompaction>>,
     /// The calls that have no result at its end.
@@ -390,9 +392,11 @@ impl Reader<'_> {
             return Ok(History::default());
         };
         let stored = counter_of(self.counts, self.policy, self.results.stored);
-        // The items in memory also depend on the result limit of this window.
+        // The items in memory also depend on the result limit of this window. They
+        // are not used after turns were deleted, by this process or another.
         let shown = self.results.shown.unwrap_or(0);
-        let counter: Arc<str> = format!("{stored}, shown {shown}").into();
+        let deletions = session.turn_deletions;
+        let counter: Arc<str> = format!("{stored}, shown {shown}, {deletions} deletions").into();
         let mut walk = Walk {
             counter: &stored,
             tokens: self.available,
@@ -401,13 +405,14 @@ impl Reader<'_> {
         };
         let latest = self.cache.latest(self.store, head, &counter)?;
         walk.through = latest.as_deref().and_then(LatestCompaction::through);
-        let path = || -> Result<Vec<TurnHead>, StoreError> {
+        let path = || -> Result<(Vec<TurnHead>, bool), StoreError> {
             let mut heads = self.cache.walk(self.store, head, &walk, &counter)?;
+            let is_all = heads.last().is_some_and(|oldest| oldest.parent.is_none());
             heads.retain(|head| head.kind == TurnKind::Normal);
             heads.reverse();
-            Ok(heads)
+            Ok((heads, is_all))
         };
-        let mut heads = path()?;
+        let (mut heads, mut is_all) = path()?;
         let (mut prepared, mut counted) = self.prepare_all(&heads, &counter, &stored)?;
         // Turns without counts were estimated, most likely too high: now that
         // they are counted, the walk may continue.
@@ -416,14 +421,15 @@ impl Reader<'_> {
                 break;
             }
             let further = path()?;
-            if further.len() <= heads.len() {
+            if further.0.len() <= heads.len() {
                 break;
             }
-            heads = further;
+            (heads, is_all) = further;
             (prepared, counted) = self.prepare_all(&heads, &counter, &stored)?;
         }
         let mut history = History {
             heads,
+            is_all,
             latest,
             ..History::default()
         };
@@ -604,18 +610,22 @@ fn summary_item(name: String, text: Text) -> Item {
 
 /// Adds one row for the turns before the part that was read.
 fn unread(history: &mut History) {
-    let older = history.heads.first().map_or(0, |head| head.depth - 1);
-    if older == 0 {
+    let Some(first) = history.heads.first() else {
+        return;
+    };
+    let older = first.depth - 1;
+    let is_all = history.is_all;
+    if older == 0 || (is_all && history.summary_name().is_none()) {
         return;
     }
     let turns = if older == 1 { "turn" } else { "turns" };
     // A summary that is sent, whichever turns after it are kept.
     let latest = history.latest.as_deref();
     let latest = latest.filter(|_| history.summary_name().is_some());
-    let from = history.heads.first().map(|head| head.id);
+    let from = first.id;
     let is_whole = |latest: &LatestCompaction| {
         let kept = latest.compaction.first_kept;
-        kept.is_none_or(|kept| Some(kept) == from)
+        is_all || kept.is_none_or(|kept| kept == from)
     };
     let (code, tokens, reason) = match latest {
         Some(latest) if !is_whole(latest) => (

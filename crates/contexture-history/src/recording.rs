@@ -319,7 +319,7 @@ fn content(message: &Message) -> String {
         Block::ToolResult { content, .. } => format!("result {}", content.trim_end()),
         // Clients may leave out reasoning.
         Block::Thinking { .. } => String::new(),
-        // Blanks say nothing.
+        // Blank text has no information.
         Block::Provider { raw, .. } => match serde_json::from_str::<Value>(raw.as_str()) {
             Ok(value) => value.to_string(),
             Err(_) => raw.as_str().to_owned(),

@@ -3,8 +3,8 @@
 //! A request's current message is more than the event: the time, the sender,
 //! attachments, hooks, and what was recalled for it. When the answer is
 //! recorded, the turn stores these blocks as they were sent. History shows them
-//! in the place of the user's messages that the turn begins with, so that the
-//! next request begins with the bytes of this one.
+//! instead of the user's messages that the turn begins with, so that the next
+//! request begins with the bytes of this one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,8 +33,7 @@ pub(crate) fn is_replaced(turn: &NewTurn, message: usize, block: &Block) -> bool
     said && is_before && turn.messages[message].role == MessageRole::User
 }
 
-/// Returns the message that the sent blocks are shown in the place of, or
-/// before.
+/// Returns the message that the sent blocks replace, or precede.
 pub(crate) fn position(turn: &NewTurn) -> Option<usize> {
     let said = |at: &usize| {
         let blocks = turn.messages[*at].blocks();
@@ -54,7 +53,7 @@ pub(crate) fn sent_with(
     position(turn)?;
     let is_known = |part: &Part| matches!(part, Part::Text | Part::Media(_));
     let all_known = current.blocks.iter().all(|block| is_known(&block.part));
-    if current.blocks.is_empty() || !all_known || !says_the_same(turn, current, policy) {
+    if current.blocks.is_empty() || !all_known || !has_same_text(turn, current, policy) {
         return None;
     }
     let sent = current.blocks.iter().map(|block| SentBlock {
@@ -74,7 +73,7 @@ pub(crate) fn sent_with(
 
 /// Returns true if the user's text in a turn is the text that was sent: block
 /// by block, or as a provider's request holds it.
-fn says_the_same(turn: &NewTurn, current: &CurrentMessage, policy: Policy) -> bool {
+fn has_same_text(turn: &NewTurn, current: &CurrentMessage, policy: Policy) -> bool {
     let mut texts = Vec::new();
     let mut media = Vec::new();
     for (m, message) in turn.messages.iter().enumerate() {

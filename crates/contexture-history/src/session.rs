@@ -17,7 +17,7 @@ use contexture_core::Counts;
 use contexture_engine::assembled::sent_name;
 use contexture_engine::snapshot::{self, Saved};
 use contexture_engine::{Advice, Cause, Engine, Error, Operation};
-use contexture_store::{Call, Counted, Ledger};
+use contexture_store::{Call, Counted, Ledger, ReadAhead};
 
 use crate::compaction::{self, Attempt, Compacted, Compactor, Plan, Undone};
 use crate::fetch::{self, FetchRequest, Fetched};
@@ -152,10 +152,18 @@ impl<'e> Sessions<'e> {
         let mut model = self
             .engine
             .model(turn.model.as_deref(), None, &mut warnings)?;
-        let request = turn.request_hash.as_deref();
-        self.engine
-            .read_ahead(Some(label), LOOK_BACK, request, &model);
-        self.engine.calibrate(&mut model)?;
+        // The calibration only changes the counts of a tokenizer that estimates.
+        let estimates = model.tokenizer.factor().is_some();
+        let wanted = ReadAhead {
+            session: Some(label),
+            snapshots: LOOK_BACK,
+            snapshot: turn.request_hash.as_deref(),
+            ..ReadAhead::default()
+        };
+        self.engine.read_ahead(wanted, estimates.then_some(&model));
+        if estimates {
+            self.engine.calibrate(&mut model)?;
+        }
         let session = store.session(label)?;
         let parent = turn.parent_turn_id.expected().unwrap_or(session.head);
         let (answered, sent) = self.answered(&session, parent, turn)?;
@@ -461,7 +469,7 @@ impl<'e> Sessions<'e> {
         let of_latest = latest.as_ref().map(Saved::available);
         let available = request.max_tokens.or(of_latest).unwrap_or(model.window);
         let available = available.min(most);
-        let fixed = latest.as_ref().map_or(0, Saved::tokens_beside_history);
+        let fixed = latest.as_ref().map_or(0, Saved::tokens_without_history);
         let counts = self.engine.counts(&model)?;
         let plan = Plan {
             session: &session,

@@ -172,7 +172,7 @@ impl Source for HistorySource {
             && let Some(anchor) = &mut path.anchor
         {
             anchor.start = window_start(ask, &history, min_recent);
-            // A marker says that steps are left out, and makes the request
+            // A marker states that steps are omitted, and makes the request
             // begin with the user.
             let mut marker = Marker::new("earlier step", Role::User);
             // The same from request to request, so that the cache stays valid.
@@ -410,7 +410,7 @@ impl HistorySource {
             Err(error) => {
                 let now = ledger.session(&session.label)?;
                 if now.head != session.head {
-                    // Another writer recorded or summarised meanwhile: go on
+                    // Another writer recorded or summarised meanwhile: continue
                     // from there.
                     progress.session = Some(Arc::new(now));
                     return Ok(true);

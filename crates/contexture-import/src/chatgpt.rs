@@ -32,7 +32,7 @@ impl Format for ChatGpt {
     }
 
     fn places(&self, _: &Environment) -> Vec<PathBuf> {
-        // An export is wherever its user put it.
+        // An export has no default directory.
         Vec::new()
     }
 

@@ -63,8 +63,8 @@ impl Format for ClaudeCode {
     }
 
     fn read(&self, file: &mut SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
-        let mut lines = file.lines()?;
         let mut reader = Reader::new(file, writer)?;
+        let mut lines = file.lines()?;
         let failed = |error| ImportError::file(file.path, error);
         while let Some(line) = lines.next().map_err(failed)? {
             match line {

@@ -22,7 +22,7 @@ pub(crate) struct ClaudeExport;
 
 const NAME: &str = "claude";
 
-/// Stands for the parent of the first message.
+/// The id of the missing parent of the first message.
 const NO_PARENT: &str = "00000000-0000-4000-8000-000000000000";
 
 impl Format for ClaudeExport {
@@ -35,7 +35,7 @@ impl Format for ClaudeExport {
     }
 
     fn places(&self, _: &Environment) -> Vec<PathBuf> {
-        // An export is wherever its user put it.
+        // An export has no default directory.
         Vec::new()
     }
 

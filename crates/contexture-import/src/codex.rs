@@ -54,7 +54,7 @@ impl Format for Codex {
     fn read(&self, file: &mut SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
         let is_packed = file.path.extension().is_some_and(|it| it == "zst");
         if !is_packed {
-            let mut reader = Reader::new(file, writer);
+            let mut reader = Reader::new(file, writer)?;
             let end = rows(file, file.lines()?, &mut reader, writer)?;
             let (offset, state) = reader.finish(end, writer)?;
             file.new_offset = offset;
@@ -63,7 +63,7 @@ impl Format for Codex {
         }
         // A packed file does not grow.
         file.offset = 0;
-        let mut reader = Reader::new(file, writer);
+        let mut reader = Reader::new(file, writer)?;
         let packed = File::open(file.path).map_err(|error| ImportError::file(file.path, error))?;
         let unpacked = ruzstd::decoding::StreamingDecoder::new(std::io::BufReader::new(packed));
         let unpacked = unpacked.map_err(|error| {

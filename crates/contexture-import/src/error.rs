@@ -1,4 +1,4 @@
-//! [`ImportError`]: why a file cannot be imported.
+//! [`ImportError`]: the reason why a file cannot be imported.
 
 use std::fmt;
 use std::io;

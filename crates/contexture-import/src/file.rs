@@ -35,7 +35,7 @@ pub struct SourceFile<'a> {
     pub with_tail: bool,
     /// The state to store, set by the reader.
     pub new_state: Vec<u8>,
-    // The same, if it is made of the ids of turns.
+    // The same state, if it contains ids of turns.
     pub(crate) later_state: Option<LaterState>,
     /// The offset up to which the file was read, set by the reader.
     pub new_offset: u64,
@@ -135,7 +135,7 @@ impl<'a> SourceFile<'a> {
         Ok(ContentHash::of(&bytes))
     }
 
-    /// Opens the file where it is to be read on.
+    /// Opens the file at the position of the last import.
     pub fn reader(&self) -> Result<File, ImportError> {
         let failed = |error| ImportError::file(self.path, error);
         let mut file = File::open(self.path).map_err(failed)?;
@@ -143,8 +143,8 @@ impl<'a> SourceFile<'a> {
         Ok(file)
     }
 
-    /// Returns the lines of the file from where it is to be read on. Bytes that
-    /// are added meanwhile are left for the next time.
+    /// Returns the lines of the file after the last import. Bytes that are
+    /// added meanwhile are read by the next import.
     pub fn lines(&self) -> Result<Lines<std::io::Take<File>>, ImportError> {
         let left = self.size().saturating_sub(self.offset);
         let reader = self.reader()?.take(left);

@@ -1,4 +1,4 @@
-//! [`Format`]: what a format of transcripts is, and the list of all formats.
+//! [`Format`]: the trait of transcript formats, and the list of all formats.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::error::ImportError;
 use crate::file::SourceFile;
 use crate::writer::Writer;
 
-/// The variables and the directories that default places depend on.
+/// The variables and the directories that the default directories depend on.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// The user's home directory.

@@ -100,7 +100,7 @@ impl<'s> Import<'s> {
         }
     }
 
-    /// Imports what a format has in its default places.
+    /// Imports the files in the default directories of a format.
     pub fn default_places(
         &mut self,
         format: &'static dyn Format,
@@ -198,7 +198,6 @@ impl<'s> Import<'s> {
             return Ok(false);
         }
         let cursor = self.store.import_cursor(format.name(), &file.name)?;
-        let mut unknown = 0;
         if let Some(cursor) = &cursor {
             if file.is_unchanged(cursor) {
                 return Ok(false);
@@ -206,11 +205,12 @@ impl<'s> Import<'s> {
             file.state = self.store.import_state(format.name(), &file.name)?;
             if format.grows() && file.continues(cursor)? {
                 file.offset = cursor.offset;
-                unknown = cursor.unknown;
             }
         }
         format.read(&mut file, &mut self.writer)?;
-        let unknown = unknown + self.writer.counts.unknown;
+        // A reader may have decided to read the file from its beginning.
+        let earlier = cursor.filter(|_| file.offset > 0);
+        let unknown = earlier.map_or(0, |it| it.unknown) + self.writer.counts.unknown;
         let cursor = file.cursor(format.name(), unknown)?;
         match file.later_state.take() {
             Some(state) => self.writer.cursor_later(cursor, state),

@@ -1,7 +1,7 @@
 //! Loomsidian, a loom for Obsidian: `data.json` of the plugin.
 //!
 //! The file holds one tree, or a tree for each note under `state`. A node is a
-//! piece of text; the text of a path is what its nodes say together.
+//! piece of text; the text of a path is the concatenation of its nodes.
 
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use contexture_core::ContentHash;
 use contexture_engine::snapshot::recorded::{CHUNK, CacheMark, RecordedRequest, chunk};
-use contexture_store::Blob;
+use contexture_store::{Blob, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::Sha;
@@ -24,7 +24,7 @@ pub(crate) struct Requests {
     // The content of each message, and its number by its digest.
     messages: Vec<ContentHash>,
     by_digest: HashMap<Sha, u32>,
-    // Content that is not handed out yet.
+    // Content that was not returned yet.
     fresh: Vec<Blob>,
     // Oldest first.
     bases: VecDeque<Base>,
@@ -83,7 +83,7 @@ impl Requests {
         requests
     }
 
-    /// Returns the state to be stored.
+    /// Returns the state to be stored. The messages must be taken first.
     pub(crate) fn state(&self) -> RequestsState {
         let mut digests = vec![(ContentHash::of(b""), ContentHash::of(b"")); self.messages.len()];
         for (digest, number) in &self.by_digest {
@@ -108,12 +108,26 @@ impl Requests {
         RequestsState { digests, bases }
     }
 
+    /// Returns true if all messages of a stored state are in the store. A
+    /// collection deletes messages that no request has yet, and messages of
+    /// deleted requests.
+    pub(crate) fn is_stored(state: &RequestsState, store: &dyn Store) -> Result<bool, StoreError> {
+        let messages: Vec<ContentHash> =
+            state.digests.iter().map(|(_, content)| *content).collect();
+        store.has_blobs(&messages)
+    }
+
+    /// Returns the messages that were added since the last call.
+    pub(crate) fn take_fresh(&mut self) -> Vec<Blob> {
+        std::mem::take(&mut self.fresh)
+    }
+
     /// Returns true if a message with that digest is known.
     pub(crate) fn knows(&self, digest: &Sha) -> bool {
         self.by_digest.contains_key(digest)
     }
 
-    /// Returns a message that is not handed out yet.
+    /// Returns a message that was not returned yet.
     pub(crate) fn fresh_bytes(&self, number: u32) -> Option<&[u8]> {
         let handed_out = self.messages.len() - self.fresh.len();
         let at = (number as usize).checked_sub(handed_out)?;
@@ -180,7 +194,7 @@ impl Requests {
         shape: Shape<'_>,
         marks: Vec<CacheMark>,
     ) -> (ContentHash, Vec<Blob>) {
-        let mut blobs = std::mem::take(&mut self.fresh);
+        let mut blobs = self.take_fresh();
         let (full, tail) = list.as_chunks::<CHUNK>();
         let mut chunks = Vec::with_capacity(full.len());
         for numbers in full {

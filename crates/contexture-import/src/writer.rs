@@ -36,7 +36,7 @@ const MAX_KEPT_ROW: usize = 64 * 1024;
 pub struct TurnRef(u32);
 
 #[derive(Debug, Clone)]
-enum Place {
+enum TurnLocation {
     Stored(TurnId),
     Step(usize),
     // The turn is not written, because this is a dry run.
@@ -44,7 +44,7 @@ enum Place {
 }
 
 struct FoundTurn {
-    place: Place,
+    place: TurnLocation,
     // The calls without a result, once they are known.
     open: Option<Vec<OpenCall>>,
 }
@@ -68,7 +68,7 @@ pub struct Writer<'s> {
     // The file that each step is from.
     files: Vec<usize>,
     bytes: usize,
-    // What was added from each file.
+    // The numbers of added records, by file.
     added: Vec<Counts>,
     ended: Vec<Ended>,
     // First rows of files whose state may not be written.
@@ -123,6 +123,13 @@ impl<'s> Writer<'s> {
         }
     }
 
+    /// Returns true if the session of an earlier import still exists.
+    pub(crate) fn still_has_session(&mut self, label: &str) -> Result<bool, StoreError> {
+        // A watched session may be deleted meanwhile.
+        self.sessions.remove(label);
+        self.has_session(label)
+    }
+
     /// Creates a session unless it exists. `head` is the turn that it starts
     /// at, for a fork. A parent that does not exist is left out.
     pub fn session(
@@ -150,7 +157,7 @@ impl<'s> Writer<'s> {
         if let Some(found) = self.by_id.get(&id) {
             return *found;
         }
-        let turn = self.add(Place::Stored(id), None);
+        let turn = self.add(TurnLocation::Stored(id), None);
         self.by_id.insert(id, turn);
         turn
     }
@@ -158,21 +165,21 @@ impl<'s> Writer<'s> {
     /// Returns the id of a turn, once its batch is written.
     pub fn id(&self, turn: TurnRef) -> Option<TurnId> {
         match self.turns[turn.0 as usize].place {
-            Place::Stored(id) => Some(id),
-            Place::Step(_) | Place::Unwritten => None,
+            TurnLocation::Stored(id) => Some(id),
+            TurnLocation::Step(_) | TurnLocation::Unwritten => None,
         }
     }
 
-    fn add(&mut self, place: Place, open: Option<Vec<OpenCall>>) -> TurnRef {
+    fn add(&mut self, place: TurnLocation, open: Option<Vec<OpenCall>>) -> TurnRef {
         self.turns.push(FoundTurn { place, open });
         TurnRef(u32::try_from(self.turns.len() - 1).unwrap_or(u32::MAX))
     }
 
     fn place(&self, turn: Option<TurnRef>) -> ImportedTurn {
         match turn.map(|turn| &self.turns[turn.0 as usize].place) {
-            None | Some(Place::Unwritten) => ImportedTurn::Nothing,
-            Some(Place::Stored(id)) => ImportedTurn::Stored(*id),
-            Some(Place::Step(at)) => ImportedTurn::Step(*at),
+            None | Some(TurnLocation::Unwritten) => ImportedTurn::Nothing,
+            Some(TurnLocation::Stored(id)) => ImportedTurn::Stored(*id),
+            Some(TurnLocation::Step(at)) => ImportedTurn::Step(*at),
         }
     }
 
@@ -182,7 +189,7 @@ impl<'s> Writer<'s> {
             return Ok(Vec::new());
         };
         let found = &mut self.turns[turn.0 as usize];
-        if let (None, Place::Stored(id)) = (&found.open, &found.place) {
+        if let (None, TurnLocation::Stored(id)) = (&found.open, &found.place) {
             let stored = self.store.turns(&[*id], "")?;
             let mut open = Vec::new();
             for turn in &stored {
@@ -239,16 +246,16 @@ impl<'s> Writer<'s> {
             turn: Box::new(turn),
             at,
         };
-        let place = self.next_place();
+        let place = self.next_location();
         let found = self.add(place, Some(outline.open_calls));
         self.push(step, bytes)?;
         Ok(Some(found))
     }
 
-    fn next_place(&self) -> Place {
+    fn next_location(&self) -> TurnLocation {
         match self.dry_run {
-            true => Place::Unwritten,
-            false => Place::Step(self.steps.len()),
+            true => TurnLocation::Unwritten,
+            false => TurnLocation::Step(self.steps.len()),
         }
     }
 
@@ -270,7 +277,7 @@ impl<'s> Writer<'s> {
             compaction: Box::new(compaction),
             at,
         };
-        let place = self.next_place();
+        let place = self.next_location();
         let found = self.add(place, Some(open));
         self.push(step, bytes)?;
         Ok(found)
@@ -311,6 +318,15 @@ impl<'s> Writer<'s> {
             blobs,
         };
         self.push(step, bytes)
+    }
+
+    /// Stores content that a later request may have.
+    pub(crate) fn content(&mut self, blobs: Vec<Blob>) -> Result<(), StoreError> {
+        if blobs.is_empty() {
+            return Ok(());
+        }
+        let bytes = blobs.iter().map(|blob| blob.bytes.len() + 64).sum();
+        self.push(ImportStep::Content(blobs), bytes)
     }
 
     /// Stores a row that is not understood.
@@ -465,10 +481,10 @@ impl<'s> Writer<'s> {
             }
         }
         for turn in &mut self.turns[self.written..] {
-            if let Place::Step(at) = turn.place
+            if let TurnLocation::Step(at) = turn.place
                 && let Some(id) = outcomes.get(at).and_then(|outcome| outcome.turn)
             {
-                turn.place = Place::Stored(id);
+                turn.place = TurnLocation::Stored(id);
             }
         }
         self.written = self.turns.len();

@@ -88,7 +88,8 @@ fn two_files_with_the_same_uuids_share_their_turns() {
     assert_eq!(session.parent_session.as_deref(), Some("claude-code:s"));
 }
 
-/// Both are written in one batch: what the first one has is known to the second.
+/// Both files are written in one batch: the second one finds the turns of the
+/// first.
 #[test]
 fn two_files_with_the_same_uuids_in_one_directory_share_their_turns() {
     let place = Place::new();
@@ -153,7 +154,7 @@ fn a_file_that_shrinks_is_read_anew_without_doubles() {
     let report = place.import("claude-code", &path);
     assert!(report.counts.is_nothing_new(), "{:?}", report.counts);
     assert_eq!(place.store.session("claude-code:s").unwrap().turns, 1);
-    // What was imported is still there, and is found again.
+    // The imported turns are still there, and are found again.
     std::fs::write(&path, &text).unwrap();
     let report = place.import("claude-code", &path);
     assert!(report.counts.is_nothing_new(), "{:?}", report.counts);

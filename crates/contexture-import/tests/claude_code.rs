@@ -7,7 +7,7 @@ mod support;
 use std::path::PathBuf;
 
 use contexture_import::Options;
-use contexture_store::{Imports, Ledger, Session};
+use contexture_store::{Imports, Ledger, Retention, Session, Upkeep};
 use serde_json::{Value, json};
 use support::{Place, assert_text, fixture, options};
 
@@ -189,7 +189,7 @@ fn requests_are_rebuilt_as_they_were_sent() {
             [{"type": "text", "text": "Which one is red?", "cache_control": mark}]},
     ]);
     assert_eq!(requests[3].1, body(after));
-    // What a request cost, and what it followed.
+    // The usage of a request, and its parent.
     let turns = place.turns(&place.store.session(MAIN).unwrap());
     assert_eq!(requests[1].0.tokens, 1110);
     assert_eq!(requests[1].0.parent_turn, Some(turns[0].id));
@@ -248,7 +248,8 @@ fn a_second_import_adds_nothing() {
     let again = place.import("claude-code", &directory);
     assert!(again.counts.is_nothing_new());
     assert_eq!((again.files.len(), again.unchanged), (0, 3));
-    // Written anew with the same content, it is read, and nothing is new.
+    // A file that is written again with the same content is read, and nothing
+    // is new.
     let path = directory.join(format!("projects/-home-ana-boats/{SESSION}.jsonl"));
     let text = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -305,9 +306,72 @@ fn a_growing_file_gives_what_one_import_gives() {
                 let other = place.store.session(&session.label).unwrap();
                 assert_eq!(ids(&whole, &session), ids(&place, &other));
             }
-            let count = |place: &Place| place.requests("claude-code:session").len();
-            assert_eq!(count(&place), count(&whole));
+            assert_eq!(sent(&place), sent(&whole));
         }
+    }
+}
+
+/// Returns the bodies of all requests, sorted.
+fn sent(place: &Place) -> Vec<String> {
+    let requests = place.requests("claude-code:session").into_iter();
+    let mut bodies: Vec<String> = requests.map(|(_, body)| body.to_string()).collect();
+    bodies.sort();
+    bodies
+}
+
+/// A collection deletes content that no request has. The next request of a
+/// growing file still has it.
+#[test]
+fn a_collection_between_imports_loses_nothing() {
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let whole = Place::new();
+    let path = whole.file("a/session.jsonl", &text);
+    whole.import("claude-code", &path);
+    let expected = sent(&whole);
+    let latest_only = Retention {
+        per_session: Some(1),
+        ..Retention::default()
+    };
+    for retention in [Retention::default(), latest_only] {
+        let place = Place::new();
+        let path = place.file("a/session.jsonl", "");
+        for (end, _) in text.match_indices('\n') {
+            std::fs::write(&path, &text[..=end]).unwrap();
+            let report = place.import("claude-code", &path);
+            assert_eq!(report.counts.incomplete_requests, 0, "{end}");
+            place.store.collect(&retention, false).unwrap();
+        }
+        assert_eq!(place.sessions(), whole.sessions());
+        let found = sent(&place);
+        match retention.per_session {
+            Some(_) => {
+                assert_eq!(found.len(), 1);
+                assert!(found.iter().all(|body| expected.contains(body)));
+            }
+            None => assert_eq!(found, expected),
+        }
+    }
+}
+
+#[test]
+fn a_deleted_session_is_imported_again_when_its_file_grows() {
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let whole = Place::new();
+    let path = whole.file("a/session.jsonl", &text);
+    whole.import("claude-code", &path);
+    let middle = text[..text.len() / 2].rfind('\n').unwrap();
+    for session in whole.store.sessions(None, 9).unwrap() {
+        let place = Place::new();
+        let path = place.file("a/session.jsonl", &text[..=middle]);
+        place.import("claude-code", &path);
+        // A session or a sub-agent that the first half does not have.
+        if place.store.delete_session(&session.label).is_err() {
+            continue;
+        }
+        std::fs::write(&path, &text).unwrap();
+        place.import("claude-code", &path);
+        assert_eq!(place.sessions(), whole.sessions(), "{}", session.label);
+        assert_eq!(sent(&place), sent(&whole));
     }
 }
 

@@ -79,6 +79,12 @@ fn beginning(id: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// Returns the bodies of all requests, oldest first.
+fn sent(place: &Place) -> Vec<Value> {
+    let requests = place.requests("codex:t1").into_iter();
+    requests.map(|(_, body)| body).collect()
+}
+
 #[test]
 fn every_kind_of_row_is_imported() {
     let place = Place::new();
@@ -88,7 +94,7 @@ fn every_kind_of_row_is_imported() {
         said("user", "Paint her red."),
         said("assistant", "Painted."),
         usage(130),
-        // The latest turn of the user is taken back.
+        // The latest turn of the user is rolled back.
         (
             "event_msg",
             json!({"type": "thread_rolled_back", "num_turns": 1}),
@@ -224,6 +230,78 @@ fn long_requests_are_whole_after_a_collection() {
     assert_eq!(bodies(place.requests("codex:t1")), bodies(before));
 }
 
+/// A collection deletes content that no request has yet, such as the latest
+/// answer. The next request of a growing file still has it.
+#[test]
+fn a_collection_between_imports_loses_nothing() {
+    let mut all = beginning("t1");
+    all.extend([
+        event("task_started"),
+        said("user", "Paint her red."),
+        said("assistant", "Painted."),
+        event("task_complete"),
+        event("task_started"),
+        said("user", "And now?"),
+        said("assistant", "She sails."),
+        (
+            "event_msg",
+            json!({"type": "thread_rolled_back", "num_turns": 2}),
+        ),
+        event("task_started"),
+        said("user", "Paint her blue."),
+        said("assistant", "She is blue."),
+        usage(60),
+    ]);
+    let text = rows(&all);
+    let whole = Place::new();
+    let path = whole.file("rollout-1.jsonl", &text);
+    whole.import("codex", &path);
+    let latest_only = Retention {
+        per_session: Some(1),
+        ..Retention::default()
+    };
+    for retention in [Retention::default(), latest_only] {
+        let place = Place::new();
+        let path = place.file("rollout-1.jsonl", "");
+        for (end, _) in text.match_indices('\n') {
+            std::fs::write(&path, &text[..=end]).unwrap();
+            place.import("codex", &path);
+            place.store.collect(&retention, false).unwrap();
+        }
+        assert_eq!(place.sessions(), whole.sessions());
+        let (found, expected) = (sent(&place), sent(&whole));
+        match retention.per_session {
+            // Requests that were deleted do not come back.
+            Some(_) => assert_eq!(found, expected[expected.len() - 1..]),
+            None => assert_eq!(found, expected),
+        }
+    }
+}
+
+#[test]
+fn a_deleted_session_is_imported_again_when_its_file_grows() {
+    let place = Place::new();
+    let mut all = beginning("t1");
+    let path = place.file("rollout-1.jsonl", rows(&all));
+    place.import("codex", &path);
+    place.store.delete_session("codex:t1").unwrap();
+    let unchanged = place.import("codex", &path);
+    assert_eq!((unchanged.unchanged, place.sessions().as_str()), (1, ""));
+    all.extend([
+        event("task_started"),
+        said("user", "Paint her red."),
+        said("assistant", "Painted."),
+    ]);
+    std::fs::write(&path, rows(&all)).unwrap();
+    let report = place.import("codex", &path);
+    assert_eq!((report.counts.sessions, report.counts.turns), (1, 3));
+    let whole = Place::new();
+    let path = whole.file("rollout-1.jsonl", rows(&all));
+    whole.import("codex", &path);
+    assert_eq!(place.sessions(), whole.sessions());
+    assert_eq!(sent(&place), sent(&whole));
+}
+
 #[test]
 fn a_packed_rollout_is_the_same_session() {
     let place = Place::new();
@@ -300,9 +378,10 @@ fn a_growing_rollout_gives_what_one_import_gives() {
         place.import("codex", &path);
     }
     assert_eq!(place.sessions(), whole.sessions());
+    assert_eq!(sent(&place), sent(&whole));
     let head = |place: &Place| place.store.session("codex:t1").unwrap().head;
     assert_eq!(head(&place), head(&whole));
-    // A rollout that is written anew keeps what was imported.
+    // A rollout that is rewritten keeps the imported turns.
     let other = text.replace("She sails.", "She sank.");
     std::fs::write(&path, other).unwrap();
     let report = place.import("codex", &path);

@@ -445,7 +445,7 @@ fn opencode_becomes_sessions() {
             assistant: One.
         "#,
     );
-    // What is new in the log is seen; what did not change is not read.
+    // New rows in the log are read; unchanged ones are not.
     add(&db, "s2", "n3", user(9), &[text("Again.")]);
     db.execute("UPDATE session SET time_updated = 9 WHERE id = 's2'", [])
         .unwrap();

@@ -78,7 +78,7 @@ pub(crate) struct PathCache {
 /// A tree, and the choices on the path.
 type Key = (String, Vec<String>);
 
-/// Walks from a place towards the root.
+/// Walks from a node towards the root.
 pub(crate) struct Walker<'a> {
     pub(crate) store: &'a dyn Trees,
     /// The cache of walked paths. `None` for no cache.
@@ -230,7 +230,7 @@ impl PathNode {
         }
     }
 
-    /// Returns the place, with how it is reached.
+    /// Returns the node with the kind of edge that leads to it.
     fn reached_by(self: &Arc<Self>, is_annotation: bool) -> Arc<Self> {
         if self.is_annotation == is_annotation {
             return Arc::clone(self);

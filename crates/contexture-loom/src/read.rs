@@ -112,8 +112,8 @@ struct Offered {
 }
 
 impl<'s, 'a> Reader<'s, 'a> {
-    /// Returns a reader of the path to a place. When something must go, its
-    /// beginning may use that part of the budget.
+    /// Returns a reader of the path to a node. When nodes must be dropped, the
+    /// start of the path may use this part of the budget.
     pub(super) fn new(source: &'s LoomReader<'a>, head_part: f64) -> Self {
         Self {
             source,
@@ -124,7 +124,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    /// Reads what the budget could use.
+    /// Reads the nodes that the budget could use.
     pub(super) fn read(mut self) -> Result<PathItems, Error> {
         let offered = self.offer()?;
         self.fill(offered)?;
@@ -249,7 +249,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    /// Returns the places in a range that are not left out.
+    /// Returns the nodes in a range that are not left out.
     fn eligible(&self, path: &Path, range: std::ops::Range<usize>) -> Vec<usize> {
         let places = path.places();
         let all = range.filter(|&at| self.source.is_left_out(&places[at]).is_none());

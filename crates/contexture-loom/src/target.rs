@@ -205,14 +205,14 @@ impl Loom {
         let Some(agent) = &self.agent else {
             return warnings;
         };
-        let not_taken = usual_format(model.provider)
-            .map(|format| self.sampling.not_taken(format, sent_name(model)));
-        let not_taken = not_taken.unwrap_or_default();
-        if !not_taken.is_empty() {
+        let unsupported = usual_format(model.provider)
+            .map(|format| self.sampling.unsupported(format, sent_name(model)));
+        let unsupported = unsupported.unwrap_or_default();
+        if !unsupported.is_empty() {
             warnings.push(format!(
                 "{} does not accept parameters {} of agent `{}`; they are omitted",
                 model.name,
-                not_taken.join(", "),
+                unsupported.join(", "),
                 agent.id
             ));
         }
@@ -257,7 +257,7 @@ impl Loom {
     }
 
     /// Fails when nothing but the system context is left, or when the model
-    /// would answer or go on with something else than the latest node.
+    /// would answer or continue something else than the latest node.
     pub(crate) fn check_says_something(
         &self,
         ask: &Ask<'_>,

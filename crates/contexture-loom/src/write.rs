@@ -195,7 +195,7 @@ impl<'e> Looms<'e> {
         Self { engine }
     }
 
-    /// Brings a tree in.
+    /// Imports a tree.
     pub fn import_tree(
         &self,
         document: &TreeDocument,

@@ -11,7 +11,7 @@
 //! and for which tenant, is up to a [`Host`]: `contexture-server` is one. Every call
 //! is complete by itself, and all data is in the store.
 
-mod face;
+mod interface;
 mod latest;
 mod prompts;
 mod resources;
@@ -175,7 +175,7 @@ impl<H: Host> ServerHandler for Handler<H> {
         let name = tool.declared.name.clone();
         let annotations = tool.declared.annotations.as_ref();
         let reads = annotations.and_then(|hints| hints.read_only_hint) == Some(true);
-        // What takes data away must stay possible.
+        // Calls that remove data must stay possible.
         let removes = matches!(&*name, "remove_from_working_set" | "pop_task");
         let work = Arc::clone(&tool.work);
         let request = context.extensions.get::<Parts>();

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tracing::error;
 
-use crate::face::Mcp;
+use crate::interface::Mcp;
 use contexture_api::Tenant;
 use contexture_api::{Problem, Schemas, json};
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub(super) use self::assemble::account;
 use super::tool::Tools;
-use crate::face::Mcp;
+use crate::interface::Mcp;
 use contexture_api::Tenant;
 
 /// Returns every tool.

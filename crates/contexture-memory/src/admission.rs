@@ -12,14 +12,14 @@ use crate::form;
 use crate::view::{Validity, View};
 use contexture_engine::ContextFilters;
 
-/// What may be found: the filters of a request, looked up.
+/// The records that a recall may return: the resolved filters of a request.
 pub(crate) struct Admission<'a> {
     view: &'a View,
     pub(crate) now: i64,
     since: Option<i64>,
     event_types: Option<BTreeSet<u32>>,
     entity_types: Option<&'a [String]>,
-    // `Some(None)` when the task is not known, and nothing belongs to it.
+    // `Some(None)` when the task is unknown, so that no record belongs to it.
     task: Option<Option<u32>>,
     session: Option<Option<u32>>,
     // The user, the agent and the source; 0 for any.
@@ -29,6 +29,8 @@ pub(crate) struct Admission<'a> {
     failures: bool,
     permissions: Option<&'a Permissions>,
     identity: Vec<u64>,
+    // True if no filter of the request excludes a text.
+    is_plain: bool,
 }
 
 impl<'a> Admission<'a> {
@@ -42,7 +44,16 @@ impl<'a> Admission<'a> {
         now: Timestamp,
     ) -> Self {
         let symbols = |names: &Vec<String>| names.iter().filter_map(|n| view.symbol(n)).collect();
+        let owner = [&filters.user, &filters.agent, &filters.source]
+            .map(|name| form::name_number(name.as_deref()));
         Self {
+            is_plain: filters.since.is_none()
+                && filters.event_types.is_none()
+                && filters.task_id.is_none()
+                && filters.session.is_none()
+                && owner == [0; 3]
+                && strategy.include_failures
+                && permissions.is_none_or(|all| all.deny.is_empty()),
             view,
             now: now.as_millisecond(),
             since: filters.since.map(|since| since.as_millisecond()),
@@ -50,8 +61,7 @@ impl<'a> Admission<'a> {
             entity_types: filters.entity_types.as_deref(),
             task: filters.task_id.as_deref().map(|task| view.symbol(task)),
             session: filters.session.as_deref().map(|name| view.symbol(name)),
-            owner: [&filters.user, &filters.agent, &filters.source]
-                .map(|name| form::name_number(name.as_deref())),
+            owner,
             filters,
             exclude,
             failures: strategy.include_failures,
@@ -64,9 +74,19 @@ impl<'a> Admission<'a> {
         let Some(text) = self.view.text(slot) else {
             return false;
         };
+        let may_see = || {
+            let audience = text.audience();
+            audience.is_empty() || audience.iter().any(|who| self.identity.contains(who))
+        };
+        // Recall checks very many texts, most of them without a filter.
+        if self.is_plain {
+            return text.valid().holds(self.now)
+                && (self.exclude.is_empty() || !self.exclude.contains(&text.key))
+                && may_see();
+        }
         let is_event = text.kind == RecordKind::Event;
         let of_type = |types: &BTreeSet<u32>| types.contains(&text.event_type);
-        // A chunk without a task is for all of them.
+        // A chunk without a task belongs to every task.
         let of_task = |task: &Option<u32>| match text.task() {
             None => !is_event,
             own => own == *task,
@@ -82,41 +102,31 @@ impl<'a> Admission<'a> {
             && (self.failures || text.outcome != Some(Outcome::Failure))
             && !self.exclude.contains(&text.key)
             && self.permits(self.view.name_of(text.event_type))
-            && (text.audience().is_empty()
-                || text.audience().iter().any(|w| self.identity.contains(w)))
+            && may_see()
     }
 
-    /// Returns how many texts may be found.
+    /// Returns the number of texts that may be returned.
     pub(crate) fn count(&self) -> usize {
         let view = self.view;
-        let permits_all = self.permissions.is_none_or(|all| all.deny.is_empty());
-        let is_plain = self.since.is_none()
-            && self.event_types.is_none()
-            && self.task.is_none()
-            && self.session.is_none()
-            && self.owner == [0; 3]
-            && self.failures
-            && permits_all;
-        if !is_plain {
+        if !self.is_plain {
             let slots = 0..view.index.slots() as Slot;
             return slots.filter(|slot| self.text(*slot)).count();
         }
-        // Without filters, only these can be left out.
+        // Without filters, only these texts can be rejected.
         let mut some: BTreeSet<Slot> = view.private().chain(view.limited()).collect();
         some.extend(self.exclude.iter().filter_map(|key| view.slot(*key)));
         let hidden = some.into_iter().filter(|slot| !self.text(*slot)).count();
         view.index.len() - hidden
     }
 
-    /// Returns the texts that must not show, not even by their words in the
-    /// scores of those beside them: what no longer holds, what is excluded or
-    /// not permitted, and what only some may see.
+    /// Returns the texts that must not affect the scores of neighbouring texts:
+    /// expired, excluded, denied and restricted texts.
     pub(crate) fn mute(&self) -> Vec<Slot> {
         let view = self.view;
         let mut mute = view.not_holding(self.now);
         mute.extend(view.private());
         mute.extend(self.exclude.iter().filter_map(|key| view.slot(*key)));
-        // What belongs to others does not show, either.
+        // Texts of other owners must not affect scores, either.
         if self.owner != [0; 3] {
             let others = |slot: &Slot| {
                 let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
@@ -133,24 +143,23 @@ impl<'a> Admission<'a> {
     }
 
     fn permits(&self, event_type: &str) -> bool {
-        // Asked of very many texts, and mostly nothing is denied.
+        // The check runs for very many texts, and mostly no type is denied.
         self.permissions.is_none_or(|permissions| {
             permissions.deny.is_empty() || !permissions.denies(&format!("memory:{event_type}"))
         })
     }
 
-    /// Returns when a relation was last told of.
-    pub(crate) fn told_at(&self, relation: &RelationSketch) -> i64 {
+    /// Returns the time when a relation was last mentioned.
+    pub(crate) fn last_mentioned(&self, relation: &RelationSketch) -> i64 {
         let texts = relation.derived_from.iter();
-        // What may not be found tells nothing.
+        // Only texts that may be returned count.
         let slots = texts.filter_map(|key| self.view.slot(*key));
         let slots = slots.filter(|slot| self.text(*slot));
         let texts = slots.filter_map(|slot| self.view.text(slot));
         texts.map(|text| text.at).max().unwrap_or(relation.at)
     }
 
-    /// A relation that was not recorded itself may be found when a text that
-    /// tells of it may be.
+    /// A derived relation may be returned if a text that mentions it may be.
     pub(crate) fn relation(
         &self,
         key: RecordKey,
@@ -159,7 +168,7 @@ impl<'a> Admission<'a> {
     ) -> bool {
         let told = |text: &RecordKey| self.view.slot(*text).is_some_and(|slot| self.text(slot));
         let derived = &relation.derived_from;
-        // An end that nothing else is known of is just a name.
+        // An end without an entity is only a name.
         let may = |end: Option<RecordKey>| match end {
             Some(end) => self.entity(end),
             None => self.entity_types.is_none(),
@@ -167,7 +176,7 @@ impl<'a> Admission<'a> {
         Validity::new(relation.valid_from, relation.valid_to).holds(self.now)
             && self
                 .since
-                .is_none_or(|since| self.told_at(relation) >= since)
+                .is_none_or(|since| self.last_mentioned(relation) >= since)
             && ends.into_iter().all(may)
             && self.is_owned(&relation.owner)
             && !self.exclude.contains(&key)
@@ -185,8 +194,8 @@ impl<'a> Admission<'a> {
             && !self.exclude.contains(&key)
     }
 
-    /// Returns true when an entity, a relation or a pattern belongs to whom the
-    /// filters name, or to nobody in particular.
+    /// Returns true when an entity, a relation or a pattern has the owner of
+    /// the filters, or no owner.
     pub(crate) fn is_owned(&self, owner: &RecordScope) -> bool {
         let filters = self.filters;
         let fits = |asked: &Option<String>, own: &Option<String>| {

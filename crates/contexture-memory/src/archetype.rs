@@ -18,7 +18,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("recall", include_str!("../archetypes/recall.yml")),
 ];
 
-/// The archetypes that can be named.
+/// The available archetypes.
 #[derive(Debug, Clone)]
 pub struct Archetypes {
     all: Vec<Archetype>,
@@ -36,14 +36,16 @@ impl Archetypes {
         }
     }
 
-    /// Returns the text of a built-in archetype, to begin one's own with.
+    /// Returns the text of a built-in archetype, as a template for a custom
+    /// one.
     pub fn text(name: &str) -> Option<&'static str> {
         let known = BUILT_IN.iter().find(|(known, _)| *known == name);
         known.map(|(_, text)| *text)
     }
 
     /// Returns the built-in archetypes and those of `files`, which are relative
-    /// to `folder`. A user's takes the place of a built-in one of its name.
+    /// to `folder`. A custom archetype replaces a built-in one of the same
+    /// name.
     pub fn load(folder: &Path, files: &[String]) -> Result<Self, Error> {
         let mut archetypes = Self::built_in();
         let mut from: BTreeMap<String, &str> = BTreeMap::new();
@@ -63,12 +65,12 @@ impl Archetypes {
         Ok(archetypes)
     }
 
-    /// Returns all of them: the built-in ones, then the user's.
+    /// Returns all archetypes: the built-in ones, then the custom ones.
     pub fn iter(&self) -> impl Iterator<Item = &Archetype> {
         self.all.iter()
     }
 
-    /// Returns the archetype of that name.
+    /// Returns the archetype with this name.
     pub fn get(&self, name: &str) -> Result<&Archetype, Error> {
         let found = self.all.iter().find(|archetype| archetype.name == name);
         found.ok_or_else(|| {
@@ -78,8 +80,8 @@ impl Archetypes {
         })
     }
 
-    /// Reads an archetype; `name` stands for the file in complaints, which name
-    /// line, column and field.
+    /// Parses an archetype. Errors contain `name` as the file, with line,
+    /// column and field.
     pub fn parse(name: &str, text: &str) -> Result<Archetype, Error> {
         let source = Source { name };
         let documents = source.parse(text)?;
@@ -131,7 +133,7 @@ impl Archetypes {
     }
 }
 
-/// Takes a list of words; absent is empty.
+/// Reads a list of words. A missing field is an empty list.
 fn texts(fields: &mut Fields<'_>, key: &str) -> Result<Vec<String>, Error> {
     let nodes = fields.list(key)?;
     let mut found: Vec<String> = Vec::with_capacity(nodes.len());
@@ -232,7 +234,7 @@ fn read_relation_rule(
     })
 }
 
-/// Takes one of `known` words that must be there.
+/// Reads a required field with one of the `known` words.
 fn required(
     fields: &mut Fields<'_>,
     node: &Node,
@@ -249,7 +251,7 @@ fn required(
 fn read_strategy(source: Source<'_>, node: &Node) -> Result<Strategy, Error> {
     let mut fields = Fields::of(source, "strategy", node)?;
     let mut strategy = Strategy::default();
-    // Where each field stands, for what is only wrong beside the others.
+    // The position of each field, for errors that concern several fields.
     let mut marks: BTreeMap<&str, Mark> = BTreeMap::new();
     for (key, weight) in [
         ("recency_weight", &mut strategy.recency_weight),
@@ -300,7 +302,7 @@ fn read_strategy(source: Source<'_>, node: &Node) -> Result<Strategy, Error> {
     Ok(strategy)
 }
 
-/// Reads percentages; what is not named is 0.
+/// Reads percentages. A missing channel has 0.
 fn read_budget(source: Source<'_>, node: &Node) -> Result<Allocation, Error> {
     let mut fields = Fields::of(source, "strategy.budget", node)?;
     let mut budget = Allocation::default();

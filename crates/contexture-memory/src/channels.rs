@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_core::{Scores as Parted, grouped};
+use contexture_core::grouped;
 use contexture_recall::{Hit, Order, Scores, Slot, Strategy, best, best_hits, hits};
 use contexture_store::{ConditionKind, Outcome, RecordKey, RecordKind};
 
@@ -14,54 +14,55 @@ use crate::admission::Admission;
 use crate::context::Channel;
 use crate::facts::Facts;
 use crate::query::Query;
-use crate::score::{EVENT_SALIENCE, Parts, recency};
+use crate::score::{EVENT_SALIENCE, Part, Parts, ScoreParts, recency};
 use crate::time::DAY;
 use crate::view::{Pattern, Text, Validity, View};
 
-/// What it is worth that something recent happened in this session.
-const HERE: f64 = 0.1;
+/// The score bonus of a recent event in the current session.
+const SESSION_BONUS: f64 = 0.1;
 
-/// How many events of the session are looked at, as the latest.
+/// The number of the session's latest events that are candidates.
 const LATEST: usize = 50;
 
-/// How many other sessions are looked at, and how many events of each.
+/// The number of other sessions, and of events of each, that are candidates.
 const SESSIONS: usize = 5;
 const HIGHLIGHTS: usize = 3;
 
-/// How many of the most salient entities are looked at.
+/// The number of most salient entities that are candidates.
 const SALIENT: usize = 10;
 
-/// What it is worth that a text is a standing instruction, in parts of what
-/// vectors weigh.
+/// The score bonus of a standing instruction, relative to the weight of
+/// vectors.
 const INSTRUCTION: f32 = 0.375;
 
-/// How many standing instructions are raised: those that match best.
+/// The number of standing instructions that get the bonus: those that match
+/// best.
 const MOST_INSTRUCTIONS: usize = 128;
 
-/// How much less a standing instruction counts at least than what has the words
-/// of the query, unless it has them itself.
+/// The minimum distance of a standing instruction below the texts with words of
+/// the query, unless it has such words itself.
 const BELOW: f32 = 0.001;
 
-/// From how many on texts that differ only in numbers and ids are shown as two.
+/// The number of texts that differ only in numbers and ids from which only two
+/// are shown.
 const MOST_ALIKE: usize = 8;
 
-/// What each further text of one day counts, of the one before, when a query
-/// compares times, and for how many of them that goes on.
+/// The factor of each further text of one day, relative to the text before,
+/// when a query compares times; and the number of texts it applies to.
 const SAME_DAY: f64 = 0.9;
 const MOST_SAME_DAY: i32 = 4;
 
-/// How much more the earliest or the latest text counts when a query asks for
-/// it.
+/// The bonus of the earliest or the latest text when a query asks for it.
 const END: f64 = 0.2;
 
-/// The same when no text has a word of the query. It halves with each text that
-/// comes before, so that the order decides and not how well a text matches.
+/// The same bonus when no text has a word of the query. It halves with each
+/// text before, so that the order decides and not the match.
 const END_ALONE: f64 = 64.0;
 
-/// How many relations are followed at most.
+/// The maximum number of relations that are followed.
 const MOST_RELATIONS: usize = 1_000;
 
-/// Something that was found.
+/// A record that a channel found.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) channel: Channel,
@@ -70,9 +71,9 @@ pub(crate) struct Candidate {
     /// The score that the candidate is ranked by.
     pub(crate) score: f64,
     /// The parts of the score, by name.
-    pub(crate) parts: Parted,
+    pub(crate) parts: ScoreParts,
     pub(crate) at: i64,
-    /// The session, as a number.
+    /// The number of the session.
     pub(crate) run: Option<u32>,
 }
 
@@ -83,17 +84,24 @@ impl Candidate {
     }
 }
 
-/// How many texts one stands for.
+/// Returns the slots of hits, in ascending order.
+fn sorted_slots(hits: &[Hit]) -> Vec<Slot> {
+    let mut slots: Vec<Slot> = hits.iter().map(|hit| hit.slot).collect();
+    slots.sort_unstable();
+    slots
+}
+
+/// The number of texts that one text represents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Alike {
-    /// Those that say the same.
+    /// The number of identical texts.
     pub(crate) same: usize,
-    /// Those that differ only in numbers and ids.
+    /// The number of texts that differ only in numbers and ids.
     pub(crate) like: usize,
 }
 
 impl Alike {
-    /// Returns a note for the text that is shown, when it stands for many.
+    /// Returns a note for the shown text, when it represents many.
     pub(crate) fn note(self) -> Option<String> {
         let others = self.same + self.like;
         (others > MOST_ALIKE).then(|| format!(" (and {} like it)", grouped(others as u64)))
@@ -107,15 +115,16 @@ pub(crate) struct ChannelResults {
     pub(crate) events: usize,
     pub(crate) entities: usize,
     pub(crate) searched: usize,
-    /// How many more are like one that was found, by its key.
+    /// The number of further texts like a found one, by its key.
     pub(crate) duplicates: BTreeMap<RecordKey, Alike>,
-    /// How many more texts may be found and rank below the candidates.
+    /// The number of further texts that may be returned and rank below the
+    /// candidates.
     pub(crate) lower: usize,
     /// Whether no text matches the query.
     pub(crate) unmatched: bool,
 }
 
-/// Looks in all channels.
+/// Searches all channels.
 pub(crate) struct ChannelSearch<'a> {
     pub(crate) view: &'a View,
     pub(crate) query: &'a Query,
@@ -126,9 +135,9 @@ pub(crate) struct ChannelSearch<'a> {
     /// The maximum number of texts.
     pub(crate) most: usize,
     pub(crate) now: i64,
-    /// Whether no text matches the query, as far as is known.
+    /// True if no text matches the query, as far as is known.
     pub(crate) unmatched: bool,
-    /// The types of relations of which an entity has one at most.
+    /// The types of relations of which an entity can have only one.
     pub(crate) single: &'a BTreeSet<String>,
 }
 
@@ -147,7 +156,7 @@ impl ChannelSearch<'_> {
         let budget = &self.strategy.budget;
         let wants = |percent: f64| percent > 0.0;
         let (hits, duplicates) = self.hits(&scores);
-        // What nothing speaks for is shown as recent, not as relevant.
+        // Texts without any match are shown as recent, not as relevant.
         let matches = |hit: &Hit| !hit.is_faint();
         self.unmatched = !self.query.is_blank() && !hits.is_empty() && !hits.iter().any(matches);
         found.unmatched = self.unmatched;
@@ -165,7 +174,8 @@ impl ChannelSearch<'_> {
         found
     }
 
-    /// The latest of this session, and what stands out in those before it.
+    /// Finds the latest events of this session, and notable events of earlier
+    /// sessions.
     fn recent(&self, scores: &Scores, found: &mut ChannelResults) {
         let view = self.view;
         let session = self.session.and_then(|session| view.symbol(session));
@@ -175,7 +185,7 @@ impl ChannelSearch<'_> {
         }
         for other in view.latest_sessions(session, SESSIONS) {
             let mut latest: Vec<Slot> = self.latest_of(view.name_of(other)).collect();
-            latest.sort_by(|&a, &b| self.stands_out(b).total_cmp(&self.stands_out(a)));
+            latest.sort_by(|&a, &b| self.notability(b).total_cmp(&self.notability(a)));
             slots.extend(latest.into_iter().take(HIGHLIGHTS));
         }
         found.events += slots.len();
@@ -186,15 +196,17 @@ impl ChannelSearch<'_> {
             if let Some(candidate) = &mut candidate
                 && view.text(hit.slot).is_some_and(here)
             {
-                // Of two that are as recent, what happened here.
-                candidate.parts.insert("session".into(), HERE);
-                candidate.score += HERE;
+                // Of two equally recent events, the one of this session ranks
+                // higher.
+                candidate.parts.add(Part::Session, SESSION_BONUS);
+                candidate.score += SESSION_BONUS;
             }
             found.candidates.extend(candidate);
         }
     }
 
-    /// Returns the latest events of a session that may be found, latest first.
+    /// Returns the latest events of a session that may be returned, latest
+    /// first.
     fn latest_of(&self, session: &str) -> impl Iterator<Item = Slot> + '_ {
         let run = self.view.index.run(session).iter().rev().copied();
         let is_event = |slot: &Slot| {
@@ -206,18 +218,18 @@ impl ChannelSearch<'_> {
             .take(LATEST)
     }
 
-    /// Returns how much an event stands out in its session: that it ended well
-    /// or badly, and how many things it mentions.
-    fn stands_out(&self, slot: Slot) -> f64 {
+    /// Returns how notable an event is in its session: its outcome, and the
+    /// number of entities it mentions.
+    fn notability(&self, slot: Slot) -> f64 {
         self.view.text(slot).map_or(0.0, |text| {
             let ended = f64::from(u8::from(text.outcome.is_some()));
             ended + self.view.mentions(text).len().min(4) as f64 / 8.0
         })
     }
 
-    /// Returns the texts in the order of how well they match, each content once,
-    /// and how many more say the same as one of them. Texts that do not match at
-    /// all come last, the latest first.
+    /// Returns the texts by descending match, each content once, and the number
+    /// of duplicates of each. Texts without a match come last, the latest
+    /// first.
     fn hits(&self, scores: &Scores) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
         let view = self.view;
         let bonus = |slot| self.bonus(scores, slot);
@@ -231,8 +243,8 @@ impl ChannelSearch<'_> {
                 self.add_latest(&mut found, scores, most);
             }
             let all = found.len() < most;
-            let (hits, duplicates) = self.each_once(found);
-            // Very many that say the same must not crowd out the rest.
+            let (hits, duplicates) = self.each_once(&found);
+            // Many identical texts must not displace the others.
             if all || hits.len() * 2 >= self.most {
                 return (hits, duplicates);
             }
@@ -240,24 +252,25 @@ impl ChannelSearch<'_> {
         }
     }
 
-    /// Returns what speaks for a text beside what it says.
+    /// Returns the bonus of a text for its speaker, its times and its aliases.
     fn bonus(&self, scores: &Scores, slot: Slot) -> f32 {
         let text = self.view.text(slot);
         let weight = scores.vector_weight;
         text.map_or(0.0, |text| self.query.bonus(self.view, text, weight))
     }
 
-    /// Adds texts that match nothing of the query, the latest first.
+    /// Adds texts without a match, the latest first.
     fn add_latest(&self, found: &mut Vec<Hit>, scores: &Scores, most: usize) {
-        let known: BTreeSet<Slot> = found.iter().map(|hit| hit.slot).collect();
+        let known = sorted_slots(found);
+        let is_known = |slot: &Slot| known.binary_search(slot).is_ok();
         let latest = self.view.latest(self.now);
-        let others = latest.filter(|slot| !known.contains(slot) && self.admission.text(*slot));
+        let others = latest.filter(|slot| !is_known(slot) && self.admission.text(*slot));
         let others = others.take(most - found.len()).map(|slot| (slot, 0.0));
         found.extend(hits(&self.view.index, scores, others));
     }
 
-    /// Raises standing instructions: they apply to queries that share no word
-    /// with them.
+    /// Adds the bonus of standing instructions, which apply to queries that
+    /// share no word with them.
     fn raise_instructions(&self, found: &mut Vec<Hit>, scores: &Scores) {
         let view = self.view;
         let instructions = view.instructions();
@@ -268,9 +281,9 @@ impl ChannelSearch<'_> {
         if raised.is_empty() {
             return;
         }
-        let slots: BTreeSet<Slot> = raised.iter().map(|hit| hit.slot).collect();
-        found.retain(|hit| !slots.contains(&hit.slot));
-        // What is asked for comes first, where something has its words.
+        let slots = sorted_slots(&raised);
+        found.retain(|hit| slots.binary_search(&hit.slot).is_err());
+        // Texts with words of the query come first, if there are any.
         let asked = found.iter().filter(|hit| hit.words > 0.0);
         if let Some(best) = asked.map(Hit::relevance).max_by(f32::total_cmp) {
             for hit in &mut raised {
@@ -307,7 +320,7 @@ impl ChannelSearch<'_> {
         let candidates = hits.iter().zip(factors).filter_map(|(hit, factor)| {
             let mut candidate = self.text(channel, hit)?;
             if factor != 1.0 {
-                candidate.parts.insert("boost_order".into(), factor);
+                candidate.parts.add(Part::BoostOrder, factor);
                 candidate.score *= factor;
             }
             Some(candidate)
@@ -315,10 +328,10 @@ impl ChannelSearch<'_> {
         found.candidates.extend(candidates);
     }
 
-    /// Returns what each hit is multiplied by when the query is about the order
-    /// of events. A comparison needs several days, so that each further text of
-    /// a day counts less. Of the texts that match well, the earliest or the
-    /// latest counts more when the query asks for it.
+    /// Returns a factor for each hit when the query is about the order of
+    /// events. A comparison needs several days, so each further text of a day
+    /// counts less. Among the texts that match well, the earliest or the latest
+    /// counts more when the query asks for it.
     fn order_factors(&self, hits: &[Hit]) -> Vec<f64> {
         let mut factors = vec![1.0; hits.len()];
         let reading = &self.query.times.reading;
@@ -332,7 +345,7 @@ impl ChannelSearch<'_> {
             }
         } else if let Some(order) = reading.order {
             let best = hits.iter().map(Hit::relevance).fold(0.0, f32::max);
-            // `What was the first thing I did?` asks for nothing but the order.
+            // `What was the first thing I did?` asks only for the order.
             let by_words = hits.iter().any(|hit| hit.words > 0.0);
             let is_good =
                 |hit: &Hit| !by_words || (!hit.is_faint() && hit.relevance() >= best / 2.0);
@@ -355,57 +368,57 @@ impl ChannelSearch<'_> {
         factors
     }
 
-    /// Leaves the newest of those that say the same, in the place of the best of
-    /// them, and two of those that differ only in numbers and ids, when they are
-    /// many: the best and the newest. Counts the others.
-    fn each_once(&self, hits: Vec<Hit>) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
+    /// Keeps the newest of identical texts, at the rank of the best of them. Of
+    /// many texts that differ only in numbers and ids, it keeps two: the best
+    /// and the newest. It counts the others.
+    fn each_once(&self, hits: &[Hit]) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
         let age = |hit: &Hit| {
             let text = self.view.text(hit.slot);
             text.map(|text| (text.at, text.key))
         };
-        let mut places: BTreeMap<u64, usize> = BTreeMap::new();
-        let mut distinct: Vec<(Hit, usize)> = Vec::with_capacity(hits.len());
-        for hit in hits {
-            let Some(text) = self.view.text(hit.slot) else {
-                continue;
-            };
-            match places.get(&text.print) {
-                None => {
-                    places.insert(text.print, distinct.len());
-                    distinct.push((hit, 0));
-                }
-                Some(at) => {
-                    let (known, others) = &mut distinct[*at];
-                    *others += 1;
-                    if age(&hit) > age(known) {
-                        *known = hit;
+        // Identical texts, sorted together. Of each group: the rank of its best
+        // text, its newest text, and the number of the others.
+        let mut prints: Vec<(u64, usize)> = (hits.iter().enumerate())
+            .filter_map(|(i, hit)| Some((self.view.text(hit.slot)?.print, i)))
+            .collect();
+        prints.sort_unstable();
+        let mut distinct: Vec<(usize, Hit, usize)> = (prints.chunk_by(|a, b| a.0 == b.0))
+            .map(|same| {
+                let mut newest = hits[same[0].1];
+                for (_, i) in &same[1..] {
+                    if age(&hits[*i]) > age(&newest) {
+                        newest = hits[*i];
                     }
                 }
-            }
-        }
+                (same[0].1, newest, same.len() - 1)
+            })
+            .collect();
+        distinct.sort_unstable_by_key(|(place, ..)| *place);
         let template = |hit: &Hit| self.view.text(hit.slot).map_or(0, |text| text.template);
-        let mut templates: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for (i, (hit, _)) in distinct.iter().enumerate() {
-            templates.entry(template(hit)).or_default().push(i);
-        }
-        // How many like it a text stands for; nothing for one that is left out.
+        let mut templates: Vec<(u64, usize)> = (distinct.iter().enumerate())
+            .map(|(i, (_, hit, _))| (template(hit), i))
+            .collect();
+        templates.sort_unstable();
+        // The number of similar texts that a text represents; `None` for one
+        // that is omitted.
         let mut stands_for: Vec<Option<usize>> = vec![Some(0); distinct.len()];
-        for of_template in templates.into_values().filter(|all| all.len() > MOST_ALIKE) {
-            let best = of_template[0];
-            let newest = of_template.iter().copied();
-            let newest = newest.max_by_key(|i| age(&distinct[*i].0)).unwrap_or(best);
+        let alike = templates.chunk_by(|a, b| a.0 == b.0);
+        for of_template in alike.filter(|all| all.len() > MOST_ALIKE) {
+            let best = of_template[0].1;
+            let newest = of_template.iter().map(|(_, i)| *i);
+            let newest = newest.max_by_key(|i| age(&distinct[*i].1)).unwrap_or(best);
             let mut others = 0;
-            for i in of_template {
-                if i != best && i != newest {
-                    others += 1 + distinct[i].1;
-                    stands_for[i] = None;
+            for (_, i) in of_template {
+                if *i != best && *i != newest {
+                    others += 1 + distinct[*i].2;
+                    stands_for[*i] = None;
                 }
             }
             stands_for[newest] = Some(others);
         }
         let mut kept = Vec::with_capacity(distinct.len());
         let mut alike = BTreeMap::new();
-        for ((hit, same), like) in distinct.into_iter().zip(stands_for) {
+        for ((_, hit, same), like) in distinct.into_iter().zip(stands_for) {
             let Some(like) = like else { continue };
             if let Some(text) = self.view.text(hit.slot).filter(|_| same + like > 0) {
                 alike.insert(text.key, Alike { same, like });
@@ -418,23 +431,23 @@ impl ChannelSearch<'_> {
     fn text(&self, channel: Channel, hit: &Hit) -> Option<Candidate> {
         let text = self.view.text(hit.slot)?;
         let mut parts = self.parts();
-        parts.note("words", f64::from(hit.words));
-        parts.note("vector", f64::from(hit.vector));
+        parts.note(Part::Words, f64::from(hit.words));
+        parts.note(Part::Vector, f64::from(hit.vector));
         if hit.vector > 0.0 {
-            parts.note("vector_weight", f64::from(hit.vector_weight));
+            parts.note(Part::VectorWeight, f64::from(hit.vector_weight));
         }
         if hit.run > 0.0 {
-            parts.note("run", f64::from(hit.run));
+            parts.note(Part::Run, f64::from(hit.run));
         }
         let bonus = self
             .query
             .bonus(self.view, text, hit.vector_weight)
             .min(hit.bonus);
         if bonus > 0.0 {
-            parts.note("bonus", f64::from(bonus));
+            parts.note(Part::Bonus, f64::from(bonus));
         }
         if hit.bonus - bonus > 1e-6 {
-            parts.note("instruction", f64::from(hit.bonus - bonus));
+            parts.note(Part::Instruction, f64::from(hit.bonus - bonus));
         }
         parts.weigh(
             recency(self.now, text.at),
@@ -443,18 +456,18 @@ impl ChannelSearch<'_> {
         );
         if self.strategy.boosts {
             let matched = self.matched(hit);
-            parts.boost("boost_keywords", 1.0 + 0.1 * matched);
+            parts.boost(Part::BoostKeywords, 1.0 + 0.1 * matched);
             if (0..DAY).contains(&self.now.saturating_sub(text.at)) {
-                parts.boost("boost_fresh", 1.2);
+                parts.boost(Part::BoostFresh, 1.2);
             }
             match text.outcome {
-                Some(Outcome::Success) => parts.boost("boost_outcome", 1.2),
-                Some(Outcome::Failure) => parts.boost("boost_outcome", 0.8),
+                Some(Outcome::Success) => parts.boost(Part::BoostOutcome, 1.2),
+                Some(Outcome::Failure) => parts.boost(Part::BoostOutcome, 0.8),
                 _ => {}
             }
             let types = &self.query.signals.relevant_event_types;
             if types.contains(&self.view.name_of(text.event_type)) {
-                parts.boost("boost_intent", 1.1);
+                parts.boost(Part::BoostIntent, 1.1);
             }
         }
         Some(Candidate {
@@ -468,18 +481,18 @@ impl ChannelSearch<'_> {
         })
     }
 
-    /// Recency counts when it is asked for, and when nothing is.
+    /// Recency counts when the query asks for it, and when the query is empty.
     fn parts(&self) -> Parts {
         let asked = self.query.signals.recent || self.query.is_blank() || self.unmatched;
         Parts::new(self.strategy, asked)
     }
 
-    /// Returns about how many of the query's words a text holds.
+    /// Returns about how many of the query's words a text has.
     fn matched(&self, hit: &Hit) -> f64 {
         (f64::from(hit.words) * self.query.terms.len() as f64).min(5.0)
     }
 
-    /// Who and what is mentioned, and what matters most.
+    /// Finds the entities that the query mentions, and the most salient ones.
     fn entities(&self, found: &mut ChannelResults) -> Vec<RecordKey> {
         let view = self.view;
         let mut keys = self.query.entities.clone();
@@ -497,18 +510,18 @@ impl ChannelSearch<'_> {
             let Some(entity) = view.entities.get(&key) else {
                 continue;
             };
-            // A bare name that was only read somewhere tells a model nothing.
+            // The bare name of a derived entity has no information for a model.
             if !entity.given {
                 continue;
             }
             let is_mentioned = i < mentioned;
             let mut parts = self.parts();
             let salience = View::salience(entity);
-            parts.note("confidence", entity.confidence);
+            parts.note(Part::Confidence, entity.confidence);
             let relevance = if is_mentioned { 1.0 } else { 0.0 };
             parts.weigh(0.0, relevance * entity.confidence, salience);
             if is_mentioned {
-                parts.boost("boost_mentioned", 2.0);
+                parts.boost(Part::BoostMentioned, 2.0);
             }
             found.candidates.push(Candidate {
                 channel: Channel::Entity,
@@ -531,7 +544,7 @@ impl ChannelSearch<'_> {
         keys
     }
 
-    /// How those stand to others, breadth first, each relation once.
+    /// Finds the relations of the entities, breadth first, each relation once.
     fn relations(&self, entities: &[RecordKey], found: &mut ChannelResults) {
         let view = self.view;
         let mut reached: BTreeSet<RecordKey> = entities.iter().copied().collect();
@@ -563,14 +576,14 @@ impl ChannelSearch<'_> {
                     }
                     let nearness = 0.5_f64.powi(i32::try_from(depth).unwrap_or(i32::MAX));
                     let mut parts = self.parts();
-                    parts.note("weight", relation.weight);
-                    parts.note("depth", f64::from(depth + 1));
-                    let told = self.admission.told_at(relation);
+                    parts.note(Part::Weight, relation.weight);
+                    parts.note(Part::Depth, f64::from(depth + 1));
+                    let told = self.admission.last_mentioned(relation);
                     let weight = relation.weight * nearness;
                     parts.weigh(recency(self.now, told), weight, relation.weight);
-                    // Of relations that contradict each other the newest is first.
+                    // Of contradicting relations, the newest comes first.
                     if facts.is_latest(key, relation) {
-                        parts.boost("boost_newest", 2.0);
+                        parts.boost(Part::BoostNewest, 2.0);
                     }
                     found.candidates.push(Candidate {
                         channel: Channel::Relation,
@@ -590,7 +603,7 @@ impl ChannelSearch<'_> {
         }
     }
 
-    /// What worked before, where its signs are there.
+    /// Finds patterns whose conditions match.
     fn patterns(&self, found: &mut ChannelResults) {
         let view = self.view;
         let types: BTreeSet<&str> = (self.query.entities.iter())
@@ -634,11 +647,12 @@ impl ChannelSearch<'_> {
             if matched <= 0.0 {
                 continue;
             }
-            // Smoothed, so that one that was never tried stands in the middle.
+            // The rate is smoothed, so that a pattern without applications has
+            // a medium rate.
             let success = (pattern.successes as f64 + 1.0) / (pattern.applications as f64 + 2.0);
             let mut parts = self.parts();
-            parts.note("trigger", matched / all);
-            parts.note("success", success);
+            parts.note(Part::Trigger, matched / all);
+            parts.note(Part::Success, success);
             parts.weigh(0.0, matched / all * success, success);
             found.candidates.push(Candidate {
                 channel: Channel::Pattern,

@@ -37,8 +37,7 @@ pub struct ContextRequest {
     /// Changes to the strategy of the archetype.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<StrategyPatch>,
-    /// A text to add at the end, whole. Its tokens are taken from the budget
-    /// first.
+    /// A text to add at the end, whole. Its tokens are reserved first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_context: Option<String>,
     /// Filters: only records that match all of them are returned.

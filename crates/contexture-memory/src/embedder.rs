@@ -22,7 +22,7 @@ impl Embedders {
         Self { first, later: None }
     }
 
-    /// Transformers are too slow for recording: static vectors come first.
+    /// Transformers are too slow for recording, so static vectors come first.
     fn after_static(later: Arc<dyn Embedder>) -> Self {
         Self {
             first: StaticModel::built_in(),
@@ -31,8 +31,8 @@ impl Embedders {
     }
 }
 
-/// Returns the embedders that the settings name. The folder of a model is
-/// relative to `base`.
+/// Returns the configured embedders. The folder of a model is relative to
+/// `base`.
 pub(crate) fn configured(base: &Path, config: &EmbedderConfig) -> Result<Embedders, Error> {
     match (&config.base_url, config.model.as_deref()) {
         (Some(url), Some(model)) => Ok(Embedders::one(endpoint(url, model, config)?)),
@@ -60,7 +60,7 @@ pub(crate) fn configured(base: &Path, config: &EmbedderConfig) -> Result<Embedde
     }
 }
 
-/// Returns a vector at length 1; one of nothing stays so.
+/// Returns a vector with length 1. A zero vector is unchanged.
 pub(crate) fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if length > 0.0 {
@@ -116,7 +116,7 @@ mod http {
     use contexture_recall::{EmbedError, Embedder};
     use contexture_store::{Call, ModelCall};
 
-    /// An embedder behind a URL.
+    /// An embedder at a URL.
     pub(crate) struct Endpoint {
         pub(crate) name: String,
         pub(crate) place: String,
@@ -168,7 +168,7 @@ mod http {
         }
     }
 
-    /// Returns an address without what may be secret in it.
+    /// Returns an address without parts that may be secret.
     pub(crate) fn without_secrets(url: &str) -> &str {
         let url = url.split(['?', '#']).next().unwrap_or(url);
         match (url.split_once("://"), url.rsplit_once('@')) {

@@ -13,34 +13,34 @@ use contexture_store::{RecordKey, RelationSketch};
 use crate::admission::Admission;
 use crate::view::View;
 
-/// The beginning of the type of a relation that has ended.
+/// The prefix of the type of an ended relation.
 pub(crate) const ENDED: &str = "ended ";
 
-/// Returns the type of a relation of which a text tells.
-pub(crate) fn told_type(relation_type: &str, ended: bool) -> String {
+/// Returns the type of a relation that a text mentions.
+pub(crate) fn mentioned_type(relation_type: &str, ended: bool) -> String {
     match ended {
         true => format!("{ENDED}{relation_type}"),
         false => relation_type.to_owned(),
     }
 }
 
-/// The relations that begin at one entity, as far as their order in time
-/// matters.
+/// The times of the relations that start at one entity.
 #[derive(Default)]
 struct Outgoing {
-    // When each was last told to have ended, by type and target.
+    // The latest time at which a text stated the end of a relation, by type and
+    // target.
     ended: BTreeMap<(String, RecordKey), i64>,
-    // When the latest of a type was told, and which it is.
+    // The time and the key of the latest relation of each type.
     latest: BTreeMap<String, (i64, RecordKey)>,
-    // The types of which there are several.
+    // The types with several relations.
     several: BTreeSet<String>,
 }
 
-/// Answers which relations hold, for one recall.
+/// Decides which relations hold, for one recall.
 pub(crate) struct Facts<'a> {
     view: &'a View,
     admission: &'a Admission<'a>,
-    // The types of which an entity has one at most.
+    // The types of which an entity can have only one.
     single: &'a BTreeSet<String>,
     known: BTreeMap<RecordKey, Outgoing>,
 }
@@ -59,8 +59,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Returns true unless a later text ended a relation that only texts tell
-    /// of.
+    /// Returns true unless a later text ended a derived relation.
     pub(crate) fn holds(&mut self, key: RecordKey, relation: &RelationSketch) -> bool {
         if relation.relation_type.starts_with(ENDED) {
             return false;
@@ -74,7 +73,7 @@ impl<'a> Facts<'a> {
         let (Some(source), Some(target)) = (source, target) else {
             return true;
         };
-        let told = self.admission.told_at(relation);
+        let told = self.admission.last_mentioned(relation);
         let single = self.single.contains(&relation.relation_type);
         let outgoing = self.outgoing(source);
         let of_type = (relation.relation_type.clone(), target);
@@ -84,7 +83,7 @@ impl<'a> Facts<'a> {
         !(ended || (single && replaced))
     }
 
-    /// Returns true when a relation contradicts others and was told last: an
+    /// Returns true when a relation contradicts others and is the latest: an
     /// entity can have only one of its type.
     pub(crate) fn is_latest(&mut self, key: RecordKey, relation: &RelationSketch) -> bool {
         if !self.single.contains(&relation.relation_type) {
@@ -107,8 +106,8 @@ impl<'a> Facts<'a> {
                 let relation = &view.relations[&key];
                 let [from, to] = [&relation.source_id, &relation.target_id];
                 let [from, to] = [from, to].map(|end| view.entity_at(end));
-                let told = admission.told_at(relation);
-                // What is to be told later is not known yet.
+                let told = admission.last_mentioned(relation);
+                // Statements from after `now` are ignored.
                 let known = told <= admission.now && admission.relation(key, relation, [from, to]);
                 if from != Some(source) || !known {
                     continue;

@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 
 use crate::context::Channel;
 
-/// The fields that hold what somebody says, best first.
-const SAID: [&str; 4] = ["text", "message", "content", "body"];
+/// The fields that contain a message, best first.
+const MESSAGE_FIELDS: [&str; 4] = ["text", "message", "content", "body"];
 
-/// The fields that name who says it, best first.
+/// The fields that contain the speaker, best first.
 const SPEAKERS: [&str; 4] = ["speaker", "author", "sender", "name"];
 
 /// The headings of the sections.
@@ -33,7 +33,7 @@ const HEADINGS: [&str; 6] = [
     Channel::Custom.heading(),
 ];
 
-/// Returns the text that an event or a chunk is found by.
+/// Returns the text of an event or a chunk that is indexed.
 pub(crate) fn searchable(record: &Record) -> Option<String> {
     match record {
         Record::Event(event) => Some(searchable_event(event)),
@@ -55,14 +55,14 @@ fn searchable_event(event: &EventRecord) -> String {
         text.push('\n');
         text.push_str(summary);
     }
-    // So that it is found when somebody asks what failed.
+    // The outcome is added, so that a query for failures finds the event.
     match event.outcome {
         Some(Outcome::Success) => text.push_str("\nsuccess succeeded"),
         Some(Outcome::Failure) => text.push_str("\nfailure failed"),
         Some(Outcome::Partial) | None => {}
     }
     if !event.keywords.is_empty() {
-        // What the text says already would count twice.
+        // Words that the text already has would count twice.
         let said = analyse(&text);
         let new = |word: &&String| query_keywords(word).iter().any(|w| said.count(w.id) == 0);
         for word in event.keywords.iter().filter(new) {
@@ -73,11 +73,11 @@ fn searchable_event(event: &EventRecord) -> String {
     text
 }
 
-/// Marks the form that [`pack`] writes. Older forms begin with the length of an
-/// audience, which is never that large.
+/// The marker of the form that [`Packed::to_bytes`] writes. Older forms begin
+/// with the length of an audience, which is never that large.
 const PACKED: [u8; 3] = [0xff, 0xff, 1];
 
-/// The most names of an audience.
+/// The maximum number of names in an audience.
 const MOST_AUDIENCE: usize = 0xfff0;
 
 /// The search data of a text, as it is stored.
@@ -85,23 +85,24 @@ const MOST_AUDIENCE: usize = 0xfff0;
 pub(crate) struct Packed {
     /// The words of the text.
     pub(crate) words: Words,
-    /// Who may see it; everybody, when nobody is named.
+    /// The hashes of the names that may see the text. Empty: everyone.
     pub(crate) audience: Box<[u64]>,
-    /// Whether it gives a standing instruction.
+    /// True if the text is a standing instruction.
     pub(crate) instructs: bool,
-    /// The times that it tells of, other than its own.
+    /// The times that the text mentions, other than its own.
     pub(crate) told: Box<[Interval]>,
-    /// The same for texts that differ only in numbers and ids.
+    /// A hash that is equal for texts that differ only in numbers and ids.
     pub(crate) template: u64,
-    /// The user, the agent and the source, as [`person`] has them; 0 for none.
+    /// The hashes of the user, the agent and the source, by [`person`]; 0 for
+    /// none.
     pub(crate) owner: [u64; 3],
 }
 
 impl Packed {
-    /// Returns the search data of a record with that text. An event without a
-    /// time is of `now`.
+    /// Returns the search data of a record with this text. An event without a
+    /// time has the time `now`.
     pub(crate) fn of(text: &str, record: &Record, now: Option<Timestamp>) -> Self {
-        // A document seldom is of the day on which it is recorded.
+        // A document rarely describes the day on which it is recorded.
         let said = match record {
             Record::Event(event) => event.timestamp.or(now),
             _ => None,
@@ -112,14 +113,14 @@ impl Packed {
         Self {
             words: analyse(text),
             audience: audience.map(|who| person(who)).collect(),
-            instructs: said_by_user(record) && is_standing_instruction(text),
+            instructs: is_by_user(record) && is_standing_instruction(text),
             told: told.into(),
             template: template_print(text),
             owner: [owner.user, owner.agent, owner.source].map(|name| name_number(name.as_deref())),
         }
     }
 
-    /// Returns it as bytes to store.
+    /// Returns the search data as bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = PACKED.to_vec();
         bytes.push(u8::from(self.instructs));
@@ -169,8 +170,9 @@ impl Packed {
     }
 }
 
-/// Returns true unless a program said it: only users give instructions.
-fn said_by_user(record: &Record) -> bool {
+/// Returns true unless a program wrote the record: only users give
+/// instructions.
+fn is_by_user(record: &Record) -> bool {
     let Record::Event(event) = record else {
         return false;
     };
@@ -182,19 +184,19 @@ fn said_by_user(record: &Record) -> bool {
         && !event.event_type.starts_with("assistant")
 }
 
-/// Returns a number for a name in an audience.
+/// Returns a hash of a name in an audience.
 pub(crate) fn person(name: &str) -> u64 {
     let hash = ContentHash::of(name.as_bytes());
     let first = hash.as_bytes().first_chunk().copied();
     u64::from_le_bytes(first.unwrap_or_default())
 }
 
-/// Returns a number for a user, agent or source; 0 for none.
+/// Returns a hash of a user, agent or source; 0 for none.
 pub(crate) fn name_number(name: Option<&str>) -> u64 {
     name.map_or(0, |name| person(name).max(1))
 }
 
-/// Returns who may see a record; everybody, when nobody is named.
+/// Returns the names that may see a record. Empty: everyone.
 fn audience(record: &Record) -> &[String] {
     match record {
         Record::Event(event) => &event.visible_to,
@@ -203,12 +205,12 @@ fn audience(record: &Record) -> &[String] {
     }
 }
 
-/// Returns true when only some may see it.
+/// Returns true when only some identities may see the record.
 pub(crate) fn is_private(record: &Record) -> bool {
     !audience(record).is_empty()
 }
 
-/// Returns who says what is in an event or chunk.
+/// Returns the speaker of an event or a chunk.
 pub(crate) fn speaker(record: &Record) -> Option<&str> {
     let Record::Event(event) = record else {
         return None;
@@ -219,7 +221,7 @@ pub(crate) fn speaker(record: &Record) -> Option<&str> {
 }
 
 fn said(fields: &Map<String, Value>) -> Option<&str> {
-    first(fields, &SAID)
+    first(fields, &MESSAGE_FIELDS)
 }
 
 fn first<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
@@ -227,7 +229,7 @@ fn first<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> 
     values.find(|value| !value.trim().is_empty())
 }
 
-/// Returns all strings in a value, one a line.
+/// Returns all strings in a value, one per line.
 fn strings(value: &Value) -> String {
     fn gather(value: &Value, text: &mut String) {
         match value {
@@ -248,8 +250,8 @@ fn strings(value: &Value) -> String {
     text
 }
 
-/// Returns how an event reads, without its time: what stands before, which is
-/// kept when the rest is shortened, and the rest.
+/// Returns the line of an event without its time: a prefix that is kept when
+/// the rest is shortened, and the rest.
 pub(crate) fn event(event: &EventRecord) -> (String, String) {
     let outcome = match event.outcome {
         Some(outcome) => format!(" [{}]", outcome.name()),
@@ -277,7 +279,7 @@ pub(crate) fn event(event: &EventRecord) -> (String, String) {
             return with(format!("Wrote: {path}{outcome}"), more(&["text", "diff"]));
         }
         ("shell_exec", _, Some(command)) => {
-            // What went wrong is told before what went well.
+            // Errors come before other output.
             let output = match event.outcome {
                 Some(Outcome::Failure) => more(&["stderr", "stdout"]),
                 _ => more(&["stdout", "stderr"]),
@@ -304,14 +306,13 @@ pub(crate) fn event(event: &EventRecord) -> (String, String) {
     }
 }
 
-/// Returns the lines of an event with all but the first indented, so that none
-/// can be taken for a heading or for somebody else's.
+/// Returns the lines of an event, all but the first indented. An indented line
+/// cannot be mistaken for a heading or for another speaker's line.
 pub(crate) fn indented(text: &str) -> String {
     text.replace('\n', "\n  ")
 }
 
-/// Returns the lines of a chunk with those escaped that look like headings of
-/// ours.
+/// Returns the lines of a chunk. Lines that look like our headings are escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let is_heading = |line: &str| {
         let section = line.strip_prefix("## ").map(str::trim);
@@ -328,12 +329,12 @@ pub(crate) fn escaped(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns how a chunk reads.
+/// Returns the text of a chunk in a prompt.
 pub(crate) fn chunk(chunk: &ChunkRecord) -> String {
     chunk.text.trim_matches(['\n', '\r']).trim_end().to_owned()
 }
 
-/// Returns how an entity reads.
+/// Returns the line of an entity in a prompt.
 pub(crate) fn entity(entity: &EntityRecord) -> String {
     let mut known: Vec<String> = Vec::new();
     if !entity.aliases.is_empty() {
@@ -352,8 +353,8 @@ pub(crate) fn entity(entity: &EntityRecord) -> String {
     format!("**{}**: {}{known}", entity.entity_type, entity.name)
 }
 
-/// Returns how a relation reads; its ends by name, not id. What texts tell has
-/// its date.
+/// Returns the line of a relation in a prompt, with names instead of ids. A
+/// derived relation has its date.
 pub(crate) fn relation(relation: &RelationRecord, from: &str, to: &str) -> String {
     let date = relation.timestamp.filter(|_| !relation.evidence.is_empty());
     let date = date.map_or_else(String::new, |at| format!(" ({})", day(at)));
@@ -365,7 +366,7 @@ pub(crate) fn day(at: Timestamp) -> String {
     at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
 }
 
-/// Returns how a pattern reads.
+/// Returns the line of a pattern in a prompt.
 pub(crate) fn pattern(pattern: &PatternRecord) -> String {
     let worked = match pattern.applications {
         0 => "not tried yet".to_owned(),

@@ -19,7 +19,7 @@ use crate::time::DAY;
 use crate::view::View;
 use crate::{Memory, form, info, lock};
 
-/// How many texts are embedded at a time.
+/// The number of texts that are embedded at a time.
 const BATCH: usize = 512;
 
 /// The number of records archived at a time.
@@ -101,15 +101,15 @@ pub struct Reembedded {
 }
 
 impl Memory<'_> {
-    /// Forgets records, and all that was derived from them. Nothing of them is
-    /// left in the store, in the index or in what is kept in memory. Requests
-    /// that were assembled with them are kept as they were sent.
+    /// Deletes records, and everything that was derived from them. The store,
+    /// the index and the caches keep nothing of them. Saved requests that
+    /// contain them are not changed.
     pub fn forget(&self, what: &Forget) -> Result<Forgotten, Error> {
         let mut result = self.store.forget(what);
         if let Forget::Id { kind, id } = what
             && kind.is_none_or(|kind| kind == RecordKind::Chunk)
         {
-            // A chunk that was split is known by the id that it was given.
+            // A chunk that was split is identified by its original id.
             for part in 0.. {
                 let (kind, id) = (Some(RecordKind::Chunk), part_id(id, part));
                 match self.store.forget(&Forget::Id { kind, id }) {
@@ -128,13 +128,13 @@ impl Memory<'_> {
         }
         let forgotten = result?;
         self.delete_index()?;
-        // The index and the lines in memory follow at once.
+        // The index and the cached lines are updated at once.
         drop(self.view(None)?);
         self.drop_contexts();
         Ok(forgotten)
     }
 
-    /// Returns what is in the memory, and what made its vectors.
+    /// Returns statistics of the memory, and the embedders of its vectors.
     pub fn overview(&self) -> Result<MemoryOverview, Error> {
         let stats = self.stats()?;
         let state = self.store.memory_state()?;
@@ -165,12 +165,12 @@ impl Memory<'_> {
         })
     }
 
-    /// Returns what is in the memory.
+    /// Returns statistics of the memory.
     pub fn stats(&self) -> Result<MemoryStats, Error> {
         Ok(self.store.memory_stats()?)
     }
 
-    /// Returns the records of that id, of any kind, archived ones included.
+    /// Returns the records with this id, of any kind, archived ones included.
     pub fn named(&self, id: &str) -> Result<Vec<Record>, Error> {
         let keys = self.store.record_keys(&[id])?;
         let keys: Vec<RecordKey> = keys.into_iter().map(|(_, key)| key).collect();
@@ -202,17 +202,17 @@ impl Memory<'_> {
         Ok(RecordPage { records, next })
     }
 
-    /// Hands out every record that can be found, in the order it was recorded or
-    /// last changed, and then the tasks, each behind the one it is a part of.
-    /// What is only derived from others comes with those.
+    /// Calls `each` with every record that recall can return, in the order of
+    /// its recording or last change, and then with the tasks, each after its
+    /// parent. Derived records are not exported.
     pub fn export(&self, each: &mut dyn FnMut(&Record) -> Result<(), Error>) -> Result<(), Error> {
         let mut after = 0;
         loop {
             let changes = self.store.changes(after, BATCH)?;
             let Some(last) = changes.last() else { break };
             after = last.seq;
-            // What is only derived comes with the texts, and so do the mentions
-            // that they add.
+            // Derived records, and the mentions that texts add, are created
+            // again with the texts.
             let live = changes.iter().filter_map(|change| match &change.sketch {
                 Some(Sketch::Entity(entity)) => entity.given.then_some((change.key, entity.texts)),
                 Some(Sketch::Relation(relation)) => {
@@ -238,9 +238,9 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Gives every text a vector of the configured embedder, and puts that in
-    /// use; with an encoder, vectors of both generations. What was done before
-    /// an interruption is not done again.
+    /// Gives every text a vector of the configured embedder, and makes that
+    /// embedder current. With an encoder, it creates vectors of both
+    /// generations. An interrupted run continues where it stopped.
     pub fn reembed(&self, progress: &mut dyn FnMut(u64)) -> Result<Reembedded, Error> {
         let embedder = self.embedder()?;
         let here = info(&*embedder);
@@ -282,13 +282,12 @@ impl Memory<'_> {
         })
     }
 
-    /// Puts the least valuable records aside where there are more than the caps
-    /// allow, and returns how many. One in a hundred is chosen at once, so that
-    /// the next records find space without another look at all of them. They go
-    /// a thousand at a time.
+    /// Archives the least valuable records above the caps, and returns their
+    /// number. One in a hundred is chosen at once, so that the next recordings
+    /// need no new choice. A thousand are archived at a time.
     pub(crate) fn keep_within_caps(&self, now: Timestamp) -> Result<u64, Error> {
         let mut archived = 0;
-        // Those that were chosen before may be gone meanwhile.
+        // Records that were chosen before may be deleted meanwhile.
         for may_choose_again in [true, false] {
             let over = self.over_caps()?;
             if over.is_empty() {
@@ -299,8 +298,7 @@ impl Memory<'_> {
         Ok(archived)
     }
 
-    /// Returns the kinds of which there are more records than the caps allow, and
-    /// how many more.
+    /// Returns the kinds with more records than the caps allow, and the excess.
     fn over_caps(&self) -> Result<Vec<(RecordKind, u64)>, Error> {
         let caps = &self.engine.config().memory.caps;
         let over = |(kind, live): (&RecordKind, &u64)| {
@@ -315,8 +313,8 @@ impl Memory<'_> {
             .collect())
     }
 
-    /// Puts so many records of each kind aside, or some more. Uses what was
-    /// chosen before if `chosen` is set.
+    /// Archives this many records of each kind, or some more. Uses the earlier
+    /// choice if `chosen` is set.
     fn put_aside(
         &self,
         over: &[(RecordKind, u64)],
@@ -350,8 +348,8 @@ impl Memory<'_> {
         Ok(archived)
     }
 
-    /// Returns what every record is worth keeping. An index in memory or in a
-    /// file tells it without reading the store.
+    /// Returns the value of every record. An index in memory or in a file is
+    /// used instead of the store.
     fn values(&self, now: i64) -> Result<Vec<RecordValue>, Error> {
         let views = &self.cache.view;
         let is_loaded = (views.read().unwrap_or_else(PoisonError::into_inner)).is_some();
@@ -380,16 +378,17 @@ impl Memory<'_> {
     }
 }
 
-/// A record, and what it is worth keeping.
+/// A record's kind, value and key. A lower value is archived first.
 type RecordValue = (RecordKind, f64, RecordKey);
 
-/// Returns so many records of a kind that are worth least, the least last.
+/// Returns the `count` records of a kind with the lowest values, the lowest
+/// last.
 fn least_valuable(values: &[RecordValue], kind: RecordKind, count: usize) -> Vec<RecordKey> {
     let of_kind = values.iter().filter(|(other, ..)| *other == kind);
     let mut of_kind: Vec<(f64, RecordKey)> =
         of_kind.map(|(_, value, key)| (*value, *key)).collect();
     let less = |a: &(f64, RecordKey), b: &(f64, RecordKey)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-    // Only those that go are put in order.
+    // Only the chosen records are sorted.
     if count < of_kind.len() {
         of_kind.select_nth_unstable_by(count, less);
         of_kind.truncate(count);
@@ -398,8 +397,8 @@ fn least_valuable(values: &[RecordValue], kind: RecordKind, count: usize) -> Vec
     of_kind.into_iter().map(|(_, key)| key).collect()
 }
 
-/// Returns what a record is worth keeping: what no longer holds is worth least;
-/// then what is old, mentions little and came to nothing.
+/// Returns the value of a record. Expired records have the lowest value; then
+/// old records with few mentions and no outcome.
 fn value(change: &Change, now: i64) -> Option<(RecordKind, f64)> {
     Some(match change.sketch.as_ref()? {
         Sketch::Text(text) => {
@@ -412,7 +411,7 @@ fn value(change: &Change, now: i64) -> Option<(RecordKind, f64)> {
     })
 }
 
-/// Returns what every record of a view is worth keeping.
+/// Returns the value of every record of a view.
 fn values_in(view: &View, now: i64) -> Vec<RecordValue> {
     let texts = view.texts().map(|text| {
         let mentions = view.mentions(text).len();
@@ -434,7 +433,7 @@ fn values_in(view: &View, now: i64) -> Vec<RecordValue> {
         .collect()
 }
 
-/// Returns what a record loses that no longer holds.
+/// Returns the penalty of an expired record.
 fn ended(to: Option<i64>, now: i64) -> f64 {
     match to.is_some_and(|to| to <= now) {
         true => -1.0,

@@ -1,9 +1,9 @@
-//! The index file of a memory: a view on disk, beside the store.
+//! The index file of a memory: a view on disk, next to the store.
 //!
-//! A new process reads the file and then only what changed since. The file is
-//! derived from the store. One that is missing, damaged, of another store or of
-//! another version is not used; the view is then built from the store, and the
-//! file is written again. Forgetting deletes it.
+//! A new process reads the file and then only the later changes. The file is
+//! derived from the store. A file that is missing, damaged, of another store or
+//! of another version is not used; the view is then built from the store, and
+//! the file is written again. Deleting a record deletes the file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -17,29 +17,29 @@ use crate::later::Generation;
 use crate::view::{Opened, View};
 use crate::{CHANGES, Memory, lock};
 
-/// From how many texts on a file is worth its space: fewer are read from the
-/// store in some 10 ms.
+/// The number of texts from which a file is worth its space. Fewer texts are
+/// read from the store in some 10 ms.
 const WORTH_A_FILE: usize = 2_000;
 
-/// A file is written again when one in this many texts changed since.
+/// A file is written again when one in this many texts has changed.
 const STALE: u64 = 20;
 
-/// How often a file is begun again because the memory changed.
+/// The number of attempts to write a file while the memory changes.
 const ATTEMPTS: usize = 3;
 
-/// What a process knows of its index file.
+/// The state of the index file in this process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct IndexFileState {
-    // The last change and the last vector in the file.
+    // The sequence numbers of the last change and the last vector in the file.
     saved: Option<(u64, u64)>,
-    // Set when the file could not be written: it is not tried again.
+    // True if the file could not be written: it is not tried again.
     failed: bool,
-    // Set when the file was found to be damaged while it was in use.
+    // True if damage was found while the file was in use.
     damaged: bool,
 }
 
 impl IndexFileState {
-    /// Returns true when a view is worth writing.
+    /// Returns true when the view should be written.
     fn is_due(&self, view: &View) -> bool {
         let texts = view.index.len();
         if texts < WORTH_A_FILE || !view.wordless.is_empty() || self.failed {
@@ -53,12 +53,13 @@ impl IndexFileState {
 }
 
 impl Memory<'_> {
-    /// Returns where the index file is, if the store has a place for it.
+    /// Returns the path of the index file, if the store has one.
     pub fn index_path(&self) -> Option<PathBuf> {
         self.store.index_path()
     }
 
-    /// Reads the index file. Returns `None` when there is none that can be used.
+    /// Reads the index file. Returns `None` when it is missing or cannot be
+    /// used.
     pub(crate) fn open_index(
         &self,
         state: &MemoryState,
@@ -70,7 +71,7 @@ impl Memory<'_> {
         let Some(file) = self.index_path().and_then(|path| File::open(path).ok()) else {
             return Ok(None);
         };
-        // Whatever is wrong with it, the store has everything.
+        // After any error, the view is built from the store.
         let Ok(opened) = Opened::new(file) else {
             return Ok(None);
         };
@@ -89,8 +90,8 @@ impl Memory<'_> {
         Ok(Some(view))
     }
 
-    /// Returns true when there is an index file that can be used in the place of
-    /// reading the whole store.
+    /// Returns true when an index file can be used instead of reading the whole
+    /// store.
     pub fn has_index_file(&self) -> Result<bool, Error> {
         let state = self.store.memory_state()?;
         let shape = self.shape(&state)?;
@@ -106,8 +107,8 @@ impl Memory<'_> {
     }
 
     /// Writes the index file when the index in memory has changed enough since
-    /// it was last written, and returns true when it did. A memory with fewer
-    /// than 2,000 texts has no file.
+    /// the last write, and returns true if it did. A memory with fewer than
+    /// 2,000 texts has no file.
     ///
     /// Fails when the file cannot be written; later calls then do nothing.
     pub fn save_index(&self) -> Result<bool, Error> {
@@ -146,7 +147,7 @@ impl Memory<'_> {
             };
             drop(view);
             let guard = views.read().unwrap_or_else(PoisonError::into_inner);
-            // Somebody may have changed it in between.
+            // Another thread may have changed the view.
             let Some(view) = guard.as_ref().filter(|view| view.is_as_prepared(prepared)) else {
                 continue;
             };
@@ -161,7 +162,7 @@ impl Memory<'_> {
             let opened = Opened::new(File::open(&partial)?)?;
             match fs::rename(&partial, path) {
                 Ok(()) => {}
-                // Whoever forgets something deletes files that are not finished.
+                // A deletion of records also deletes unfinished files.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
                 Err(error) => {
                     let _ = fs::remove_file(&partial);
@@ -177,7 +178,7 @@ impl Memory<'_> {
             drop(guard);
             drop(file);
             if self.is_forgotten_since(seq)? {
-                // The file may hold what is forgotten.
+                // The file may contain a deleted record.
                 fs::remove_file(path)?;
                 lock(&self.cache.index_file).saved = None;
                 return Ok(false);
@@ -188,7 +189,7 @@ impl Memory<'_> {
         Ok(false)
     }
 
-    /// Leaves the vectors of a large view to the file that was written.
+    /// Replaces the vectors of a large view in memory by those of the file.
     fn keep_vectors(
         &self,
         opened: &Opened,
@@ -203,7 +204,7 @@ impl Memory<'_> {
         Ok(true)
     }
 
-    /// Returns true when a record was forgotten or archived after a change.
+    /// Returns true when a record was deleted or archived after a change.
     fn is_forgotten_since(&self, seq: u64) -> io::Result<bool> {
         let changes = self.store.changes(seq, usize::MAX);
         let changes = changes.map_err(io::Error::other)?;
@@ -220,7 +221,7 @@ impl Memory<'_> {
         *view = None;
     }
 
-    /// Deletes the index file, because something in it was forgotten.
+    /// Deletes the index file, because it contains a deleted record.
     pub(crate) fn delete_index(&self) -> Result<(), Error> {
         let Some(path) = self.index_path() else {
             return Ok(());
@@ -251,14 +252,15 @@ fn embedder_of(state: &MemoryState, generation: Generation) -> Option<&EmbedderI
     }
 }
 
-/// Returns where a file is written before it takes the place of another.
+/// Returns the temporary path of a file that replaces another.
 fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-new");
     name.into()
 }
 
-/// Makes an empty file that no other process writes to; `None` when one does.
+/// Creates an empty file with a lock. Returns `None` when another process has
+/// the lock.
 fn locked(path: &Path) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);

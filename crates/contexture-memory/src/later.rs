@@ -18,39 +18,39 @@ use crate::error::Error;
 use crate::record::head_of;
 use crate::{Memory, form, info};
 
-/// How many texts a recall waits for that have no vector yet.
+/// The number of texts without a vector that a recall computes first.
 pub(crate) const WAITED_FOR: u64 = 1_024;
 
-/// Which part of the texts must have a vector of the second generation for it
-/// to rank: all but one in this many.
+/// The second generation ranks when all texts have a vector except one in this
+/// many.
 const ENOUGH: u64 = 20;
 
-/// How many texts are embedded at a time.
+/// The number of texts that are embedded at a time.
 const BATCH: usize = 64;
 
 /// A generation of vectors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// Those that are computed while recording.
+    /// Vectors that are computed while recording.
     #[default]
     First,
-    /// Those that are computed afterwards.
+    /// Vectors that are computed afterwards.
     Later,
 }
 
-/// How much [`Memory::fill_in`] may do.
+/// The limits of [`Memory::fill_in`].
 #[derive(Debug, Clone, Copy)]
 pub struct FillIn {
     /// The maximum number of texts.
     pub texts: u64,
-    /// The maximum time. A batch that was begun is finished.
+    /// The maximum time. A batch that has begun is finished.
     pub time: Option<Duration>,
-    /// How long to rest after each batch, as a part of the time it took.
+    /// The pause after each batch, as a fraction of the batch's duration.
     pub rest: f64,
 }
 
 impl FillIn {
-    /// Without a limit.
+    /// No limit.
     pub const ALL: FillIn = FillIn {
         texts: u64::MAX,
         time: None,
@@ -59,7 +59,7 @@ impl FillIn {
 }
 
 impl Memory<'_> {
-    /// Returns the generation of vectors that ranks.
+    /// Returns the generation of vectors that recall ranks by.
     pub(crate) fn generation(&self, state: &MemoryState) -> Result<Generation, Error> {
         let LaterState {
             embedder,
@@ -78,14 +78,17 @@ impl Memory<'_> {
         })
     }
 
-    /// Returns how many texts have no vector of the configured encoder, and how
-    /// many texts there are. `None` without an encoder or without texts.
+    /// Returns the number of texts without a vector of the configured encoder,
+    /// and the number of all texts. `None` without an encoder or without texts.
     pub fn lacking(&self) -> Result<Option<(u64, u64)>, Error> {
-        self.lacking_in(&self.store.memory_state()?.later)
+        self.missing_vectors_in(&self.store.memory_state()?.later)
     }
 
     /// Returns the same for a state of the store.
-    pub(crate) fn lacking_in(&self, state: &LaterState) -> Result<Option<(u64, u64)>, Error> {
+    pub(crate) fn missing_vectors_in(
+        &self,
+        state: &LaterState,
+    ) -> Result<Option<(u64, u64)>, Error> {
         if state.current + state.pending == 0 {
             return Ok(None);
         }
@@ -98,10 +101,10 @@ impl Memory<'_> {
     }
 
     /// Computes missing vectors of the encoder, the newest texts first, and
-    /// returns how many. Without an encoder there are none.
+    /// returns their number. Returns 0 without an encoder.
     pub fn fill_in(&self, limits: FillIn, progress: &mut dyn FnMut(u64)) -> Result<u64, Error> {
         let state = self.store.memory_state()?.later;
-        // Models are loaded for texts only.
+        // A model is loaded only if there are texts.
         if state.current + state.pending == 0 {
             return Ok(0);
         }
@@ -172,13 +175,13 @@ impl Memory<'_> {
             .collect())
     }
 
-    /// Computes vectors that are missing before a recall, if they are few, and
-    /// returns the state of the store.
+    /// Computes missing vectors before a recall, if they are few, and returns
+    /// the state of the store.
     ///
-    /// A store that cannot be written to is searched as it is.
+    /// A read-only store is searched as it is.
     pub(crate) fn catch_up_vectors(&self, deadline: Option<Instant>) -> Result<MemoryState, Error> {
         let state = self.store.memory_state()?;
-        let Some((lacking @ 1..=WAITED_FOR, _)) = self.lacking_in(&state.later)? else {
+        let Some((lacking @ 1..=WAITED_FOR, _)) = self.missing_vectors_in(&state.later)? else {
             return Ok(state);
         };
         let failed = &self.cache.later_failed;
@@ -188,7 +191,7 @@ impl Memory<'_> {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let limits = FillIn {
             texts: lacking,
-            // The recall itself needs some of it.
+            // The recall itself needs the other half of the time.
             time: left.map(|left| left / 2),
             rest: 0.0,
         };

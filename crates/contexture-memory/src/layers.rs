@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-// Looked up only, never walked in an order that shows.
+// The map is never iterated, so its order has no effect.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use contexture_core::{
 };
 use contexture_engine::{Engine, Summariser};
 use contexture_recall::{is_near_duplicate, near_keys, shorten, snippet};
-use contexture_store::RecordKind;
+use contexture_store::{RecordKey, RecordKind};
 
 use crate::channels::{Alike, Candidate};
 use crate::context::{
@@ -25,46 +25,44 @@ use crate::form;
 use crate::lines::Line;
 use crate::lock;
 use crate::recall::Findings;
+use crate::score::Part;
 use crate::shorten;
 
-/// How many of the best are kept before channels get their shares, and are shown
-/// as a passage rather than not at all.
+/// The number of best records that are kept before channels get their shares.
+/// They are shown as a passage rather than dropped.
 const BEST: usize = 3;
 
-/// How many rows there are at most for what is left out of a context.
+/// The maximum number of rows for dropped records in a context.
 const MOST_LEFT_OUT: usize = 200;
 
-/// Milliseconds of a day.
+/// The milliseconds of a day.
 const DAY: f64 = 86_400_000.0;
 
 /// A record that was found, with its text.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct FoundRecord {
+    /// The found record, with the parts of its score.
     pub(crate) candidate: Candidate,
     pub(crate) line: Arc<Line>,
-    /// The parts of the score, by name.
-    scores: Arc<Scores>,
-    // What is added when it stands for many others, and how it reads then.
+    // The number of represented texts, and the line with the note about them.
     note: Option<(usize, Text)>,
 }
 
 impl FoundRecord {
     pub(crate) fn new(mut candidate: Candidate, line: Arc<Line>) -> Self {
-        let mut scores = std::mem::take(&mut candidate.parts);
-        let longer = line.tokens as f64 / 128.0;
-        if longer > 1.0 {
-            scores.insert("length".into(), 1.0 / longer.sqrt());
+        let factor = length_factor(&line);
+        if factor < 1.0 {
+            candidate.parts.add(Part::Length, factor);
         }
         Self {
             candidate,
             line,
-            scores: Arc::new(scores),
             note: None,
         }
     }
 
-    /// Adds how many others it stands for, when they are many.
-    pub(crate) fn standing_for(mut self, alike: Option<Alike>) -> Self {
+    /// Adds the note about the texts that it represents, when they are many.
+    pub(crate) fn representing(mut self, alike: Option<Alike>) -> Self {
         if let Some(note) = alike.and_then(Alike::note) {
             let text = self.text();
             let noted = text.shortened(&format!("{}{note}", text.as_str()));
@@ -73,20 +71,24 @@ impl FoundRecord {
         self
     }
 
-    /// Returns what its score is made of, and of a text how many of the words
-    /// that are looked for it holds itself, apart from what is said around it.
-    fn scores(&self, terms: &[u32]) -> Arc<Scores> {
+    /// Returns the parts of the score.
+    fn scores(&self) -> Arc<Scores> {
+        Arc::new(self.candidate.parts.named(std::iter::empty()))
+    }
+
+    /// Returns the parts of the score. For a text, includes the number of query
+    /// words in the text itself, without its neighbours.
+    fn scores_with_words(&self, terms: &[u32]) -> Arc<Scores> {
         if !self.candidate.is_text() {
-            return Arc::clone(&self.scores);
+            return self.scores();
         }
         let words = self.line.words();
         let own = terms.iter().filter(|term| words.count(**term) > 0).count();
-        let mut scores = Scores::clone(&self.scores);
-        scores.insert("matched".into(), own as f64);
-        Arc::new(scores)
+        let matched = std::iter::once((Part::Matched, own as f64));
+        Arc::new(self.candidate.parts.named(matched))
     }
 
-    /// Returns how it reads: what is recent has its time before it.
+    /// Returns the line of the record. A recent record has its time before it.
     fn text(&self) -> &Text {
         if let Some((_, noted)) = &self.note {
             return noted;
@@ -97,7 +99,7 @@ impl FoundRecord {
         }
     }
 
-    /// Returns what stands before it in any case, and the rest of it.
+    /// Returns the prefix that is always shown, and the rest.
     fn split(&self) -> (&str, &str) {
         let whole = self.text().as_str();
         let note = self.note.as_ref().map_or(0, |(length, _)| *length);
@@ -105,19 +107,37 @@ impl FoundRecord {
         whole.split_at(whole.len() - rest)
     }
 
-    /// Returns what it is put in order by: when it happened.
+    /// Returns the sort key: the time of the record.
     fn when(&self) -> (i64, i64) {
         (self.candidate.at, self.candidate.key)
     }
 }
 
-/// Makes passages and summaries of records, and tells which say the same.
+/// Returns the factor of a record's score for its length.
+fn length_factor(line: &Line) -> f64 {
+    1.0 / (line.tokens as f64 / 128.0).max(1.0).sqrt()
+}
+
+/// The records that are offered to the fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// All records.
+    All,
+    /// The best records: 1.5 times as many as the budget holds, and at least
+    /// [`LEAST_OFFERED`].
+    Best,
+}
+
+/// The minimum number of offered records.
+const LEAST_OFFERED: usize = 256;
+
+/// Creates passages and summaries of records, and detects near-duplicates.
 struct RecordCurator {
-    // What the query looks for, to show the passages that hold it.
+    // The terms of the query, to choose the passages that contain them.
     terms: Vec<u32>,
     policy: Policy,
     summariser: Option<Arc<dyn Summariser>>,
-    // The shorter form of each record that was made last.
+    // The latest shortened form of each record.
     made: Mutex<BTreeMap<Arc<str>, Form>>,
 }
 
@@ -128,8 +148,8 @@ impl std::fmt::Debug for RecordCurator {
 }
 
 impl RecordCurator {
-    /// Returns lines of a guarded text as a text: what is taken out of it, and
-    /// marks around that, cannot be structure that it was not before.
+    /// Returns lines of a guarded text as a text. Removing parts and adding
+    /// markers cannot create new structure.
     fn text(&self, lines: &str) -> Text {
         Text::verbatim(lines.trim_end())
     }
@@ -172,7 +192,7 @@ impl Curator for RecordCurator {
         let fits = |text: &str| counter.count(&format!("{lead}{text}\n")) <= room;
         let by_model = (self.summariser.as_ref())
             .and_then(|model| shorten::by_model(&**model, body, room))
-            // Whoever wrote it, it is content.
+            // A summary is treated as content, even if a model wrote it.
             .map(|text| guard::visible(&text, self.policy).into_owned())
             .map(|text| form::indented(text.trim_end()));
         if let Some(text) = by_model.filter(|text| fits(text)) {
@@ -186,7 +206,7 @@ impl Curator for RecordCurator {
     }
 
     fn near_keys(&self, item: &Item) -> Option<Vec<u32>> {
-        // Only texts are like each other.
+        // Only texts are compared with each other.
         let keys = found(item).map(|found| near_keys(found.line.words()).collect());
         Some(keys.unwrap_or_default())
     }
@@ -198,7 +218,7 @@ impl Curator for RecordCurator {
     }
 }
 
-/// Returns a passage, with marks where something is missing before or behind.
+/// Returns a passage, with markers where text is omitted before or after it.
 fn within(body: &str, passage: &str) -> String {
     let before = if body.starts_with(passage) {
         ""
@@ -209,53 +229,64 @@ fn within(body: &str, passage: &str) -> String {
     format!("{before}{}{behind}", passage.trim())
 }
 
-/// What was found, on its way into a request or a context.
+/// The found records as layers, for a request or a context.
 pub(crate) struct Selection<'f> {
     findings: &'f Findings,
     records: RecordsById,
+    // The number of records that rank lower and are not offered.
+    more: usize,
     layers: Vec<Layer>,
     curator: Arc<RecordCurator>,
     best: usize,
-    // What the request adds.
+    // The additional text of the request.
     additional: Option<Text>,
 }
 
 impl<'f> Selection<'f> {
-    /// Puts what was found into layers. `pinned` comes before everything else.
+    /// Groups the found records into layers. `pinned` comes before everything
+    /// else.
     pub(crate) fn new(
         engine: &Engine,
         findings: &'f Findings,
-        pinned: Option<FoundRecord>,
+        pinned: Option<Arc<FoundRecord>>,
         request: &ContextRequest,
+        offered: Offered,
     ) -> Self {
         let policy = engine.policy();
         let is_pinned = |found: &FoundRecord| {
             let event = found.candidate.kind == RecordKind::Event;
             event && (pinned.as_ref()).is_some_and(|pinned| pinned.line.id == found.line.id)
         };
-        // A record that several channels found is offered by the best of them.
-        let mut best: Vec<&FoundRecord> =
-            (findings.records.iter().filter(|found| !is_pinned(found))).collect();
-        best.sort_by(|a, b| {
-            let (a, b) = (&a.candidate, &b.candidate);
-            a.key.cmp(&b.key).then(b.score.total_cmp(&a.score))
-        });
-        best.dedup_by_key(|found| found.candidate.key);
+        // A record of several channels is offered by the channel with the best
+        // score.
+        let mut best: Vec<(RecordKey, f64, usize)> = (findings.records.iter().enumerate())
+            .filter(|(_, found)| !is_pinned(found))
+            .map(|(i, found)| (found.candidate.key, found.candidate.score, i))
+            .collect();
+        best.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
+        best.dedup_by_key(|(key, ..)| *key);
+        let all = best.len();
+        let mut more = 0;
+        if offered == Offered::Best && all > LEAST_OFFERED {
+            more = leave_best(&mut best, findings, request.max_tokens);
+        }
         let now = findings.now.unwrap_or_else(jiff::Timestamp::now);
         let mut records = RecordsById::with_capacity(best.len() + 1);
-        let mut by_channel: BTreeMap<Channel, Vec<Item>> = BTreeMap::new();
-        for found in best.into_iter().cloned().chain(pinned.clone()) {
+        let mut by_channel: BTreeMap<Channel, Vec<Offer>> = BTreeMap::new();
+        let best = best.iter().map(|(_, _, i)| &findings.records[*i]);
+        for found in best.chain(&pinned) {
             let channel = found.candidate.channel;
-            let item = item(found, now.as_millisecond(), &mut records);
-            by_channel.entry(channel).or_default().push(item);
+            let offer = Offer::new(Arc::clone(found), &mut records);
+            by_channel.entry(channel).or_default().push(offer);
         }
         let shares = shares(findings);
+        let now = now.as_millisecond();
         let mut layers: Vec<Layer> = Channel::ALL
             .into_iter()
             .map(|channel| {
-                let items = by_channel.remove(&channel).unwrap_or_default();
+                let offers = by_channel.remove(&channel).unwrap_or_default();
                 let percent = shares[channel as usize];
-                channel_layer(channel, percent, items)
+                channel_layer(channel, percent, offers, now)
             })
             .collect();
         let additional = request.additional_context.as_deref();
@@ -263,11 +294,14 @@ impl<'f> Selection<'f> {
         let additional = additional.map(|text| Text::guarded(text.trim_end(), policy));
         if let Some(text) = &additional {
             let item = Item::new(ADDITIONAL, Role::Context, text.clone()).pinned();
-            layers.push(channel_layer(Channel::Custom, 0.0, vec![item]));
+            let mut layer = channel_layer(Channel::Custom, 0.0, Vec::new(), now);
+            layer.items.push(item);
+            layers.push(layer);
         }
         Self {
             findings,
             records,
+            more,
             layers,
             curator: Arc::new(RecordCurator {
                 terms: findings.terms.clone(),
@@ -280,7 +314,7 @@ impl<'f> Selection<'f> {
         }
     }
 
-    /// Returns how the records compete.
+    /// Returns the rules by which the records compete.
     pub(crate) fn fit(&self) -> Fit {
         Fit::ByScore(ByScore {
             best: self.best,
@@ -293,20 +327,35 @@ impl<'f> Selection<'f> {
         Arc::clone(&self.curator) as _
     }
 
-    /// Hands out the layers, with or without headings: once.
+    /// Returns true if there are records that are not offered.
+    pub(crate) fn has_more(&self) -> bool {
+        self.more > 0
+    }
+
+    /// Returns the layers, with or without headings. It can be called once. The
+    /// items have the parts of their scores, which the report lists.
     pub(crate) fn layers(&mut self, headings: bool) -> Vec<Layer> {
-        fn strip(layer: &mut Layer) {
-            layer.heading = None;
-            layer.layers.iter_mut().for_each(strip);
+        fn finish(layer: &mut Layer, headings: bool) {
+            if !headings {
+                layer.heading = None;
+            }
+            for item in &mut layer.items {
+                if let Some(scores) = record_of(item).map(FoundRecord::scores) {
+                    item.scores = scores;
+                }
+            }
+            for inner in &mut layer.layers {
+                finish(inner, headings);
+            }
         }
         let mut layers = std::mem::take(&mut self.layers);
-        if !headings {
-            layers.iter_mut().for_each(strip);
+        for layer in &mut layers {
+            finish(layer, headings);
         }
         layers
     }
 
-    /// Hands out all of it as one layer without tags: once.
+    /// Returns all records as one layer without tags. It can be called once.
     pub(crate) fn document(&mut self) -> Layer {
         Layer {
             fit: self.fit(),
@@ -316,13 +365,13 @@ impl<'f> Selection<'f> {
                 trust: Trust::Retrieved,
             }),
             curator: Some(self.curator()),
-            layers: self.layers(true),
+            layers: std::mem::take(&mut self.layers),
             ..Layer::new("memory")
         }
     }
 
-    /// Returns a row for each group of records that is not offered: those that
-    /// say exactly the same as one that is, and those that rank below them all.
+    /// Returns a row for each group of records that are not offered: duplicates
+    /// of offered records, and records that rank below all offered ones.
     pub(crate) fn groups(&self) -> Vec<Excluded> {
         let by_key: BTreeMap<i64, &Arc<str>> = (self.records.iter())
             .map(|(id, found)| (found.candidate.key, id))
@@ -348,9 +397,9 @@ impl<'f> Selection<'f> {
         rows.chain(self.lower()).collect()
     }
 
-    /// Returns a row for the records that rank below all that are offered.
+    /// Returns a row for the records that rank below all offered ones.
     fn lower(&self) -> Option<Excluded> {
-        let count = self.findings.lower;
+        let count = self.findings.lower + self.more;
         (count > 0).then_some(())?;
         let offered = self.records.len();
         let reason = format!(
@@ -364,7 +413,7 @@ impl<'f> Selection<'f> {
         Some(row)
     }
 
-    /// Returns the context that the fit made of it.
+    /// Returns the context for the result of the fit.
     pub(crate) fn context(&self, assembly: &Assembly, counts: &Counts) -> Context {
         let Assembly { layout, report } = assembly;
         let content = layout.blocks().next();
@@ -419,7 +468,7 @@ impl<'f> Selection<'f> {
         ContextComponent {
             channel: found.map_or(Channel::Custom, |found| found.candidate.channel),
             source: match found {
-                Some(found) => found.line.id.clone(),
+                Some(found) => found.line.id.to_string(),
                 None => row.id.to_string(),
             },
             kind: found.map(|found| found.candidate.kind),
@@ -428,7 +477,7 @@ impl<'f> Selection<'f> {
             original_tokens: counts.count_of(&whole),
             relevance_score: row.score.unwrap_or(1.0),
             scores: match found {
-                Some(found) => found.scores(&self.findings.terms),
+                Some(found) => found.scores_with_words(&self.findings.terms),
                 None => Arc::default(),
             },
             shown: form.map(|form| match form.kind {
@@ -446,20 +495,24 @@ impl<'f> Selection<'f> {
             source: row.id.to_string(),
             tokens: row.tokens,
             relevance_score: row.score.unwrap_or(0.0),
-            scores: Arc::clone(&row.scores),
+            scores: match found {
+                Some(found) => found.scores(),
+                None => Arc::clone(&row.scores),
+            },
             code: row.code,
             reason: row.reason.to_string(),
         }
     }
 }
 
-/// The name of what a request adds.
+/// The name of the request's additional text.
 const ADDITIONAL: &str = "additional_context";
 
 /// Returns the share of each channel in percent, in the order of
 /// [`Channel::ALL`].
 fn shares(findings: &Findings) -> [f64; 5] {
-    // Percent of percent: patterns are taken first, the others of the rest.
+    // The percentages are nested: patterns get their part first, the others
+    // share the rest.
     let whole = 1_000_000;
     let split = findings.strategy.budget.split(whole);
     [
@@ -472,35 +525,80 @@ fn shares(findings: &Findings) -> [f64; 5] {
     .map(|tokens| tokens as f64 * 100.0 / whole as f64)
 }
 
-/// Returns a record as an item, and notes it by the item's id.
-fn item(found: FoundRecord, now: i64, records: &mut RecordsById) -> Item {
-    // Records of different kinds may have the same id.
-    let mut id: Arc<str> = found.line.id.as_str().into();
-    if records.contains_key(&id) {
-        id = format!("{}:{id}", found.candidate.kind.name()).into();
+/// Keeps the best records of a list: 1.5 times as many as the budget holds.
+/// Returns the number of removed records and of texts that are like them. Records
+/// that are not texts are few, and all of them are kept.
+fn leave_best(
+    best: &mut Vec<(RecordKey, f64, usize)>,
+    findings: &Findings,
+    max_tokens: Tokens,
+) -> usize {
+    let found = |i: usize| &findings.records[i];
+    let mut ranks: Vec<(f64, usize)> = (best.iter())
+        .map(|(_, score, i)| (score * length_factor(&found(*i).line), *i))
+        .collect();
+    ranks.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let enough = max_tokens.saturating_add(max_tokens / 2);
+    let mut tokens: Tokens = 0;
+    let enough_at = ranks.iter().position(|(_, i)| {
+        tokens = tokens.saturating_add(found(*i).line.tokens);
+        tokens > enough
+    });
+    let offered = enough_at.unwrap_or(ranks.len()).max(LEAST_OFFERED);
+    let mut left_out: Vec<usize> = (ranks.iter().skip(offered).map(|(_, i)| *i))
+        .filter(|i| found(*i).candidate.is_text())
+        .collect();
+    left_out.sort_unstable();
+    best.retain(|(_, _, i)| left_out.binary_search(i).is_err());
+    let alike = |i: &usize| {
+        let alike = findings.duplicates.get(&found(*i).candidate.key);
+        alike.map_or(0, |alike| alike.same + alike.like)
+    };
+    left_out.len() + left_out.iter().map(alike).sum::<usize>()
+}
+
+/// A record with the id of its item.
+struct Offer {
+    id: Arc<str>,
+    found: Arc<FoundRecord>,
+}
+
+impl Offer {
+    /// Returns an offer of a record, and stores the record under the item's id.
+    fn new(found: Arc<FoundRecord>, records: &mut RecordsById) -> Self {
+        // Records of different kinds may have the same id.
+        let mut id = Arc::clone(&found.line.id);
+        if records.contains_key(&id) {
+            id = format!("{}:{id}", found.candidate.kind.name()).into();
+        }
+        records.insert(Arc::clone(&id), Arc::clone(&found));
+        Self { id, found }
     }
-    let mut item = Item::new(Arc::clone(&id), Role::Context, found.text().clone());
-    item.path = None;
-    item.trust = Trust::Retrieved;
-    item.cut = Cut::Never;
-    item.score = Some(found.candidate.score);
-    item.scores = Arc::clone(&found.scores);
-    // Of two that score the same, the newer one.
-    let age = now.saturating_sub(found.candidate.at).max(0) as f64 / DAY;
-    item.priority = 1.0 / (1.0 + age);
-    let found = Arc::new(found);
-    records.insert(id, Arc::clone(&found));
-    item.data(found)
+
+    /// Returns the item.
+    fn item(self, now: i64) -> Item {
+        let Self { id, found } = self;
+        let mut item = Item::new(id, Role::Context, found.text().clone());
+        item.path = None;
+        item.trust = Trust::Retrieved;
+        item.cut = Cut::Never;
+        item.score = Some(found.candidate.score);
+        // Of two equal scores, the newer record wins.
+        let age = now.saturating_sub(found.candidate.at).max(0) as f64 / DAY;
+        item.priority = 1.0 / (1.0 + age);
+        item.data(found)
+    }
 }
 
 /// Returns the layer of a channel, its items in the order they are shown.
-fn channel_layer(channel: Channel, percent: f64, mut items: Vec<Item>) -> Layer {
-    let when = |item: &Item| record_of(item).map(FoundRecord::when);
+fn channel_layer(channel: Channel, percent: f64, mut offers: Vec<Offer>, now: i64) -> Layer {
     match channel {
-        Channel::Recent | Channel::Semantic => items.sort_by_cached_key(when),
-        _ => items.sort_by(|a, b| {
-            let better = b.score.unwrap_or(0.0).total_cmp(&a.score.unwrap_or(0.0));
-            better.then_with(|| when(a).map(|w| w.1).cmp(&when(b).map(|w| w.1)))
+        Channel::Recent | Channel::Semantic => {
+            offers.sort_by_cached_key(|offer| offer.found.when());
+        }
+        _ => offers.sort_by(|a, b| {
+            let (a, b) = (&a.found.candidate, &b.found.candidate);
+            b.score.total_cmp(&a.score).then(a.key.cmp(&b.key))
         }),
     }
     let mut layer = Layer {
@@ -516,19 +614,19 @@ fn channel_layer(channel: Channel, percent: f64, mut items: Vec<Item>) -> Layer 
         ..Layer::new(channel.name())
     };
     if channel != Channel::Semantic {
-        layer.items = items;
+        layer.items = offers.into_iter().map(|offer| offer.item(now)).collect();
         return layer;
     }
-    // By session and day, in the order of the first text of each.
+    // Items are grouped by session and day, in the order of the first text of
+    // each group.
     let mut groups: Vec<(Text, Vec<Item>)> = Vec::new();
     let mut places: BTreeMap<(Option<u32>, Arc<str>), usize> = BTreeMap::new();
-    // Mostly the one before.
+    // Most items belong to the group of the one before.
     let mut last: Option<(Option<u32>, usize)> = None;
-    for item in items {
-        let found = record_of(&item);
-        let run = found.and_then(|found| found.candidate.run);
-        let group = found.map_or_else(|| Text::new(""), |found| found.line.group.clone());
-        let is_same = |at: usize| groups.get(at).is_some_and(|(text, _)| *text == group);
+    for offer in offers {
+        let run = offer.found.candidate.run;
+        let group = &offer.found.line.group;
+        let is_same = |at: usize| groups.get(at).is_some_and(|(text, _)| text == group);
         let place = match last {
             Some((of, at)) if of == run && is_same(at) => at,
             _ => *places
@@ -536,10 +634,10 @@ fn channel_layer(channel: Channel, percent: f64, mut items: Vec<Item>) -> Layer 
                 .or_insert(groups.len()),
         };
         last = Some((run, place));
-        match groups.get_mut(place) {
-            Some((_, items)) => items.push(item),
-            None => groups.push((group, vec![item])),
+        if groups.len() == place {
+            groups.push((group.clone(), Vec::new()));
         }
+        groups[place].1.push(offer.item(now));
     }
     layer.layers = groups
         .into_iter()

@@ -1,5 +1,4 @@
-//! The sources `memory` and `tasks`: what was recorded, found again within a
-//! budget.
+//! The sources `memory` and `tasks`: records are recalled within a budget.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -13,10 +12,10 @@
 //! # Ok::<(), contexture_engine::Error>(())
 //! ```
 //!
-//! Recording derives what a record is found by (words, a vector, the entities
-//! it mentions) and hands both to the store. Recall reads the store's changes
-//! into a view in memory, looks in five channels, and offers what it found to
-//! the engine's fit. It needs no key and no network.
+//! Recording derives the search data of a record (words, a vector, the entities
+//! it mentions) and stores both. Recall reads the store's changes into a view in
+//! memory, searches five channels, and offers the found records to the engine's
+//! fit. It needs no API key and no network.
 //!
 //! [`register`] adds the sources to an engine. [`Memory`] records and recalls.
 
@@ -81,16 +80,17 @@ pub use contexture_engine::ContextFilters;
 pub(crate) use contexture_engine::schema;
 pub(crate) use contexture_engine::{config, error, yaml};
 
-/// How many changes are read at a time.
+/// The number of changes that are read at a time.
 const CHANGES: usize = 5_000;
 
-/// Lines of relations are kept apart.
+/// The suffix of the cache key for lines of relations.
 const RELATIONS: &str = " relations";
 
 /// The number of texts indexed again at a time.
 const REBUILT: usize = 1_000;
 
-/// What is kept of a memory between requests: the view, texts, the embedder.
+/// The cached state of a memory between requests: the view, texts, the
+/// embedder.
 #[derive(Default)]
 pub struct MemoryCache {
     view: RwLock<Option<View>>,
@@ -98,36 +98,36 @@ pub struct MemoryCache {
     contexts: RecentFindings,
     query_vectors: QueryVectors,
     embedders: OnceLock<Embedders>,
-    // Set when vectors could not be saved: a recall does not try again.
+    // True if vectors could not be saved: a recall does not try again.
     later_failed: Mutex<bool>,
-    // Never held while waiting for the view.
+    // This lock is never held while waiting for the view.
     index_file: Mutex<IndexFileState>,
     saving_index: Mutex<()>,
     archetypes: OnceLock<Archetypes>,
     extractor: OnceLock<Extractor>,
-    // Records that were chosen to be put aside, the first of them last.
+    // Records that were chosen for archiving, the first of them last.
     leaving: Mutex<BTreeMap<RecordKind, Vec<RecordKey>>>,
-    // What is to be said once.
+    // Warnings that are reported once.
     warnings: Mutex<Vec<Warning>>,
 }
 
 impl MemoryCache {
-    /// Returns a cache with what makes vectors. Default: by the settings.
+    /// Returns a cache with this embedder. Default: the configured one.
     pub fn new(embedder: Option<Arc<dyn Embedder>>) -> Self {
         let cache = Self::default();
         if let Some(embedder) = embedder {
-            // It is empty: nobody was faster.
+            // The cell is empty, so setting it succeeds.
             let _ = cache.embedders.set(Embedders::one(embedder));
         }
         cache
     }
 }
 
-/// A view that nobody changes meanwhile.
+/// A view that is locked for reading.
 type ViewGuard<'e> = RwLockReadGuard<'e, Option<View>>;
 
-/// Locks what is only ever changed whole, so that a panic elsewhere leaves it
-/// usable.
+/// Locks a mutex. Its values are only replaced as a whole, so a panic elsewhere
+/// leaves it usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -152,13 +152,14 @@ impl<'e> Memory<'e> {
         })
     }
 
-    /// Returns what makes vectors while recording: what the engine was given,
-    /// else what the settings name.
+    /// Returns the embedder that is used while recording: the cache's own,
+    /// otherwise the configured one.
     pub fn embedder_of(engine: &Engine, cache: &MemoryCache) -> Result<Arc<dyn Embedder>, Error> {
         Ok(Arc::clone(&Self::embedders_of(engine, cache)?.first))
     }
 
-    /// Returns the encoder that makes vectors after recording, if there is one.
+    /// Returns the encoder that creates vectors after recording, if there is
+    /// one.
     pub fn encoder_of(
         engine: &Engine,
         cache: &MemoryCache,
@@ -178,7 +179,7 @@ impl<'e> Memory<'e> {
         Self::embedders_of(self.engine, self.cache)
     }
 
-    /// Returns the archetypes: the built-in ones and the user's.
+    /// Returns the built-in and the custom archetypes.
     pub fn archetypes_of<'c>(
         engine: &Engine,
         cache: &'c MemoryCache,
@@ -191,12 +192,12 @@ impl<'e> Memory<'e> {
         Ok(known.get_or_init(|| read))
     }
 
-    /// Returns the archetypes: the built-in ones and the user's.
+    /// Returns the built-in and the custom archetypes.
     pub fn archetypes(&self) -> Result<&'e Archetypes, Error> {
         Self::archetypes_of(self.engine, self.cache)
     }
 
-    /// Returns what reads entities and relations out of what is recorded.
+    /// Returns the extractor of entities and relations.
     fn extractor(&self) -> Result<&'e Extractor, Error> {
         let known = &self.cache.extractor;
         if let Some(known) = known.get() {
@@ -214,7 +215,7 @@ impl<'e> Memory<'e> {
         Ok(known.get_or_init(|| made))
     }
 
-    /// Returns the types of relations of which an entity has one at most.
+    /// Returns the types of relations of which an entity can have only one.
     fn single_relations(&self) -> Result<BTreeSet<String>, Error> {
         let name = &self.engine.config().memory.archetype;
         let rules = &self.archetypes()?.get(name)?.rules.relations;
@@ -222,7 +223,7 @@ impl<'e> Memory<'e> {
         Ok(single.map(|rule| rule.kind.clone()).collect())
     }
 
-    /// Returns the strategy that a request asks for.
+    /// Returns the strategy of a request.
     fn strategy(&self, request: &ContextRequest) -> Result<Strategy, Error> {
         let name = request.archetype.as_deref();
         let name = name.unwrap_or(&self.engine.config().memory.archetype);
@@ -234,18 +235,18 @@ impl<'e> Memory<'e> {
         patched.map_err(|error| Error::input(format!("strategy.{error}")))
     }
 
-    /// Returns true when nothing was ever recorded.
+    /// Returns true when no record was ever stored.
     pub fn is_empty(&self) -> Result<bool, Error> {
         Ok(self.store.memory_state()?.seq == 0)
     }
 
-    /// Returns what makes vectors while recording, by the settings.
+    /// Returns the configured embedder that is used while recording.
     pub fn embedder(&self) -> Result<Arc<dyn Embedder>, Error> {
         Self::embedder_of(self.engine, self.cache)
     }
 
-    /// Fails when the memory's vectors were made by something else than what is
-    /// configured: the two cannot be compared.
+    /// Fails when the memory's vectors were created by another embedder than
+    /// the configured one: they cannot be compared.
     fn check_embedder(&self, state: &MemoryState, embedder: &dyn Embedder) -> Result<(), Error> {
         let analysis = state.analysis.as_ref();
         let Some(used) = analysis.and_then(|analysis| analysis.embedder.as_ref()) else {
@@ -264,12 +265,12 @@ impl<'e> Memory<'e> {
         .advise(Advice::configure("memory.embedder")))
     }
 
-    /// Brings the view up to date and returns it.
+    /// Updates the view and returns it.
     fn view(&self, deadline: Option<Instant>) -> Result<ViewGuard<'e>, Error> {
         self.view_at(self.store.memory_state()?, deadline)
     }
 
-    /// Brings the view up to a state of the store, or a later one, and returns
+    /// Updates the view to a state of the store, or a later one, and returns
     /// it.
     fn view_at(
         &self,
@@ -295,7 +296,7 @@ impl<'e> Memory<'e> {
                 state = self.store.memory_state()?;
                 continue;
             }
-            // Words that are lost or of older rules are made anew, once.
+            // Words that are missing or of older rules are created again, once.
             let made = match rebuilt {
                 false => self.rebuild(),
                 true => Err(Error::damage("they could not be saved")),
@@ -324,10 +325,10 @@ impl<'e> Memory<'e> {
         }
     }
 
-    /// Reads the store's changes into the view, and returns how many texts have
-    /// no words.
+    /// Reads the store's changes into the view, and returns the number of texts
+    /// without words.
     ///
-    /// What was read before a deadline stays read.
+    /// Changes that were read before the deadline are not read again.
     fn catch_up(
         &self,
         shape: (Generation, usize),
@@ -342,8 +343,8 @@ impl<'e> Memory<'e> {
                 true => self.open_index(state, shape)?,
                 false => None,
             };
-            // Every text comes with the vectors that it had when `later` was
-            // read, or more.
+            // Every text has at least the vectors that it had when `later` was
+            // read.
             *known = Some(filed.unwrap_or_else(|| View::new(shape, later)));
         }
         let Some(view) = known.as_mut() else {
@@ -362,7 +363,7 @@ impl<'e> Memory<'e> {
                 }
                 let vectors = self.store.later_vectors(view.later, CHANGES)?;
                 if vectors.is_empty() {
-                    // The number also grows without a vector.
+                    // The number also increases without a vector.
                     view.later = view.later.max(later);
                     return Ok(view.wordless.len());
                 }
@@ -370,7 +371,7 @@ impl<'e> Memory<'e> {
                 continue;
             }
             let keys = changes.iter().map(|change| change.key);
-            // A relation shows the names of its ends.
+            // The line of a relation contains the names of its entities.
             let is_entity = |change: &Change| {
                 matches!(change.sketch, Some(Sketch::Entity(_)))
                     || view.entities.contains_key(&change.key)
@@ -383,7 +384,8 @@ impl<'e> Memory<'e> {
         }
     }
 
-    /// Returns the generation of vectors that ranks, and how long they are.
+    /// Returns the generation of vectors that ranks, and their number of
+    /// dimensions.
     fn shape(&self, state: &MemoryState) -> Result<(Generation, usize), Error> {
         let generation = self.generation(state)?;
         let later = || state.later.embedder.as_ref();
@@ -394,7 +396,7 @@ impl<'e> Memory<'e> {
         Ok((generation, dimensions))
     }
 
-    /// Makes the words of texts anew that have none.
+    /// Creates the words of texts that have none.
     fn rebuild(&self) -> Result<usize, Error> {
         let keys: Vec<_> = {
             let cache = self.cache;
@@ -415,7 +417,7 @@ impl<'e> Memory<'e> {
         Ok(keys.len())
     }
 
-    /// Keeps a warning for the next context.
+    /// Saves a warning for the next context.
     fn warn_later(&self, warning: Warning) {
         lock(&self.cache.warnings).push(warning);
     }
@@ -432,14 +434,15 @@ fn info(embedder: &dyn Embedder) -> EmbedderInfo {
     }
 }
 
-/// Returns the length of the vectors that are made while recording.
+/// Returns the number of dimensions of vectors that are created while
+/// recording.
 fn dimensions_of(state: &MemoryState) -> usize {
     let analysis = state.analysis.as_ref();
     let embedder = analysis.and_then(|analysis| analysis.embedder.as_ref());
     embedder.map_or(0, |embedder| embedder.dimensions as usize)
 }
 
-/// Returns the time, to the millisecond, as it is kept.
+/// Returns the time, rounded to milliseconds, as it is stored.
 fn kept(now: Option<Timestamp>) -> Timestamp {
     now.unwrap_or_else(Timestamp::now)
 }

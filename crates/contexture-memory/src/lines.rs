@@ -12,29 +12,31 @@ use jiff::Timestamp;
 
 use crate::{form, lock};
 
-/// A record as it reads in a prompt.
+/// The line of a record in a prompt.
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub(crate) id: String,
-    /// The heading of the group it stands in.
+    pub(crate) id: Arc<str>,
+    /// The heading of the line's group.
     pub(crate) group: Text,
     /// The guarded text of the line.
     pub(crate) text: Text,
-    /// How many bytes of it stay when the rest is shortened: who says it.
+    /// The length of the prefix, in bytes, that is kept when the rest is
+    /// shortened: the speaker.
     pub(crate) lead: usize,
-    /// What it counts, with a line end.
+    /// The tokens of the line, with its line end.
     pub(crate) tokens: Tokens,
-    /// Which part of it is a question at its end.
+    /// The fraction of the text that is a question at its end, from 0 to 1.
     pub(crate) asks: f64,
     /// The time of the event.
     pub(crate) at: Option<Timestamp>,
-    // With its time before it.
+    // The line with its time before it.
     dated: OnceLock<Text>,
     words: OnceLock<Words>,
 }
 
 impl Line {
-    /// Returns the line of a record. `names` gives the ends of a relation.
+    /// Returns the line of a record. `names` returns the names of a relation's
+    /// entities.
     pub(crate) fn new(
         record: &Record,
         names: impl Fn(&str) -> String,
@@ -66,7 +68,7 @@ impl Line {
             Record::Task(task) => (task.goal.clone(), task.created_at, String::new()),
         };
         let text = Text::guarded(body.trim_end(), policy);
-        // The guard may have changed it; then nothing is known to stand before.
+        // The guard may have changed the prefix; the line then has none.
         let lead = match text.as_str().starts_with(&lead) {
             true => lead.len(),
             false => 0,
@@ -76,10 +78,10 @@ impl Line {
             group => Text::guarded(&format!("[{group}]"), policy),
         };
         Self {
-            id: record.id().to_owned(),
+            id: record.id().into(),
             group,
             tokens: counts.count_of(&text),
-            asks: asks(text.as_str()),
+            asks: question_share(text.as_str()),
             lead,
             text,
             at,
@@ -88,8 +90,8 @@ impl Line {
         }
     }
 
-    /// Returns the words it holds, to tell near-duplicates by. Most lines are
-    /// never picked, and are not asked.
+    /// Returns the words of the line, to detect near-duplicates. They are
+    /// computed on demand, because most lines are never chosen.
     pub(crate) fn words(&self) -> &Words {
         self.words.get_or_init(|| analyse(self.text.as_str()))
     }
@@ -97,20 +99,21 @@ impl Line {
     /// Returns the line with its time before it.
     pub(crate) fn dated(&self) -> &Text {
         self.dated.get_or_init(|| match self.at {
-            Some(at) => self.text.behind(&format!("[{at:.0}] ")),
+            Some(at) => self.text.with_lead(&format!("[{at:.0}] ")),
             None => self.text.clone(),
         })
     }
 
-    /// Returns about how many bytes it takes, with what is made of it later.
+    /// Returns the approximate size in bytes, with the values that are computed
+    /// later.
     fn bytes(&self) -> usize {
         512 + self.id.len() + self.group.as_str().len() + 3 * self.text.as_str().len()
     }
 }
 
-/// Returns which part of a text is a question at its end: who asks seldom says
-/// what is looked for.
-fn asks(text: &str) -> f64 {
+/// Returns the fraction of a text that is a question at its end: a question
+/// rarely contains the answer.
+fn question_share(text: &str) -> f64 {
     if !text.ends_with(['?', '？']) {
         return 0.0;
     }
@@ -118,22 +121,22 @@ fn asks(text: &str) -> f64 {
     last.map_or(0.0, |last| last.len() as f64 / text.len() as f64)
 }
 
-/// Lines by what counted them.
+/// Cached lines, by token counter.
 #[derive(Debug, Default)]
 pub(crate) struct LineCache(Mutex<CachedLines>);
 
 #[derive(Debug, Default)]
 struct CachedLines {
     lines: BTreeMap<String, Arc<ByKey>>,
-    // Rises when something is forgotten: a line that was read before is not
-    // kept then.
+    // The number increases with each deletion: a line that was read before is
+    // then not cached.
     epoch: u64,
 }
 
 type ByKey = Cache<RecordKey, Arc<Line>>;
 
 impl LineCache {
-    /// Forgets the lines of records that changed.
+    /// Removes the lines of changed records.
     pub(crate) fn forget(&self, keys: impl Iterator<Item = RecordKey> + Clone) {
         let mut kept = lock(&self.0);
         kept.epoch += 1;
@@ -142,15 +145,15 @@ impl LineCache {
         }
     }
 
-    /// Forgets the lines of a kind.
+    /// Removes the lines of a kind.
     pub(crate) fn forget_kind(&self, suffix: &str) {
         let mut kept = lock(&self.0);
         kept.epoch += 1;
         kept.lines.retain(|kind, _| !kind.ends_with(suffix));
     }
 
-    /// Returns the lines of records, in the order asked for; `None` for those
-    /// that are gone. `load` reads the ones that are not known yet.
+    /// Returns the lines of records, in the requested order; `None` for deleted
+    /// records. `load` reads those that are not cached.
     pub(crate) fn lines(
         &self,
         kind: &str,
@@ -167,7 +170,8 @@ impl LineCache {
             return Ok(found);
         }
         let loaded = load(&lacking)?;
-        // Locked until all are kept, so that nothing is forgotten meanwhile.
+        // The lock is held until all lines are cached, so that no deletion
+        // intervenes.
         let kept = lock(&self.0);
         let current = kept.epoch == epoch;
         let mut loaded = lacking.iter().zip(loaded);

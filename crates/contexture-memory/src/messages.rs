@@ -1,5 +1,5 @@
-//! Records messages of a conversation as events, and reads what was said before
-//! an event that says little.
+//! Records messages of a conversation as events, and adds earlier messages to a
+//! query that says little.
 
 use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 use contexture_engine::{Error, Warning};
@@ -10,13 +10,13 @@ use serde_json::json;
 
 use crate::{Memory, MemoryRecorded};
 
-/// How much of what was said before is added to a query, in bytes.
+/// The maximum size of earlier messages that are added to a query, in bytes.
 const MOST_BEFORE: usize = 600;
 
-/// How many messages before an event are looked at.
+/// The number of messages before an event that are considered.
 const MESSAGES_BEFORE: usize = 4;
 
-/// Words of an answer that says nothing about its subject.
+/// Words of an answer without a subject.
 const ASSENT: &[&str] = &[
     "yes", "yeah", "yep", "no", "nope", "ok", "okay", "sure", "go", "ahead", "please", "thanks",
     "thank", "continue", "proceed", "right", "fine", "good", "great", "perfect", "next", "done",
@@ -42,9 +42,9 @@ impl Memory<'_> {
         }
     }
 
-    /// Records the messages of a turn, once: the events have the turn's id. A
-    /// turn that is recorded stays recorded: an error here is a warning of the
-    /// next recall.
+    /// Records the messages of a turn, once: the events have the turn's id. The
+    /// turn itself is already recorded, so an error here becomes a warning of
+    /// the next recall.
     pub fn remember_turn(
         &self,
         session: &str,
@@ -119,15 +119,15 @@ fn text_of(content: &MessageContent) -> String {
     texts.join("\n")
 }
 
-/// Returns true when a text says nothing to search for: `yes, go ahead`.
+/// Returns true when a text has nothing to search for: `yes, go ahead`.
 pub(crate) fn says_little(text: &str) -> bool {
     let words = query_keywords(text);
     let tells = |word: &str| !ASSENT.contains(&word.to_lowercase().as_str());
     words.len() <= 6 && !words.iter().any(|keyword| tells(&keyword.word))
 }
 
-/// Returns the last texts of a conversation, the latest last, as far as they are
-/// short enough to be a query.
+/// Returns the last texts of a conversation, the latest last, as far as they
+/// are short enough for a query.
 pub(crate) fn last_said(messages: &[Message]) -> Option<String> {
     let is_said =
         |message: &&Message| matches!(message.role, MessageRole::User | MessageRole::Assistant);

@@ -12,24 +12,26 @@ use crate::context::Signals;
 use crate::time::{Times, without_relative};
 use crate::view::{Text, View};
 
-/// What it is worth that a query names who says something.
+/// The score bonus when a query names the speaker of a text.
 const SPEAKER: f32 = 0.1;
 
-/// What it is worth that a text mentions, by another name, what a query names.
+/// The score bonus when a text mentions, by another name, an entity of the
+/// query.
 const ALIAS: f32 = 0.1;
 
-/// How many entities of one name are thought of, and how many in all.
+/// The maximum number of entities with one name, and of all entities of a
+/// query.
 const MOST_NAMESAKES: usize = 16;
 const MOST_ENTITIES: usize = 128;
 
-/// How many words of a query are looked at.
+/// The maximum number of words of a query that are used.
 const MOST_WORDS: usize = 64;
 
-/// How many letters a word has that may be mistyped: a shorter one is like too
-/// many others.
+/// The lengths, in letters, of words that may be mistyped: a shorter word
+/// resembles too many others.
 const CORRECTED: std::ops::RangeInclusive<usize> = 5..=24;
 
-/// How many words of a query are corrected.
+/// The maximum number of words of a query that are corrected.
 const MOST_CORRECTED: usize = 4;
 
 /// The terms, entities and dates of a query.
@@ -38,21 +40,21 @@ pub(crate) struct Query {
     pub(crate) signals: Signals,
     /// The terms that are searched for.
     pub(crate) terms: Vec<u32>,
-    /// What is searched for by vector: the query without the names of speakers.
+    /// The text for the vector search: the query without the names of speakers.
     pub(crate) text: String,
     speakers: BTreeSet<u32>,
-    /// The times that it names.
+    /// The times that the query names.
     pub(crate) times: Times,
-    /// The entities that it names, by key.
+    /// The keys of the entities that the query names.
     pub(crate) entities: Vec<RecordKey>,
-    // Those of them that have several names.
+    // Those of the entities that have several names.
     aliased: BTreeSet<RecordKey>,
     /// The query in lower case.
     pub(crate) lower: String,
 }
 
 impl Query {
-    /// Reads the signals of a query.
+    /// Extracts the signals of a query.
     pub(crate) fn read(query: &str, view: &View, filters: &Admission<'_>, clock: &Clock) -> Self {
         let whole = head_of(query);
         let times = Times::named_in(whole, clock);
@@ -83,7 +85,7 @@ impl Query {
         };
         keywords.truncate(MOST_WORDS);
         let mut terms: Vec<u32> = keywords.iter().map(|keyword| keyword.id).collect();
-        // Where no text that may be found has any of the words, one may be
+        // If no text that may be returned has any of the words, a word may be
         // mistyped.
         let mut corrected = BTreeMap::new();
         let is_held = |term: &u32| view.index.holders(*term).any(|slot| filters.text(slot));
@@ -126,13 +128,13 @@ impl Query {
         }
     }
 
-    /// Returns true when there is nothing to look for.
+    /// Returns true when the query has nothing to search for.
     pub(crate) fn is_blank(&self) -> bool {
         self.terms.is_empty() && self.times.is_empty()
     }
 
-    /// Returns the most that can speak for a text beside what it says, when
-    /// vectors weigh that much.
+    /// Returns the largest possible [`bonus`](Self::bonus) for this weight of
+    /// vectors.
     pub(crate) fn most_bonus(&self, vector_weight: f32) -> f32 {
         let speaker = if self.speakers.is_empty() {
             0.0
@@ -143,8 +145,8 @@ impl Query {
         speaker + vector_weight * self.times.most_bonus() + alias
     }
 
-    /// Returns what speaks for a text beside what it says, when vectors weigh
-    /// that much. A time that is named must count however much they do.
+    /// Returns the bonus of a text for its speaker, its times and its aliases.
+    /// A time in the query counts relative to the weight of vectors.
     pub(crate) fn bonus(&self, view: &View, text: &Text, vector_weight: f32) -> f32 {
         let mut bonus = 0.0;
         if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
@@ -159,9 +161,9 @@ impl Query {
     }
 }
 
-/// Returns the word that most texts hold of those that differ from a word by
-/// one letter or two near ones that changed places, and its term. Only texts
-/// that may be found count: a word of a hidden text must not show.
+/// Returns the most frequent word that differs from a word by one letter or two
+/// swapped neighbours, and its term. Only texts that may be returned count: a
+/// word of a hidden text must not be revealed.
 fn corrected_word(word: &str, view: &View, filters: &Admission<'_>) -> Option<(String, u32)> {
     let letters: Vec<char> = word.chars().collect();
     if !CORRECTED.contains(&letters.len()) || !letters.iter().all(|c| c.is_alphabetic()) {
@@ -205,15 +207,15 @@ fn corrected_word(word: &str, view: &View, filters: &Admission<'_>) -> Option<(S
     best.map(|(_, word, term)| (word, term))
 }
 
-/// How long a query may be, in bytes, before the rest is not looked at.
+/// The maximum length of a query, in bytes. The rest is ignored.
 pub(crate) const LONGEST_QUERY: usize = 8 << 10;
 
-/// Returns the part of a query that is looked at.
+/// Returns the part of a query that is used.
 pub(crate) fn head_of(query: &str) -> &str {
     &query[..query.floor_char_boundary(LONGEST_QUERY)]
 }
 
-/// Returns a query without these names, which are normalised.
+/// Returns a query without these normalised names.
 fn without_names<'a>(query: &str, names: impl Iterator<Item = &'a str>) -> String {
     let parts: BTreeSet<&str> = names.flat_map(|name| name.split(' ')).collect();
     if parts.is_empty() {

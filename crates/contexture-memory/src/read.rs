@@ -10,12 +10,11 @@ use serde_json::Value;
 
 use crate::error::{Error, not_one_of, plain};
 
-/// Reads a record; `place` stands for the line in complaints, which name the
-/// field.
+/// Reads a record. Errors contain `place` as the line, and the field.
 pub(crate) fn record(place: &str, line: &str) -> Result<Record, Error> {
     serde_json::from_str(line).map_err(|error| {
-        // A record is known by its kind only when it was read: where in it
-        // something is wrong is found by reading it again.
+        // The kind of a record is known only after it was read, so the line is
+        // read again to find the field of the error.
         let problem = problem(line).unwrap_or_else(|| plain(&error.to_string()));
         Error::input(format!("{place}: {problem}"))
     })
@@ -25,7 +24,7 @@ fn problem(line: &str) -> Option<String> {
     let value: Value = match serde_json::from_str(line) {
         Ok(value) => value,
         Err(error) => {
-            // It is one line: the column is all there is to say of the place.
+            // The input is one line, so the column is the whole position.
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
             let column = error.column();
@@ -58,7 +57,7 @@ fn problem(line: &str) -> Option<String> {
     }
 }
 
-/// Returns why the fields are not those of a record, and which one it is.
+/// Returns the field that does not fit a record, with the reason.
 fn misfit<T: DeserializeOwned>(fields: Value) -> Option<String> {
     let error = serde_path_to_error::deserialize::<_, T>(fields).err()?;
     let path = error.path().to_string();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
-use contexture_core::{Budget, Counts, Layer, Scores, Tokens, assemble, no_loader};
+use contexture_core::{Budget, Counts, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning};
 use contexture_recall::{Clock, Embedder, Strategy};
 use contexture_store::{EventRecord, MemoryState, Record, RecordKey, RecordKind};
@@ -17,81 +17,87 @@ use crate::admission::Admission;
 use crate::channels::{Alike, Candidate, ChannelResults, ChannelSearch};
 use crate::context::{Channel, Context, ContextRequest, Metadata, VectorProgress};
 use crate::later::Generation;
-use crate::layers::{FoundRecord, Selection};
+use crate::layers::{FoundRecord, Offered, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
+use crate::score::{Part, ScoreParts};
 use crate::view::View;
 use crate::{Memory, RELATIONS, ViewGuard, dimensions_of, kept, time};
 
-/// How long a context is good for, if nothing changes.
+/// How long a cached result is used if nothing changes, in milliseconds.
 const GOOD_FOR_MS: i64 = 30_000;
 
-/// About how many bytes a record takes that was found, beside its line.
+/// The approximate size of a found record without its line, in bytes.
 const FOUND_BYTES: usize = 300;
 
-/// What a text loses that is nothing but a question.
-const ASKS: f64 = 0.1 / 1.4;
+/// The penalty of a text that consists only of a question.
+const QUESTION_PENALTY: f64 = 0.1 / 1.4;
 
-/// Longer texts lose nothing for a question at their end: who says that much
-/// states something too.
+/// Longer texts have no penalty for a question at their end, because they also
+/// state something.
 const LONGEST_QUESTION: Tokens = 30;
 
-/// How something is recalled, beside what is asked.
+/// A budget counts as full if at most one part in this many is unused.
+const MOST_UNUSED: Tokens = 64;
+
+/// The options of a recall, in addition to the request.
 #[derive(Debug, Clone, Default)]
 pub struct Recall<'a> {
     /// The model whose tokens are counted. Default: the configured one.
     pub model: Option<&'a str>,
     /// The time. Default: now.
     pub now: Option<Timestamp>,
-    /// Who asks: what is for others only is not found.
+    /// The identities of the caller. Records for other identities are not
+    /// returned.
     pub identity: &'a [String],
-    /// An event that is shown in any case, recorded or not.
+    /// An event that is always shown, recorded or not.
     pub event: Option<&'a EventRecord>,
-    /// What is not permitted: events whose type is denied as `memory:TYPE` are
-    /// not found.
+    /// The permissions of the caller. Events whose type is denied as
+    /// `memory:TYPE` are not returned.
     pub permissions: Option<&'a Permissions>,
-    /// How long it may take. What is not there by then is an error that
-    /// [says so](Error::is_late), or, for a vector, a warning.
+    /// The time limit. A recall that exceeds it fails with an error for which
+    /// [`Error::is_late`] is true; a missing vector is only a warning.
     pub deadline: Option<Duration>,
 }
 
-/// What recall gave, with all that was found: what is needed to
-/// [update](Memory::update) it.
+/// The result of a recall, with all found records, which an
+/// [update](Memory::update) needs.
 #[derive(Debug, Clone)]
 pub struct Recalled {
     /// The result.
     pub context: Arc<Context>,
-    /// What the guard changed, by record.
+    /// The changes of the guard, by record.
     pub findings: Arc<Vec<(String, Finding)>>,
     found: Arc<Findings>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Findings {
-    pub(crate) records: Vec<FoundRecord>,
-    /// How many more are like one that was found, by its key.
+    pub(crate) records: Vec<Arc<FoundRecord>>,
+    /// The number of further texts like a found one, by its key.
     pub(crate) duplicates: BTreeMap<RecordKey, Alike>,
-    /// How many more records could be returned and rank below those.
+    /// The number of further records that may be returned and rank below the
+    /// found ones.
     pub(crate) lower: usize,
     request: ContextRequest,
     pub(crate) strategy: Strategy,
     pub(crate) metadata: Metadata,
     pub(crate) terms: Vec<u32>,
     model: Option<String>,
-    // What was asked beside, to ask again.
+    // The inputs of the recall, to repeat it.
     seq: u64,
     later: u64,
     pub(crate) now: Option<Timestamp>,
     identity: Vec<String>,
     permissions: Option<Permissions>,
-    // What the fit made of it, once that was asked.
+    // The result of the fit, computed once.
     selected: OnceLock<Selected>,
 }
 
-/// A context, and what the guard changed in it, by record.
+/// A context, and the changes of the guard, by record.
 type Selected = (Arc<Context>, Arc<Vec<(String, Finding)>>);
 
-/// A request, with what follows from it.
+/// A request, with the values that follow from it.
 struct RecallCall<'a> {
     request: &'a ContextRequest,
     how: &'a Recall<'a>,
@@ -100,18 +106,18 @@ struct RecallCall<'a> {
     clock: Clock,
 }
 
-/// What was found lately, by what was asked of which state. Each has the time
-/// at which it was found, in milliseconds.
+/// Recent findings, by request and state of the store. Each has its time in
+/// Unix milliseconds.
 pub(crate) type RecentFindings = Cache<String, (i64, Arc<Findings>)>;
 
-/// The vectors of recent queries, by the name of what made them and the text.
+/// The vectors of recent queries, by embedder name and text.
 pub(crate) type QueryVectors = Cache<(String, String), Arc<[f32]>>;
 
 impl Memory<'_> {
-    /// Finds what a request asks for, and returns what of it fits.
+    /// Finds the records for a request, and returns those that fit the budget.
     ///
-    /// What was found in the last 30 seconds is not looked for again, as long as
-    /// nothing was recorded or forgotten since.
+    /// A result of the last 30 seconds is used again, as long as no record was
+    /// stored or deleted since.
     pub fn recall(&self, request: &ContextRequest, how: &Recall<'_>) -> Result<Recalled, Error> {
         let started = Instant::now();
         let counts = self.counts(how.model)?;
@@ -129,7 +135,8 @@ impl Memory<'_> {
                 Arc::clone(&recalled.context),
                 Arc::clone(&recalled.findings),
             );
-            // Two threads may select the same at once: it is the same.
+            // Two threads may compute the same selection at once, with the same
+            // result.
             let _ = recalled.found.selected.set(selected);
             return Ok(recalled);
         };
@@ -137,7 +144,7 @@ impl Memory<'_> {
         self.select(found, Some(pinned), &counts, started)
     }
 
-    /// Finds what a request asks for.
+    /// Finds the records for a request.
     pub(crate) fn find(
         &self,
         request: &ContextRequest,
@@ -180,7 +187,7 @@ impl Memory<'_> {
         let mut warnings: Vec<Warning> = vector.warning.into_iter().collect();
         warnings.extend(unknown_zone);
         warnings.extend(self.pending_warnings());
-        let search = LookUp {
+        let search = PreparedSearch {
             view,
             query,
             vector: vector.vector,
@@ -191,22 +198,22 @@ impl Memory<'_> {
         let is_damaged = view.index.is_damaged();
         drop(guard);
         if is_damaged {
-            // The index file was altered while it was in use: the store has
-            // everything.
+            // The index file was damaged while it was in use; the next attempt
+            // reads the store.
             self.drop_damaged();
             return self.find(request, how, counts);
         }
-        // What lacks something is not to be had again.
+        // An incomplete result is not cached.
         if found.metadata.warnings.is_empty() {
             self.keep(kept_as, now, &found);
         }
         Ok(found)
     }
 
-    /// Returns a context with a new event in it: what asking again with that
-    /// event gives, for the price of the event, unless something was recorded or
-    /// forgotten since. What fits least well leaves until it fits. The event
-    /// itself is shown whatever the filters say.
+    /// Returns a context that also contains a new event. The result equals a
+    /// new recall with that event, and costs only the event, unless a record
+    /// was stored or deleted since. The worst records are dropped until the
+    /// rest fits. The event itself is shown regardless of the filters.
     pub fn update(&self, recalled: &Recalled, event: &EventRecord) -> Result<Recalled, Error> {
         let started = Instant::now();
         let found = &recalled.found;
@@ -229,12 +236,12 @@ impl Memory<'_> {
 
     fn look(
         &self,
-        search: LookUp<'_>,
+        search: PreparedSearch<'_>,
         asked: RecallCall<'_>,
         counts: &Counts,
         mut warnings: Vec<Warning>,
     ) -> Result<Findings, Error> {
-        let LookUp {
+        let PreparedSearch {
             view,
             query,
             vector,
@@ -310,7 +317,7 @@ impl Memory<'_> {
         })
     }
 
-    /// Returns what may be found.
+    /// Returns the rules for which records may be returned.
     fn admission<'v>(
         &self,
         view: &'v View,
@@ -336,7 +343,7 @@ impl Memory<'_> {
         Ok(admission)
     }
 
-    /// Returns the keys of records of these ids, and of the parts that those
+    /// Returns the keys of records with these ids, and of the parts that they
     /// were split into.
     fn with_parts(&self, ids: &[String]) -> Result<BTreeSet<RecordKey>, Error> {
         let mut keys = BTreeSet::new();
@@ -348,7 +355,7 @@ impl Memory<'_> {
         Ok(keys)
     }
 
-    /// Makes the vector of a query and keeps it. The key is the name of the
+    /// Computes the vector of a query and caches it. The key is the name of the
     /// embedder and the text.
     fn embedded(
         &self,
@@ -388,9 +395,9 @@ impl Memory<'_> {
         }
     }
 
-    /// Returns how far the encoder has come, unless it is done.
+    /// Returns the progress of the encoder, unless it is complete.
     fn vector_progress(&self, state: &MemoryState) -> Result<Option<VectorProgress>, Error> {
-        let lacking = self.lacking_in(&state.later)?;
+        let lacking = self.missing_vectors_in(&state.later)?;
         Ok(match lacking {
             Some((lacking @ 1.., all)) => Some(VectorProgress {
                 current: all - lacking,
@@ -400,7 +407,7 @@ impl Memory<'_> {
         })
     }
 
-    /// Reads the texts of what was found.
+    /// Reads the lines of the found records.
     fn records(
         &self,
         view: &View,
@@ -408,7 +415,7 @@ impl Memory<'_> {
         duplicates: &BTreeMap<RecordKey, Alike>,
         strategy: &Strategy,
         counts: &Counts,
-    ) -> Result<Vec<FoundRecord>, Error> {
+    ) -> Result<Vec<Arc<FoundRecord>>, Error> {
         let policy = self.engine.policy();
         let kind = format!("{} {policy:?}", counts.counter().identity());
         let of_kind = |relations: bool| {
@@ -421,7 +428,7 @@ impl Memory<'_> {
         };
         let load = |lacking: &[RecordKey]| {
             let records = self.store.records(lacking)?;
-            // Ends of relations are shown by name.
+            // Relations show the names of their entities.
             let mut ends: BTreeSet<RecordKey> = BTreeSet::new();
             for record in records.iter().flatten() {
                 if let Record::Relation(relation) = record {
@@ -447,52 +454,60 @@ impl Memory<'_> {
                 .map(|record| record.as_ref().map(line))
                 .collect())
         };
-        let mut by_key: BTreeMap<RecordKey, Arc<Line>> = BTreeMap::new();
+        let mut known: Vec<(RecordKey, Arc<Line>)> = Vec::with_capacity(candidates.len());
         for relations in [false, true] {
             let keys = of_kind(relations);
+            if keys.is_empty() {
+                continue;
+            }
             let kind = match relations {
                 true => format!("{kind}{RELATIONS}"),
                 false => kind.clone(),
             };
             let lines = self.cache.lines.lines(&kind, &keys, load)?;
-            let known = keys.into_iter().zip(lines);
-            by_key.extend(known.filter_map(|(key, line)| Some((key, line?))));
+            let lines = keys.into_iter().zip(lines);
+            known.extend(lines.filter_map(|(key, line)| Some((key, line?))));
         }
-        // What changed since was not looked at by the filters.
+        known.sort_unstable_by_key(|(key, _)| *key);
+        // The filters did not check records that changed since.
         if self.store.memory_state()?.seq != view.seq {
-            for change in self.store.changes(view.seq, usize::MAX)? {
-                by_key.remove(&change.key);
-            }
+            let changes = self.store.changes(view.seq, usize::MAX)?;
+            let changed: BTreeSet<RecordKey> = changes.iter().map(|change| change.key).collect();
+            known.retain(|(key, _)| !changed.contains(key));
         }
         let items = candidates.into_iter().filter_map(|mut candidate| {
-            let line = Arc::clone(by_key.get(&candidate.key)?);
+            let at = known.binary_search_by_key(&candidate.key, |(key, _)| *key);
+            let line = Arc::clone(&known[at.ok()?].1);
             if line.text.is_empty() {
                 return None;
             }
             let asks = line.asks > 0.0 && line.tokens <= LONGEST_QUESTION;
             if asks && candidate.kind == RecordKind::Event {
-                let loss = ASKS * line.asks;
-                candidate.parts.insert("asks".into(), -loss);
+                let loss = QUESTION_PENALTY * line.asks;
+                candidate.parts.add(Part::Asks, -loss);
                 candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
             }
             let alike = duplicates.get(&candidate.key).copied();
-            Some(FoundRecord::new(candidate, line).standing_for(alike))
+            let found = FoundRecord::new(candidate, line);
+            Some(Arc::new(found.representing(alike)))
         });
         Ok(items.collect())
     }
 
-    /// Returns an event as something that is shown first.
+    /// Returns an event as a record that is shown first.
     fn pinned(&self, event: &EventRecord, counts: &Counts) -> FoundRecord {
         let record = Record::Event(event.clone());
         let line = Line::new(&record, str::to_owned, counts, self.engine.policy());
+        let mut parts = ScoreParts::default();
+        parts.add(Part::New, 1.0);
         FoundRecord::new(
             Candidate {
                 channel: Channel::Recent,
-                // No record has it.
+                // No record has this key.
                 key: RecordKey::MIN,
                 kind: RecordKind::Event,
                 score: 1.0,
-                parts: Scores::from([("new", 1.0)]),
+                parts,
                 at: event.timestamp.map_or(0, |at| at.as_millisecond()),
                 run: None,
             },
@@ -508,15 +523,26 @@ impl Memory<'_> {
         started: Instant,
     ) -> Result<Recalled, Error> {
         let request = &found.request;
-        let mut selection = Selection::new(self.engine, &found, pinned, request);
         let budget = Budget::new(request.max_tokens, 0, 0)?;
-        let layer: Layer = selection.document();
-        let assembly = assemble(vec![layer], budget, counts, &mut no_loader).map_err(|error| {
-            let (needed, available) = error.over_budget().unwrap_or_default();
-            Error::input(format!(
-                "additional_context alone needs {needed} tokens; the budget is {available}"
-            ))
-        })?;
+        let pinned = pinned.map(Arc::new);
+        let fit = |offered: Offered| {
+            let pinned = pinned.clone();
+            let mut selection = Selection::new(self.engine, &found, pinned, request, offered);
+            let layers = vec![selection.document()];
+            let assembly = assemble(layers, budget, counts, &mut no_loader).map_err(|error| {
+                let (needed, available) = error.over_budget().unwrap_or_default();
+                Error::input(format!(
+                    "additional_context alone needs {needed} tokens; the budget is {available}"
+                ))
+            })?;
+            Ok::<_, Error>((selection, assembly))
+        };
+        let (mut selection, mut assembly) = fit(Offered::Best)?;
+        let left = assembly.report.budget.available;
+        if selection.has_more() && left > budget.available() / MOST_UNUSED {
+            // Many of the best are near-duplicates of each other.
+            (selection, assembly) = fit(Offered::All)?;
+        }
         let findings: Vec<(String, Finding)> = (assembly.report.guard.iter())
             .map(|line| (line.item.to_string(), line.finding.clone()))
             .collect();
@@ -552,8 +578,8 @@ impl Memory<'_> {
 }
 
 impl<'e> Memory<'e> {
-    /// Reads a query and makes its vector, unless it has no words but times.
-    /// Returns both with the view that they are for.
+    /// Parses a query and computes its vector, unless it has only times.
+    /// Returns both with their view.
     fn query(
         &self,
         mut guard: ViewGuard<'e>,
@@ -576,7 +602,7 @@ impl<'e> Memory<'e> {
             if !has_vectors || query.terms.is_empty() {
                 return Ok((guard, query, QueryVector::NONE));
             }
-            // The other generation may have become complete enough meanwhile.
+            // The other generation may rank by now.
             if let Some(made) = made.take_if(|made| made.generation == generation) {
                 return Ok((guard, query, made));
             }
@@ -593,7 +619,8 @@ impl<'e> Memory<'e> {
                 let vector = vector.unwrap_or_else(make);
                 return Ok((guard, query, vector));
             }
-            // An endpoint is not waited for with the view in hand.
+            // The view must not be locked while the recall waits for an
+            // endpoint.
             drop(guard);
             made = Some(self.embedded(generation, embedder, key, deadline));
             guard = self.view(deadline)?;
@@ -608,7 +635,7 @@ impl Recalled {
     }
 }
 
-/// The vector of a query, and what is to be said when it could not be made.
+/// The vector of a query, and the warning when it could not be computed.
 struct QueryVector {
     generation: Generation,
     vector: Option<Arc<[f32]>>,
@@ -616,7 +643,7 @@ struct QueryVector {
 }
 
 impl QueryVector {
-    /// That of a query that needs none.
+    /// The vector of a query that needs none.
     const NONE: QueryVector = QueryVector {
         generation: Generation::First,
         vector: None,
@@ -632,16 +659,16 @@ impl QueryVector {
     }
 }
 
-/// What is searched for, and where.
-struct LookUp<'v> {
+/// A query and the view to search.
+struct PreparedSearch<'v> {
     view: &'v View,
     query: Query,
     vector: Option<Arc<[f32]>>,
-    /// How far the encoder has come, unless it is done.
+    /// The progress of the encoder, unless it is complete.
     progress: Option<VectorProgress>,
 }
 
-/// Embeds a text, and waits no longer than the deadline for it.
+/// Embeds a text, and waits at most until the deadline.
 fn embed_within(
     embedder: &Arc<dyn Embedder>,
     text: &str,
@@ -650,7 +677,7 @@ fn embed_within(
     let (sender, receiver) = mpsc::sync_channel(1);
     let (embedder, text) = (Arc::clone(embedder), text.to_owned());
     std::thread::spawn(move || {
-        // Whoever asked may have gone on.
+        // The caller may have stopped waiting.
         let _ = sender.send(embedder.embed(&[&text]).map_err(|error| error.to_string()));
     });
     let late = |_| "the embedder did not answer within memory.deadline_ms".to_owned();

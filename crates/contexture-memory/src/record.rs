@@ -16,25 +16,25 @@ use jiff::Timestamp;
 
 use crate::embedder::unit;
 use crate::error::Error;
-use crate::facts::told_type;
+use crate::facts::mentioned_type;
 use crate::{Memory, form, info, kept, read};
 
 /// The number of lines that are stored in one transaction.
 const BATCH: usize = 1_000;
 
-/// How many bytes of lines are kept at a time, when that are fewer records.
+/// The maximum size of the lines of one transaction, in bytes.
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// How long a line may be, in bytes.
+/// The maximum length of a line, in bytes.
 const LONGEST_LINE: u64 = 32 << 20;
 
-/// How long a chunk may be, in characters, before it is split.
+/// The length, in characters, above which a chunk is split.
 const CHUNK_CHARS: usize = 1_200;
 
-/// How much of a text is embedded and read for names, in bytes.
+/// The part of a text that is embedded and searched for names, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
-/// From how many texts on a second thread is worth it.
+/// The number of texts from which a second thread is used.
 const WORTH_A_THREAD: usize = 64;
 
 /// The result of recording.
@@ -78,21 +78,19 @@ impl MemoryRecorded {
 
 /// Records as lines of a file.
 pub struct Lines<'a> {
-    /// What the file is called in complaints.
+    /// The name of the file in errors.
     pub name: &'a str,
     /// The lines to read.
     pub reader: &'a mut dyn BufRead,
-    /// Told how many lines and bytes were read and recorded.
+    /// Called with the number of lines and bytes that were read and recorded.
     pub progress: &'a mut dyn FnMut(u64, u64),
 }
 
 impl Memory<'_> {
-    /// Records something, all or nothing, however many records there are. A
-    /// record whose id is known replaces the one that is there; the same record
-    /// twice is one.
+    /// Stores records, all or none. A record with an existing id replaces the
+    /// existing record; an identical record changes nothing.
     ///
-    /// A chunk that is long is split, at the ends of sentences or of blocks of
-    /// code.
+    /// A long chunk is split at the ends of sentences or of code blocks.
     pub fn record(
         &self,
         mut records: Vec<Record>,
@@ -115,8 +113,8 @@ impl Memory<'_> {
     }
 
     /// Records the lines of a file, a thousand at a time, or fewer when they
-    /// are long: what was recorded before an error stays, and the error says how
-    /// far that is.
+    /// are long. Lines before an error remain recorded, and the error has their
+    /// number.
     pub fn record_lines(
         &self,
         lines: &mut Lines<'_>,
@@ -175,8 +173,8 @@ impl Memory<'_> {
         Ok(done)
     }
 
-    /// Records a text, such as a file, as chunks of `source`, in the place of
-    /// those that it had before.
+    /// Records a text, such as a file, as chunks of `source`. They replace the
+    /// earlier chunks of the source.
     pub fn record_text(
         &self,
         source: &str,
@@ -185,7 +183,7 @@ impl Memory<'_> {
     ) -> Result<MemoryRecorded, Error> {
         let mut parts = chunks(text, Some(source), CHUNK_CHARS);
         if parts.is_empty() {
-            // The record says what is wrong with that.
+            // The check of the record reports the empty text.
             parts.push(contexture_recall::Chunk { start: 0, end: 0 });
         }
         let secrets = self.secrets_of(text);
@@ -211,13 +209,12 @@ impl Memory<'_> {
         let records: Vec<Record> = (0..).zip(&parts).map(record).collect();
         let places = vec![source.to_owned(); records.len()];
         self.remember(records, &places, now, &mut done)?;
-        self.archive_behind(source, parts.len() as u64)?;
+        self.archive_after(source, parts.len() as u64)?;
         done.archived += self.keep_within_caps(now)?;
         Ok(done)
     }
 
-    /// Returns the secrets of a text that is going to be split, unless they
-    /// are not masked at all.
+    /// Returns the secrets of a text that will be split, unless masking is off.
     fn secrets_of(&self, text: &str) -> Vec<Secret> {
         match self.engine.config().secrets.mask {
             true => guard::find_secrets(text),
@@ -225,8 +222,8 @@ impl Memory<'_> {
         }
     }
 
-    /// Puts chunks of a source aside that are behind its end.
-    fn archive_behind(&self, source: &str, mut end: u64) -> Result<(), Error> {
+    /// Archives chunks of a source after its end.
+    fn archive_after(&self, source: &str, mut end: u64) -> Result<(), Error> {
         loop {
             let ids: Vec<String> = (end..end + 64).map(|i| format!("{source}#{i}")).collect();
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -241,8 +238,8 @@ impl Memory<'_> {
         }
     }
 
-    /// Keeps records, all or none, and says where each one came from when one is
-    /// refused.
+    /// Stores records, all or none. An error has the position of the rejected
+    /// record.
     fn remember(
         &self,
         records: Vec<Record>,
@@ -253,11 +250,11 @@ impl Memory<'_> {
         let extractor = self.extractor()?;
         let mut ready: Vec<Record> = Vec::with_capacity(records.len());
         let mut at: Vec<&str> = Vec::with_capacity(records.len());
-        // The chunks, and into how many parts each was split.
+        // The chunks, with the number of parts that each was split into.
         let mut chunks_given: Vec<(String, usize)> = Vec::new();
         for (mut record, place) in records.into_iter().zip(places) {
             record.complete();
-            hold_from_then(&mut record);
+            start_validity(&mut record);
             let checked = record.check().map_err(|error| error.within("records[0]"));
             checked.map_err(|error| placed(error, &[place]))?;
             let whole = record.id().to_owned();
@@ -294,7 +291,8 @@ impl Memory<'_> {
             .map(|((mut record, text), vector)| {
                 let derived = derive(&record, text.as_deref(), vector, extractor, now);
                 if let Record::Chunk(chunk) = &mut record {
-                    // It is kept beside the record, in the index's own form.
+                    // The vector is stored next to the record, in the format of
+                    // the index.
                     chunk.embedding = None;
                 }
                 NewRecord { record, derived }
@@ -305,7 +303,7 @@ impl Memory<'_> {
         self.archive_former(&chunks_given)
     }
 
-    /// Puts aside what a chunk was before, where it is now split otherwise.
+    /// Archives the former parts of a chunk that is now split differently.
     fn archive_former(&self, chunks: &[(String, usize)]) -> Result<(), Error> {
         let former = |(id, parts): &(String, usize)| {
             let whole = (*parts > 0).then(|| id.clone());
@@ -325,7 +323,7 @@ impl Memory<'_> {
         Ok(self.store.archive(&keys)?)
     }
 
-    /// Returns the parts of a chunk that was split, from one on.
+    /// Returns the parts of a chunk that was split, from the part number `from`.
     pub(crate) fn parts_of(
         &self,
         id: &str,
@@ -350,9 +348,9 @@ impl Memory<'_> {
     }
 }
 
-/// What takes the place of something holds from its own time on, so that at no
-/// time both do.
-fn hold_from_then(record: &mut Record) {
+/// Sets the start of validity of a superseding record to its own time, so that
+/// both are never valid at once.
+fn start_validity(record: &mut Record) {
     let (supersedes, from, at) = match record {
         Record::Event(it) => (&it.supersedes, &mut it.valid_from, it.timestamp),
         Record::Chunk(it) => (&it.supersedes, &mut it.valid_from, it.timestamp),
@@ -364,7 +362,7 @@ fn hold_from_then(record: &mut Record) {
     }
 }
 
-/// Returns a long chunk as several: `ID/0`, `ID/1` and so on.
+/// Splits a long chunk into several: `ID/0`, `ID/1` and so on.
 fn split(record: Record, secrets_of: impl Fn(&str) -> Vec<Secret>) -> Vec<Record> {
     let chunk = match record {
         Record::Chunk(chunk) if chunk.text.len() > CHUNK_CHARS && chunk.embedding.is_none() => {
@@ -387,9 +385,9 @@ fn split(record: Record, secrets_of: impl Fn(&str) -> Vec<Secret>) -> Vec<Record
     parts.into_iter().enumerate().map(part).collect()
 }
 
-/// Returns the text of a part. A chunk is guarded by itself when it is shown,
-/// and the middle of a private key does not show what it is: secrets that are
-/// only found in the whole text are masked before it is kept.
+/// Returns the text of a part. The guard checks each chunk alone when it is
+/// shown, and cannot recognise the middle of a private key. Secrets that are
+/// found only in the whole text are therefore masked before it is stored.
 fn part_of(text: &str, part: &contexture_recall::Chunk, secrets: &[Secret]) -> String {
     let raw = &text[part.start..part.end];
     let first = secrets.partition_point(|secret| secret.range.end <= part.start);
@@ -422,7 +420,8 @@ pub(crate) fn part_id(id: &str, part: usize) -> String {
     format!("{id}/{part}")
 }
 
-/// What texts are as vectors, in the order given; with why some are missing.
+/// The vectors of texts, in the order given, and the reason why some are
+/// missing.
 type Vectors = (Vec<Option<Vec<u8>>>, Option<String>);
 
 fn vectors(
@@ -492,7 +491,7 @@ fn vectors(
     Ok((vectors, failed))
 }
 
-/// Returns what a record is found by.
+/// Returns the search data of a record.
 fn derive(
     record: &Record,
     text: Option<&str>,
@@ -515,10 +514,11 @@ fn derive(
         speaker,
         names: &names,
     };
-    // What only some may see must not come out by way of an entity.
+    // A restricted text must not be revealed through an entity.
     let extracted = match form::is_private(record) {
         true => Extracted::default(),
-        // A part of a secret would be a name that nothing shows to be one.
+        // A part of a secret would become a name that the guard cannot
+        // recognise.
         false => match guard::find_secrets(text) {
             none if none.is_empty() => extractor.extract(head_of(text), &known),
             found => extractor.extract(head_of(&guard::mask(text, &found)), &known),
@@ -530,7 +530,7 @@ fn derive(
         key: name_key(&entity.name),
     });
     let links = extracted.relations.iter().map(|relation| Link {
-        relation_type: told_type(&relation.kind, relation.ended),
+        relation_type: mentioned_type(&relation.kind, relation.ended),
         from: relation.from,
         to: relation.to,
     });
@@ -544,7 +544,7 @@ fn derive(
     }
 }
 
-/// Returns the names of an entity, normalised, each once.
+/// Returns the normalised names of an entity, without duplicates.
 fn names(entity: &EntityRecord) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in std::iter::once(&entity.name).chain(&entity.aliases) {
@@ -561,17 +561,17 @@ pub(crate) fn head_of(text: &str) -> &str {
     &text[..text.floor_char_boundary(READ_BYTES)]
 }
 
-/// Returns an error with what was recorded before it.
+/// Returns an error with the number of records that were stored before it.
 fn so_far(error: Error, recorded: u64) -> Error {
     match recorded {
-        0 => error.behind("nothing was recorded"),
-        1 => error.behind("line 1 was recorded; the rest was not"),
-        n => error.behind(&format!("lines 1 to {n} were recorded; the rest was not")),
+        0 => error.with_outcome("nothing was recorded"),
+        1 => error.with_outcome("line 1 was recorded; the rest was not"),
+        n => error.with_outcome(&format!("lines 1 to {n} were recorded; the rest was not")),
     }
 }
 
-/// Returns an error of the store, which knows a record by its number, with where
-/// it came from.
+/// Returns an error of the store with the caller's position of the record
+/// instead of its index.
 fn placed(error: StoreError, places: &[&str]) -> Error {
     let StoreError::Invalid { field, message } = &error else {
         return error.into();

@@ -14,7 +14,7 @@ use contexture_engine::{
 use contexture_store::TaskView;
 
 use crate::context::{Context, ContextRequest};
-use crate::layers::Selection;
+use crate::layers::{Offered, Selection};
 use crate::recall::Recall;
 use crate::{Memory, MemoryCache, messages, shorten, task_stack};
 
@@ -22,7 +22,7 @@ use crate::{Memory, MemoryCache, messages, shorten, task_stack};
 const LEAST: Tokens = 32;
 
 /// The tokens that are left for an agent's answer if none are reserved.
-const LITTLE_ROOM: Tokens = 512;
+const DEFAULT_RESPONSE_TOKENS: Tokens = 512;
 
 /// Registers the sources `memory` and `tasks`. They share `cache` between
 /// requests.
@@ -42,7 +42,7 @@ struct MemorySource {
 
 /// Whether memory was queried for a layer of a request.
 #[derive(Default)]
-struct WasAsked(bool);
+struct WasQueried(bool);
 
 impl Source for MemorySource {
     fn name(&self) -> &str {
@@ -105,7 +105,7 @@ impl Source for MemorySource {
     }
 
     fn gather(&self, _: &Ask<'_>) -> Result<Offer, Error> {
-        // Everything else comes first.
+        // All other layers are fitted first.
         Ok(Offer::default().volatile())
     }
 
@@ -117,19 +117,19 @@ impl Source for MemorySource {
         if outcome.assembly().is_none() {
             return Ok(None);
         }
-        if std::mem::replace(&mut ask.state::<WasAsked>()?.lock().0, true) {
+        if std::mem::replace(&mut ask.state::<WasQueried>()?.lock().0, true) {
             return Ok(None);
         }
         self.recall(ask, outcome)
     }
 }
 
-/// Returns true when memory is asked for by name.
+/// Returns true when the request names memory explicitly.
 fn is_required(scope: &Scope<'_>) -> bool {
     scope.flag("required").unwrap_or(false) || scope.request.query.is_some()
 }
 
-/// Returns an offer of nothing, with the reason as a row and a warning.
+/// Returns an empty offer, with the reason as a row and a warning.
 fn nothing(ask: &Ask<'_>, code: Code, reason: &str) -> Offer {
     let message = format!("memory is not included: {reason}");
     ask.warn(Warning::new("memory_left_out", message));
@@ -176,16 +176,16 @@ impl MemorySource {
             return Ok(None);
         };
         let query = in_context(ask, query);
-        // An agent's answer needs some of what is left.
+        // An agent's response needs a part of the remaining budget.
         let spared = match ask.facts.is_agent && ask.budget.reserve_response() == 0 {
-            true => LITTLE_ROOM,
+            true => DEFAULT_RESPONSE_TOKENS,
             false => 0,
         };
         let most = [ask.layer.share.max, config.max_tokens]
             .into_iter()
             .flatten();
         let most = most.min().unwrap_or(Tokens::MAX);
-        let room = outcome.room().saturating_sub(spared).min(most);
+        let room = outcome.available_tokens().saturating_sub(spared).min(most);
         if room < LEAST {
             let reason = format!("only {room} tokens remain");
             return Ok(Some(nothing(ask, Code::OVER_BUDGET, &reason)));
@@ -227,7 +227,7 @@ impl MemorySource {
     }
 }
 
-/// Returns what was found, to be fitted record by record.
+/// Returns the found records, to be fitted one by one.
 fn found(
     ask: &Ask<'_>,
     memory: &Memory<'_>,
@@ -239,7 +239,7 @@ fn found(
     for warning in &findings.metadata.warnings {
         ask.warn(warning.clone());
     }
-    let mut selection = Selection::new(ask.engine, &findings, None, request);
+    let mut selection = Selection::new(ask.engine, &findings, None, request, Offered::All);
     Ok(Offer {
         layers: selection.layers(format == MemoryFormat::Structured),
         fit: Some(selection.fit()),
@@ -259,7 +259,7 @@ fn frame(ask: &Ask<'_>) -> Frame {
     }
 }
 
-/// Returns a summary of what was found, as one item that stands for it.
+/// Returns a summary of the found records as one item that replaces them.
 fn summarised(
     ask: &Ask<'_>,
     memory: &Memory<'_>,
@@ -318,7 +318,7 @@ fn query(ask: &Ask<'_>) -> Option<String> {
     if let Some(query) = ask.text("query") {
         return Some(query);
     }
-    // One that is given and empty asks for what is recent and what matters.
+    // An explicitly empty query asks for recent and salient records.
     if let Some(query) = &ask.request.query {
         return Some(query.clone());
     }
@@ -327,7 +327,7 @@ fn query(ask: &Ask<'_>) -> Option<String> {
     (!query.trim().is_empty()).then_some(query)
 }
 
-/// Returns a query with what was said before it, when it is an event that says
+/// Returns a query with the messages before it, when it is an event that says
 /// little: `yes, go ahead`.
 fn in_context(ask: &Ask<'_>, query: String) -> String {
     let is_event = ask
@@ -349,7 +349,7 @@ fn in_context(ask: &Ask<'_>, query: String) -> String {
 }
 
 fn filters(ask: &Ask<'_>) -> Result<ContextFilters, Error> {
-    // A layer that has filters of its own says all of it.
+    // The filters of the layer replace all others.
     if let Some(filters) = ask.object("filters")? {
         return Ok(filters);
     }
@@ -360,8 +360,7 @@ fn filters(ask: &Ask<'_>) -> Result<ContextFilters, Error> {
     Ok(filters)
 }
 
-/// Returns what may be used: an agent's own permissions, else the configured
-/// ones.
+/// Returns the permissions: those of the agent, otherwise the configured ones.
 fn permissions(ask: &Ask<'_>) -> Result<Permissions, Error> {
     match ask.facts.is_agent {
         true => Ok(ask.agent()?.permissions.clone()),
@@ -369,8 +368,8 @@ fn permissions(ask: &Ask<'_>) -> Result<Permissions, Error> {
     }
 }
 
-/// Returns who asks: the persona, and whoever sent the event, by id. A name is
-/// what somebody calls themselves.
+/// Returns the identities of the caller: the persona, and the id of the event's
+/// sender. The sender's name is not used, because a sender can choose it.
 fn identity(ask: &Ask<'_>) -> Vec<String> {
     let of_session = || ask.known_session()?.persona.clone();
     let persona = of_session().or_else(|| ask.engine.config().persona.name.clone());
@@ -379,10 +378,10 @@ fn identity(ask: &Ask<'_>) -> Vec<String> {
     persona.into_iter().chain(sender).collect()
 }
 
-/// Offers where one is in a stack of tasks.
+/// Offers the position in a task stack.
 struct TasksSource;
 
-/// Returns the stack of that name, else the usual one.
+/// Returns the stack with this name, or the default one.
 fn stack_of(named: Option<String>) -> String {
     named.unwrap_or_else(|| "main".to_owned())
 }

@@ -61,7 +61,7 @@ impl StackInfo {
     }
 }
 
-/// Returns what the tasks of a stack are for, in the end. Never cut.
+/// Returns the goal of the root task. It is never shortened.
 pub(crate) fn root(view: &TaskView, policy: Policy) -> Vec<Item> {
     let root = view.path.first().map(|task| {
         let text = format!("Goal: {}", task.goal);
@@ -70,8 +70,9 @@ pub(crate) fn root(view: &TaskView, policy: Policy) -> Vec<Item> {
     root.into_iter().collect()
 }
 
-/// The tasks behind the root: those above the current one in short, the
-/// current one last and first to be kept; then the nearer, the sooner.
+/// Returns the tasks below the root: the ancestors of the current task in short
+/// form, then the current task. The current task is kept first, then its
+/// nearest ancestors.
 pub(crate) fn path(view: &TaskView, policy: Policy) -> Vec<Item> {
     let tasks = view.path.iter().enumerate().skip(1);
     let last = view.path.len().saturating_sub(1);
@@ -82,15 +83,16 @@ pub(crate) fn path(view: &TaskView, policy: Policy) -> Vec<Item> {
                 false => format!("For that: {}", in_short(task)),
             };
             let mut item = item(&format!("task {}", task.id), &text, policy);
-            // The nearer, the sooner.
+            // Nearer tasks are kept first.
             item.priority = 0.5 + 0.5 * depth as f64 / view.path.len() as f64;
             item
         })
         .collect()
 }
 
-/// What came of completed tasks beside the current one and of its own parts, in
-/// the order they were done; the latest are kept first, its own before others.
+/// Returns the results of the current task's completed siblings and subtasks,
+/// in the order of their completion. Own subtasks are kept before siblings, and
+/// later results before earlier ones.
 pub(crate) fn results(view: &TaskView, policy: Policy) -> Vec<Item> {
     let tasks: Vec<&TaskRecord> = view.siblings.iter().chain(&view.parts).collect();
     let count = tasks.len() as f64;
@@ -107,8 +109,8 @@ pub(crate) fn results(view: &TaskView, policy: Policy) -> Vec<Item> {
         .collect()
 }
 
-/// Returns a task above the current one: what came of it if it is complete,
-/// else what it is for.
+/// Returns the short form of an ancestor: its result if it is complete,
+/// otherwise its goal.
 fn in_short(task: &TaskRecord) -> &str {
     match (task.status, &task.result) {
         (TaskStatus::Complete, Some(result)) => result,

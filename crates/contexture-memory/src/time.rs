@@ -1,4 +1,4 @@
-//! The times that a query asks about, and how well a text fits them.
+//! The times in a query, and how well a text matches them.
 
 use contexture_engine::Warning;
 use contexture_recall::{Clock, Interval, TimeReading, read_times};
@@ -9,19 +9,19 @@ use jiff::tz::TimeZone;
 /// A day, in milliseconds.
 pub(crate) const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// What it is worth that a text is of a time that a query names: as much as a
-/// vector that is the query's.
+/// The bonus of a text with a time that a query names, relative to the weight
+/// of vectors.
 const INSIDE: f32 = 1.0;
 
-/// What it is worth that a text is of a month or year that a query names, when
-/// the month is that of another year, or the year is all that is named.
+/// The bonus of a text of a named month in another year, or of a named year when
+/// the query names nothing shorter.
 const NAMED: f32 = 0.25;
 
-/// A period of this length or more is a year: it selects little.
+/// A period of this length or more is a year, which selects little.
 const YEAR: i64 = 365 * DAY;
 
-/// Returns a clock in the time zone of that name, and a warning when there is
-/// none: then it is UTC.
+/// Returns a clock in the time zone with this name. If the name is unknown,
+/// returns UTC and a warning.
 pub(crate) fn clock(now: Timestamp, zone: Option<&str>) -> (Clock, Option<Warning>) {
     let parsed = match zone.map(str::trim).filter(|zone| !zone.is_empty()) {
         None => Ok(TimeZone::UTC),
@@ -42,7 +42,7 @@ pub(crate) fn clock(now: Timestamp, zone: Option<&str>) -> (Clock, Option<Warnin
     }
 }
 
-/// The times that a query asks about.
+/// The times in a query.
 #[derive(Debug)]
 pub(crate) struct Times {
     pub(crate) reading: TimeReading,
@@ -56,7 +56,7 @@ impl Times {
         }
     }
 
-    /// Returns true when no time is named.
+    /// Returns true when the query names no time.
     pub(crate) fn is_empty(&self) -> bool {
         let TimeReading {
             intervals,
@@ -67,7 +67,7 @@ impl Times {
         intervals.is_empty() && months.is_empty() && years.is_empty()
     }
 
-    /// Returns the most that [`bonus`](Times::bonus) can be.
+    /// Returns the largest possible [`bonus`](Times::bonus).
     pub(crate) fn most_bonus(&self) -> f32 {
         match (self.is_empty(), self.reading.intervals.is_empty()) {
             (true, _) => 0.0,
@@ -76,8 +76,8 @@ impl Times {
         }
     }
 
-    /// Returns what the time of a text, and the times it tells of, are worth, in
-    /// parts of what vectors weigh.
+    /// Returns the bonus for the time of a text and the times it mentions,
+    /// relative to the weight of vectors.
     pub(crate) fn bonus(&self, at: i64, told: &[Interval]) -> f32 {
         if self.is_empty() {
             return 0.0;
@@ -85,7 +85,8 @@ impl Times {
         let fits = |asked: &Interval| {
             asked.contains(at)
                 || told.iter().any(|told| {
-                    // What is told of a whole year tells nothing of a day in it.
+                    // A mention of a whole year has no information about a day
+                    // in it.
                     asked.and(*told).is_some() && told.length() <= asked.length().max(7 * DAY)
                 })
         };
@@ -101,7 +102,7 @@ impl Times {
         }
     }
 
-    /// Returns true when a time is in a month or year that is named.
+    /// Returns true when a time is in a month or year that the query names.
     fn is_named(&self, at: i64) -> bool {
         let TimeReading { months, years, .. } = &self.reading;
         if months.is_empty() && years.is_empty() {
@@ -116,8 +117,8 @@ impl Times {
     }
 }
 
-/// Returns a text without the words of relative times: `yesterday` in a record
-/// is another day.
+/// Returns a text without relative times: `yesterday` in a record is another
+/// day.
 pub(crate) fn without_relative(query: &str, reading: &TimeReading) -> String {
     let mut kept = String::with_capacity(query.len());
     let mut at = 0;
@@ -149,7 +150,7 @@ mod tests {
             bonus("what happened in 2022", "2022-12-31T23:59:59Z"),
             NAMED
         );
-        // The June of another year may be meant, too.
+        // The query may also mean the June of another year.
         assert_eq!(bonus("in May or June", "2020-06-01T00:00:00Z"), NAMED);
         assert_eq!(bonus("in May or June", "2026-06-01T00:00:00Z"), INSIDE);
         assert_eq!(bonus("since Monday", "2026-11-17T00:00:00Z"), INSIDE);

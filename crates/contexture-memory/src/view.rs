@@ -11,7 +11,7 @@ mod times;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-// Looked up only, never walked, so that no order shows.
+// The map is never iterated, so its order has no effect.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 
@@ -32,23 +32,24 @@ pub(crate) use self::file::Opened;
 /// The index, the entity graph and the filter data of a memory.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    /// The last change that is in it.
+    /// The sequence number of the last applied change.
     pub(crate) seq: u64,
-    /// The generation of the vectors that are in it.
+    /// The generation of the view's vectors.
     pub(crate) generation: Generation,
-    /// The last vector of the second generation that is in it.
+    /// The sequence number of the last applied vector of the second generation.
     pub(crate) later: u64,
     pub(crate) index: Index,
     texts: Vec<Option<Text>>,
-    // The entities that texts mention, text by text, and how many of them are of
-    // texts that are gone.
+    // The entities that texts mention, text by text, and the number of entries
+    // of deleted texts.
     mentions: Vec<RecordKey>,
     unused_mentions: usize,
     slots: Slots,
     pub(crate) entities: BTreeMap<RecordKey, EntitySketch>,
     names: BTreeMap<String, BTreeSet<RecordKey>>,
     ids: BTreeMap<String, RecordKey>,
-    // By falling salience: as bits, which order numbers from 0 to 1.
+    // Entities by descending salience, as bits, which sort like numbers from 0
+    // to 1.
     salient: BTreeSet<(Reverse<u64>, RecordKey)>,
     pub(crate) relations: BTreeMap<RecordKey, RelationSketch>,
     ends: BTreeMap<String, BTreeSet<RecordKey>>,
@@ -57,29 +58,30 @@ pub(crate) struct View {
     // Sessions by the time of their last event.
     sessions: BTreeSet<(i64, u32)>,
     last: BTreeMap<u32, i64>,
-    // Texts that only some may see.
+    // Texts that only some identities may see.
     private: BTreeSet<Slot>,
-    // Texts that hold for a time only.
+    // Texts with a limited validity.
     limited: BTreeSet<Slot>,
-    // Texts by the time they are of.
+    // Texts by their time.
     times: TimeOrder,
-    // Texts that give a standing instruction.
+    // Texts with a standing instruction.
     instructions: BTreeSet<Slot>,
-    // How many texts each speaker has.
+    // The number of texts of each speaker.
     speakers: BTreeMap<u32, usize>,
     /// Texts that must be indexed again.
     pub(crate) wordless: BTreeSet<RecordKey>,
-    // The last changes: their numbers, and a hash of what they say.
+    // The last changes: their sequence numbers and hashes of their content.
     witnesses: VecDeque<(u64, u64)>,
-    // The number of the last preparation to be written, and the state then.
+    // The number of the last preparation for a write, and the state at that
+    // time.
     prepared: (u64, u64, u64),
 }
 
-/// How many changes a view remembers, so that a file of it can be compared with
-/// the store.
+/// The number of changes that a view remembers, so that its file can be
+/// compared with the store.
 const WITNESSES: usize = 64;
 
-/// What a filter and a score look at, of an event or a chunk.
+/// The data of an event or a chunk for filters and scores.
 #[derive(Debug, Clone)]
 pub(crate) struct Text {
     pub(crate) key: RecordKey,
@@ -89,28 +91,28 @@ pub(crate) struct Text {
     pub(crate) speaker: Option<u32>,
     pub(crate) at: i64,
     pub(crate) outcome: Option<Outcome>,
-    /// The same for texts that say the same.
+    /// A hash that is equal for texts with equal content.
     pub(crate) print: u64,
-    /// The same for texts that differ only in numbers and ids.
+    /// A hash that is equal for texts that differ only in numbers and ids.
     pub(crate) template: u64,
-    // Which part of `View::mentions` it has.
+    // The range of the text's entities in `View::mentions`.
     mentions: MentionRange,
-    // What most texts do not have.
+    // Fields that most texts do not have.
     rare: Option<Box<Rare>>,
 }
 
-/// A part of an array: the entities that a text mentions.
+/// A range of the array of mentions: the entities of one text.
 #[derive(Debug, Clone, Copy, Default)]
 struct MentionRange {
     start: u32,
     count: u32,
 }
 
-/// How many mentions of texts that are gone stay in the array at most, beside as
-/// many as are in use.
+/// The maximum number of unused entries in the array of mentions, in addition
+/// to the number of used ones.
 const MOST_UNUSED: usize = 65_536;
 
-/// What is known of few texts only.
+/// Fields that only few texts have.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Rare {
     task: Option<u32>,
@@ -121,7 +123,7 @@ struct Rare {
 }
 
 impl Rare {
-    /// Returns it, unless there is nothing in it.
+    /// Returns the fields in a box, or `None` if all are empty.
     fn boxed(self) -> Option<Box<Rare>> {
         (self != Rare::default()).then(|| Box::new(self))
     }
@@ -133,7 +135,7 @@ impl Text {
         self.rare.as_ref().and_then(|rare| rare.task)
     }
 
-    /// Returns when it holds.
+    /// Returns the validity of the text.
     pub(crate) fn valid(&self) -> Validity {
         self.rare
             .as_ref()
@@ -145,18 +147,18 @@ impl Text {
         self.rare.as_ref().map_or([0; 3], |rare| rare.owner)
     }
 
-    /// Returns who may see it; everybody, when nobody is named.
+    /// Returns the hashes of the names that may see the text. Empty: everyone.
     pub(crate) fn audience(&self) -> &[u64] {
         self.rare.as_ref().map_or(&[], |rare| &rare.audience)
     }
 
-    /// Returns the times that it tells of, other than its own.
+    /// Returns the times that the text mentions, other than its own.
     pub(crate) fn told(&self) -> &[Interval] {
         self.rare.as_ref().map_or(&[], |rare| &rare.told)
     }
 }
 
-/// A pattern, with the words that bring it to mind.
+/// A pattern, with the terms of its conditions.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(crate) sketch: PatternSketch,
@@ -177,7 +179,7 @@ impl Pattern {
     }
 }
 
-/// When something holds, in Unix milliseconds.
+/// A period of validity, in Unix milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Validity {
     from: i64,
@@ -203,7 +205,7 @@ impl Validity {
         }
     }
 
-    /// Returns the end; `None` when there is none.
+    /// Returns the end of the validity; `None` when it has none.
     pub(crate) fn end(self) -> Option<i64> {
         (self.to != i64::MAX).then_some(self.to)
     }
@@ -213,7 +215,7 @@ impl Validity {
     }
 }
 
-/// Words that recur, as numbers.
+/// Recurring names, as numbers.
 #[derive(Debug, Default)]
 struct Symbols {
     #[allow(clippy::disallowed_types)]
@@ -234,9 +236,9 @@ impl Symbols {
 }
 
 impl View {
-    /// Returns an empty view for vectors of a generation and of so many
+    /// Returns an empty view for vectors of a generation with this many
     /// dimensions. `later` is the number of a vector of the second generation:
-    /// texts that are added come with vectors up to it.
+    /// added texts have vectors up to it.
     pub(crate) fn new((generation, dimensions): (Generation, usize), later: u64) -> Self {
         Self {
             generation,
@@ -246,12 +248,12 @@ impl View {
         }
     }
 
-    /// Returns the generation of its vectors, and how many dimensions they have.
+    /// Returns the generation of the vectors, and their number of dimensions.
     pub(crate) fn shape(&self) -> (Generation, usize) {
         (self.generation, self.index.dimensions())
     }
 
-    /// Takes vectors of the second generation in.
+    /// Adds vectors of the second generation.
     pub(crate) fn put_vectors(&mut self, vectors: Vec<LaterVector>) {
         let dimensions = self.index.dimensions();
         for LaterVector { seq, key, vector } in vectors {
@@ -263,7 +265,7 @@ impl View {
         }
     }
 
-    /// Brings the view up to date.
+    /// Applies changes to the view.
     pub(crate) fn apply(&mut self, changes: Vec<Change>) {
         let mut touched = BTreeSet::new();
         self.remember(&changes);
@@ -292,7 +294,7 @@ impl View {
         }
     }
 
-    /// Leaves out the mentions of texts that are gone.
+    /// Removes the mentions of deleted texts.
     fn pack_mentions(&mut self) {
         let all = std::mem::take(&mut self.mentions);
         for text in self.texts.iter_mut().flatten() {
@@ -445,7 +447,7 @@ impl View {
         }
     }
 
-    /// Notes when the last event of a session was.
+    /// Updates the time of a session's last event.
     fn refresh(&mut self, session: u32) {
         if let Some(last) = self.last.remove(&session) {
             self.sessions.remove(&(last, session));
@@ -459,17 +461,17 @@ impl View {
         }
     }
 
-    /// Returns the texts that only some may see.
+    /// Returns the texts that only some identities may see.
     pub(crate) fn private(&self) -> impl Iterator<Item = Slot> + '_ {
         self.private.iter().copied()
     }
 
-    /// Returns the texts that hold for a time only.
+    /// Returns the texts with a limited validity.
     pub(crate) fn limited(&self) -> impl Iterator<Item = Slot> + '_ {
         self.limited.iter().copied()
     }
 
-    /// Returns the texts that give a standing instruction.
+    /// Returns the texts with a standing instruction.
     pub(crate) fn instructions(&self) -> impl Iterator<Item = Slot> + '_ {
         self.instructions.iter().copied()
     }
@@ -492,7 +494,7 @@ impl View {
         found.map(|(slot, _)| slot).collect()
     }
 
-    /// Returns the texts that do not hold now.
+    /// Returns the texts that are not valid now.
     pub(crate) fn not_holding(&self, now: i64) -> Vec<Slot> {
         let holds = |slot: &Slot| self.text(*slot).is_some_and(|text| text.valid().holds(now));
         let limited = self.limited.iter().copied();
@@ -514,55 +516,54 @@ impl View {
         self.slots.get(key)
     }
 
-    /// Returns the number of a word that recurs, if it does.
+    /// Returns the number of a name, if the view has it.
     pub(crate) fn symbol(&self, name: &str) -> Option<u32> {
         self.symbols.numbers.get(name).copied()
     }
 
-    /// Returns the word of a number.
+    /// Returns the name with this number.
     pub(crate) fn name_of(&self, symbol: u32) -> &str {
         &self.symbols.names[symbol as usize]
     }
 
-    /// Returns the number of a speaker of that name, if somebody of that name
-    /// said something.
+    /// Returns the number of a speaker, if the view has texts of this speaker.
     pub(crate) fn speaker(&self, name: &str) -> Option<u32> {
         let speaker = self.symbol(name)?;
         self.speakers.contains_key(&speaker).then_some(speaker)
     }
 
-    /// Returns the latest sessions but for one, latest first.
+    /// Returns the latest sessions except `but`, latest first.
     pub(crate) fn latest_sessions(&self, but: Option<u32>, most: usize) -> Vec<u32> {
         let sessions = self.sessions.iter().rev().map(|(_, session)| *session);
         sessions.filter(|s| Some(*s) != but).take(most).collect()
     }
 
-    /// Returns the entities by how much they matter, most first.
+    /// Returns the entities by descending salience.
     pub(crate) fn salient(&self) -> impl Iterator<Item = RecordKey> + '_ {
         self.salient.iter().map(|(_, key)| *key)
     }
 
-    /// Returns how much an entity matters: what was said of it, or more with
-    /// each mention.
+    /// Returns the salience of an entity: the recorded value, or one that grows
+    /// with its mentions.
     pub(crate) fn salience(entity: &EntitySketch) -> f64 {
         let mentions = entity.mentions as f64;
         entity.salience.unwrap_or(mentions / (mentions + 10.0))
     }
 
-    /// Returns the entities of that name or alias, normalised.
+    /// Returns the entities with this normalised name or alias.
     pub(crate) fn entities_named(&self, name: &str) -> impl Iterator<Item = RecordKey> + '_ {
         self.names.get(name).into_iter().flatten().copied()
     }
 
-    /// Returns the entity that a relation means by one of its ends.
+    /// Returns the entity at an end of a relation.
     pub(crate) fn entity_at(&self, end: &str) -> Option<RecordKey> {
-        // Of several of a name, one that has not ended.
+        // Of several entities with this name, one without an end of validity.
         let ended = |key: &RecordKey| self.entities[key].valid_to.is_some();
         let by_name = || self.entities_named(&name_key(end)).min_by_key(ended);
         self.ids.get(end).copied().or_else(by_name)
     }
 
-    /// Returns the relations that begin or end at an entity.
+    /// Returns the relations of an entity.
     pub(crate) fn relations_of(&self, entity: RecordKey) -> BTreeSet<RecordKey> {
         let Some(known) = self.entities.get(&entity) else {
             return BTreeSet::new();

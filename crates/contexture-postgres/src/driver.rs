@@ -20,9 +20,9 @@ const MOST_KEYS: usize = 256;
 /// A transaction.
 pub(crate) struct Transaction {
     link: RefCell<Link>,
-    // Keys that were taken for rows to come, by table.
+    // Reserved keys for future rows, by table.
     keys: RefCell<HashMap<String, Keys>>,
-    // Keys that were asked for and come with the next answer.
+    // Keys that were requested and arrive with the next response.
     expected: RefCell<Vec<(String, Ticket)>>,
 }
 
@@ -86,7 +86,7 @@ impl Driver for Transaction {
     }
 
     fn query_together(&self, questions: &[Question]) -> Result<Vec<Rows>, Error> {
-        // The same question with other values is asked once, for all values.
+        // The same query with different values is sent once, for all values.
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut by_sql: HashMap<&str, usize> = HashMap::new();
         for (at, question) in questions.iter().enumerate() {
@@ -200,7 +200,7 @@ fn number_of(count: usize) -> Value<'static> {
 }
 
 impl Transaction {
-    /// Takes `count` numbers from a sequence.
+    /// Reserves `count` numbers from a sequence.
     fn take_numbers(&self, sequence: &str, mut count: i64) -> Result<Vec<i64>, Error> {
         let mut taken = Vec::new();
         while count > 0 {
@@ -217,13 +217,14 @@ impl Transaction {
         Ok(taken)
     }
 
-    /// Returns keys for rows of the table. The first of a transaction costs a round
-    /// trip unless it was expected, the next two one, and so on.
+    /// Returns keys for rows of the table. The first reservation of a
+    /// transaction costs a round trip unless it was expected. Each later one
+    /// reserves twice as many keys.
     fn keys_for(&self, table: &str, count: usize) -> Result<Vec<i64>, Error> {
         let mut link = self.link.borrow_mut();
         let mut keys = self.keys.borrow_mut();
         let keys = keys.entry(table.to_owned()).or_default();
-        // Those that came with an earlier answer.
+        // The keys that arrived with an earlier response.
         self.expected.borrow_mut().retain(|(of, ticket)| {
             let came = match of == table {
                 true => link.take(*ticket),
@@ -276,7 +277,7 @@ impl Prepared for PgStatement<'_> {
         values: &[Value<'_>],
         each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
-        // The link is free again before `each` uses it for other statements.
+        // The link is released before `each` uses it for other statements.
         let link = &self.transaction.link;
         let rows = link.borrow_mut().query(&own_sql(&self.sql), values)?;
         for row in 0..rows.len() {

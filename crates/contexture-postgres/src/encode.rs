@@ -113,7 +113,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.push(0);
 }
 
-/// Writes content after its length, which does not count itself.
+/// Writes content after its length. The length does not include itself.
 fn with_length(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     put_i32(out, 0);
@@ -122,7 +122,7 @@ fn with_length(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Writes a message: its tag and its content after their length, which counts
+/// Writes a message: its tag, its length and its content. The length includes
 /// itself.
 fn message(out: &mut Vec<u8>, tag: u8, put: impl FnOnce(&mut Vec<u8>)) {
     out.push(tag);
@@ -133,8 +133,9 @@ fn message(out: &mut Vec<u8>, tag: u8, put: impl FnOnce(&mut Vec<u8>)) {
     out[begin..begin + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Has the server read a statement, keep it under a name, and tell its columns. The
-/// name may be empty: then it is kept until the next one without a name.
+/// Asks the server to parse a statement, to store it under a name, and to
+/// describe its columns. An empty name is valid until the next statement
+/// without a name.
 pub(crate) fn parse(out: &mut Vec<u8>, name: &str, sql: &str, arguments: &[Argument<'_>]) {
     message(out, b'P', |out| {
         put_text(out, name);
@@ -150,7 +151,7 @@ pub(crate) fn parse(out: &mut Vec<u8>, name: &str, sql: &str, arguments: &[Argum
     });
 }
 
-/// Has the server run a statement that it has read. All values are binary.
+/// Asks the server to run a parsed statement. All values are binary.
 pub(crate) fn execute(out: &mut Vec<u8>, name: &str, arguments: &[Argument<'_>]) {
     message(out, b'B', |out| {
         put_text(out, "");
@@ -170,7 +171,7 @@ pub(crate) fn execute(out: &mut Vec<u8>, name: &str, arguments: &[Argument<'_>])
     });
 }
 
-/// Has the server forget a statement.
+/// Asks the server to close a statement.
 pub(crate) fn close(out: &mut Vec<u8>, name: &str) {
     message(out, b'C', |out| {
         out.push(b'S');
@@ -178,12 +179,12 @@ pub(crate) fn close(out: &mut Vec<u8>, name: &str) {
     });
 }
 
-/// Ends a group of requests: after an error the server goes on behind it.
+/// Ends a group of requests: after an error the server continues after it.
 pub(crate) fn sync(out: &mut Vec<u8>) {
     message(out, b'S', |_| {});
 }
 
-/// Has the server run statements without values, separated by semicolons.
+/// Asks the server to run statements without values, separated by semicolons.
 pub(crate) fn query(out: &mut Vec<u8>, sql: &str) {
     message(out, b'Q', |out| put_text(out, sql));
 }

@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 /// An error of the database or of the connection to it.
 #[derive(Debug, Clone)]
 pub(crate) enum PgError {
-    /// The database says what is wrong.
+    /// The database returned this error.
     Database { code: SqlState, message: String },
     /// The connection failed.
     Io(String),
@@ -33,7 +33,7 @@ impl From<PgError> for Error {
 }
 
 impl PgError {
-    /// Returns true when the connection is of no use any more.
+    /// Returns true when the connection cannot be used any more.
     pub(crate) fn ends_connection(&self) -> bool {
         match self {
             PgError::Io(_) => true,
@@ -43,8 +43,8 @@ impl PgError {
         }
     }
 
-    /// Returns true when a statement that was prepared is not what it was: a table
-    /// was changed, or a pooler has handed out another connection.
+    /// Returns true when a prepared statement is no longer valid: a table was
+    /// changed, or a pooler has switched to another connection.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(
             self,
@@ -56,8 +56,8 @@ impl PgError {
         )
     }
 
-    /// Returns true when another try would fail in the same way: the lock was not to
-    /// be had in time, or the database cannot be written to.
+    /// Returns true when a retry would fail in the same way: the lock was not
+    /// available in time, or the database is read-only.
     pub(crate) fn concerns_all(&self) -> bool {
         matches!(
             self,
@@ -95,7 +95,8 @@ impl PgError {
             PgError::Database { code, message } => (code, message),
         };
         match class(code) {
-            // Connection; operator intervention; authorisation; no such database.
+            // Connection; operator intervention; authorisation; no such
+            // database.
             "57" if *code == SqlState::QUERY_CANCELED => StoreError::Busy { store },
             "08" | "57" | "28" | "3D" => unavailable(message.clone()),
             // Lock not available; serialisation failure, deadlock.
@@ -105,8 +106,8 @@ impl PgError {
             // Too many connections, out of memory.
             "53" => unavailable(message.clone()),
             "25" if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly { store },
-            // A statement that was prepared is not what it was. The next connection
-            // prepares it anew.
+            // A prepared statement is no longer valid. The next connection
+            // prepares it again.
             _ if self.is_stale() => unavailable(message.clone()),
             // No permission.
             "42" if *code == SqlState::INSUFFICIENT_PRIVILEGE => unavailable(message.clone()),
@@ -159,7 +160,7 @@ pub(crate) fn explain(fault: Fault, address: &str) -> StoreError {
     }
 }
 
-/// Returns an error once more: everybody in a transaction gets it.
+/// Returns a copy of an error, because every caller in a transaction gets it.
 pub(crate) fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::Busy { store } => StoreError::Busy {

@@ -1,7 +1,8 @@
-//! Calls of the same kind that are made at the same time, in one transaction.
+//! Runs concurrent calls of the same kind in one transaction.
 //!
-//! A transaction and its statements cost about as much for one call as for some.
-//! Calls that wait are therefore made together by one of the waiting callers.
+//! A transaction and its statements cost about as much for one call as for
+//! several. One of the waiting callers therefore runs all waiting calls
+//! together.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,35 +12,38 @@ use std::thread::{self, Thread};
 
 use contexture_store::{Call, StoreError};
 
-/// The most calls in one transaction, so that no caller waits for a flood of others.
+/// The maximum number of calls in one transaction. It limits how long a caller
+/// waits for others.
 const MOST_AT_ONCE: usize = 128;
 
-/// How many transactions run at the same time. While one waits for the disk, the next
-/// can be prepared; with more of them, each has fewer calls.
+/// The maximum number of concurrent transactions. While one waits for the disk,
+/// the next can be prepared. With more transactions, each would have fewer
+/// calls.
 const MOST_TRANSACTIONS: usize = 2;
 
-/// What came of a call: an answer, or the call, to be made alone.
+/// The outcome of a call: a response, or the call itself, which must then run
+/// alone.
 pub(crate) type Outcome<J, A> = Result<Result<A, StoreError>, J>;
 
-/// The calls that wait.
+/// The waiting calls.
 pub(crate) struct Group<J, A> {
     state: Mutex<State<J, A>>,
-    /// Whether the calls of one tenant are made one after the other.
+    /// True if the calls of one tenant run one after the other.
     is_exclusive: bool,
 }
 
 struct State<J, A> {
     waiting: VecDeque<Waiting<J, A>>,
-    /// The tenants for which a transaction runs now.
+    /// The tenants for which a transaction is running.
     busy: BTreeSet<i64>,
     transactions: usize,
 }
 
-/// A call that somebody waits for.
+/// A call with a waiting caller.
 pub(crate) struct Waiting<J, A> {
     pub(crate) tenant: i64,
     pub(crate) job: Option<J>,
-    /// The call of the server that it is a part of, which may be withdrawn.
+    /// The server's call that this call belongs to. It may be cancelled.
     pub(crate) call: Option<Call>,
     outcome: Option<Outcome<J, A>>,
     reply: SyncSender<Outcome<J, A>>,
@@ -47,14 +51,14 @@ pub(crate) struct Waiting<J, A> {
 }
 
 impl<J, A> Waiting<J, A> {
-    /// Hands the call back, to be made alone.
+    /// Returns the call to its caller, which must run it alone.
     fn hand_back(&mut self) {
         if let Some(job) = self.job.take() {
             self.outcome = Some(Err(job));
         }
     }
 
-    /// Notes the answer.
+    /// Stores the response.
     pub(crate) fn answer(&mut self, answer: Result<A, StoreError>) {
         self.job = None;
         self.outcome = Some(Ok(answer));
@@ -77,8 +81,8 @@ impl<J, A> Group<J, A> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the call was made. `run` makes calls in one transaction. Returns
-    /// the call if it has to be made alone.
+    /// Waits until the call was run. `run` runs calls in one transaction.
+    /// Returns the call if it must run alone.
     pub(crate) fn call(
         &self,
         tenant: i64,
@@ -118,14 +122,14 @@ impl<J, A> Group<J, A> {
     }
 
     fn run(&self, mut batch: Vec<Waiting<J, A>>, run: impl Fn(&mut [Waiting<J, A>])) {
-        // Others must not wait for ever, also when this panics.
+        // Other callers must not wait for ever, even if `run` panics.
         let run = catch_unwind(AssertUnwindSafe(|| run(&mut batch)));
         let mut state = self.lock();
         state.transactions -= 1;
         for waiting in &batch {
             state.busy.remove(&waiting.tenant);
         }
-        // One of those who still wait goes on.
+        // One of the remaining callers continues.
         let next = state.waiting.front().map(|next| next.caller.clone());
         drop(state);
         if let Some(next) = next {
@@ -137,14 +141,14 @@ impl<J, A> Group<J, A> {
             }
             waiting.hand_back();
             if let Some(outcome) = waiting.outcome.take() {
-                // A caller that is gone does not mind.
+                // The caller may have stopped waiting.
                 let _ = waiting.reply.send(outcome);
             }
             waiting.caller.unpark();
         }
     }
 
-    /// Takes calls that can be made now.
+    /// Removes the calls from the queue that can run now.
     fn take(&self, state: &mut State<J, A>) -> Vec<Waiting<J, A>> {
         let mut batch = Vec::new();
         if state.transactions == MOST_TRANSACTIONS {

@@ -1,11 +1,11 @@
 //! Notifies other servers that a tenant has new events, and receives their
 //! notifications.
 //!
-//! One thread has a connection of its own, with `LISTEN`. Hints are collected for a
-//! moment and sent outside of the transactions that stored the events: `NOTIFY` in
-//! a transaction makes all commits of the database wait for each other. A hint
-//! that is lost does no harm, because readers also look from time to time. Behind a
-//! pooler in transaction mode no hint arrives; `migration_url` leads past it.
+//! One thread has its own connection, with `LISTEN`. Hints are collected for a
+//! moment and sent outside the transactions that stored the events: `NOTIFY` in
+//! a transaction makes all commits of the database wait for each other. A lost
+//! hint is harmless, because readers also poll. A pooler in transaction mode
+//! delivers no hints; set `migration_url` to connect without the pooler.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -19,20 +19,20 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Error, NoTls};
 
-use crate::place::Place;
+use crate::place::DatabaseLocation;
 
 /// The time for which hints are collected before they are sent.
 const COLLECT: Duration = Duration::from_millis(20);
 
-/// How long to wait before another connection is made.
+/// How long to wait before reconnecting.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The thread that sends and receives hints. It ends when this is dropped.
 pub(crate) struct Hints(UnboundedSender<String>);
 
 impl Hints {
-    /// Starts the thread. Without one, there are no hints.
-    pub(crate) fn start(place: Place, woken: EventHint) -> Self {
+    /// Starts the thread. If it cannot start, no hints are sent.
+    pub(crate) fn start(place: DatabaseLocation, woken: EventHint) -> Self {
         let (sender, receiver) = unbounded_channel();
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -50,7 +50,7 @@ impl Hints {
         Self(sender)
     }
 
-    /// Tells other servers that a tenant has new events.
+    /// Notifies other servers that a tenant has new events.
     pub(crate) fn send(&self, tenant: &str) {
         // Without the thread, no other server is notified.
         let _ = self.0.send(tenant.to_owned());
@@ -66,9 +66,13 @@ fn channel(schema: &str) -> String {
     format!("contexture_{hash:016x}")
 }
 
-async fn exchange(place: &Place, mut outgoing: UnboundedReceiver<String>, woken: &EventHint) {
+async fn exchange(
+    place: &DatabaseLocation,
+    mut outgoing: UnboundedReceiver<String>,
+    woken: &EventHint,
+) {
     while !outgoing.is_closed() {
-        // A connection that fails is replaced. Readers look by themselves meanwhile.
+        // A failed connection is replaced. Readers poll meanwhile.
         if serve(place, &mut outgoing, woken).await.is_ok() {
             return;
         }
@@ -76,15 +80,16 @@ async fn exchange(place: &Place, mut outgoing: UnboundedReceiver<String>, woken:
     }
 }
 
-/// Exchanges hints until the store is closed. Fails when the connection does.
+/// Exchanges hints until the store is closed. Fails when the connection fails.
 async fn serve(
-    place: &Place,
+    place: &DatabaseLocation,
     outgoing: &mut UnboundedReceiver<String>,
     woken: &EventHint,
 ) -> Result<(), Error> {
     let (client, messages) = connect(place).await?;
     let (told, mut incoming) = unbounded_channel();
-    // It drives the connection, also while the client waits for an answer.
+    // The task drives the connection, also while the client waits for a
+    // response.
     let driver = tokio::spawn(receive(messages, told));
     let channel = channel(&place.schema);
     client.batch_execute(&format!("LISTEN {channel}")).await?;
@@ -124,7 +129,7 @@ async fn serve(
     }
 }
 
-/// Passes on the names of tenants until the connection ends.
+/// Forwards the names of tenants until the connection ends.
 async fn receive(
     mut messages: BoxStream<'static, Result<AsyncMessage, Error>>,
     told: UnboundedSender<String>,
@@ -141,7 +146,7 @@ async fn receive(
 
 type Messages = BoxStream<'static, Result<AsyncMessage, Error>>;
 
-async fn connect(place: &Place) -> Result<(Client, Messages), Error> {
+async fn connect(place: &DatabaseLocation) -> Result<(Client, Messages), Error> {
     Ok(match &place.tls {
         Some(tls) => {
             let (client, mut connection) = place.config.connect(tls.clone()).await?;

@@ -11,15 +11,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! All tenants are in one schema of one database. It is created when the store is
-//! opened, and migrated when it is of an older version; a newer one is refused.
+//! All tenants are in one schema of one database. The store creates the schema
+//! when it is opened, migrates an older version, and rejects a newer one.
 //!
 //! Several servers may use one database. Each write begins with a lock on the row
-//! of its tenant, which is held until the commit: the writes of a tenant run one
-//! after the other on all servers, and the numbers of changes are in the order of
-//! commits. Waiting writes of a tenant share a transaction, and turns of several
-//! tenants that are recorded at once do, too. A read sees what was committed when it
-//! began. Clocks are those of the callers.
+//! of its tenant, which is held until the commit. The writes of a tenant therefore
+//! run one after the other on all servers, and the numbers of changes are in the
+//! order of commits. Waiting writes of a tenant share a transaction, and so do
+//! concurrent turns of several tenants. A read sees the state at its start. All
+//! times come from the callers.
 //!
 //! An acknowledged write was committed with the `synchronous_commit` setting of
 //! the database. Snapshots of requests are the exception: they are visible to
@@ -27,13 +27,14 @@
 //! connection is lost during a commit, the error is
 //! [`StoreError::UnknownOutcome`].
 //!
-//! On a direct connection, statements are prepared once and settings are made
-//! once. A pooler reports another process number than the server. Behind one, no
-//! state remains in a database session after a transaction and statements have no
-//! names, so that PgBouncer can run in transaction mode. No extension is needed.
+//! On a direct connection, statements are prepared once and settings are sent
+//! once. A pooler is recognised by its process number, which differs from the
+//! server's. With a pooler, statements have no names and a transaction leaves no
+//! state in the session, so that PgBouncer can run in transaction mode. No
+//! extension is needed.
 //!
-//! PostgreSQL keeps what is deleted in its files until VACUUM has run, and in its
-//! write-ahead log and backups as long as those are kept. Deletions are therefore
+//! PostgreSQL keeps deleted data in its files until VACUUM has run, and in its
+//! write-ahead log and backups as long as those exist. Deletions are therefore
 //! reported as pending.
 
 use std::collections::HashMap;
@@ -44,7 +45,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use contexture_sql::{
-    Answers, Backend, Connection, Fault, NOBODY, Reading, Recording, SqlStore, Value,
+    Answers, Backend, Connection, Fault, NO_TENANT, Reading, Recording, SqlStore, Value,
 };
 use contexture_store::{EventHint, Recorded, StoreError, StoreStats, Usage, Waited, Watch};
 
@@ -52,7 +53,7 @@ use crate::error::{PgError, explain};
 use crate::group::Group;
 use crate::hints::Hints;
 use crate::link::{Link, Ticket};
-use crate::place::Place;
+use crate::place::DatabaseLocation;
 use crate::pool::{Lease, Pool};
 use crate::queue::{Job, Queue};
 
@@ -74,34 +75,36 @@ mod text;
 mod tls;
 mod wire;
 
-/// A store in PostgreSQL, as one tenant sees it. Clones share everything.
+/// A store in PostgreSQL for one tenant. Clones share all state.
 ///
-/// [`open`](SqlStore::open) takes a URL, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
-/// Beside the parameters of `libpq` that `tokio-postgres` knows, such as
-/// `target_session_attrs`, it may have `schema` (`contexture`), `sslmode` (`disable`
-/// or `verify-full`) and `sslrootcert`. TLS is the default for other machines.
+/// [`open`](SqlStore::open) takes a URL,
+/// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The URL accepts the `libpq`
+/// parameters of `tokio-postgres`, such as `target_session_attrs`. It also
+/// accepts `schema` (default: `contexture`), `sslmode` (`disable` or
+/// `verify-full`) and `sslrootcert`. TLS is the default for other machines.
 pub type PostgresStore = SqlStore<PostgresBackend>;
 
 /// The options for opening a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The largest message, or node of a tree, that is accepted.
+    /// The size limit of a message or a tree node, in bytes.
     pub max_message_bytes: u64,
-    /// The most connections to the database.
+    /// The maximum number of connections to the database.
     pub pool_size: usize,
-    /// How long a call waits for one of them.
+    /// How long a call waits for a free connection.
     pub pool_timeout: Duration,
-    /// How long to wait for a connection to be made.
+    /// How long to wait for a new connection.
     pub connect_timeout: Duration,
-    /// How long a statement may take.
+    /// The maximum duration of a statement.
     pub statement_timeout: Duration,
-    /// How long a write waits for another server that writes for the tenant.
+    /// How long a write waits for another server that writes for the same
+    /// tenant.
     pub lock_timeout: Duration,
-    /// The URL to create and migrate the tables with, if that needs another role
-    /// or must not go through a pooler.
+    /// The URL that creates and migrates the tables, if that needs another role
+    /// or must not use a pooler.
     pub migration_url: Option<String>,
-    /// A file with the certificates to trust, in place of those that browsers
-    /// trust.
+    /// A file with trusted root certificates. It replaces the list that
+    /// browsers trust.
     pub tls_root_certificates: Option<PathBuf>,
 }
 
@@ -120,17 +123,17 @@ impl Default for Options {
     }
 }
 
-/// A database, as one tenant sees it.
+/// A database, for one tenant.
 #[derive(Clone)]
 pub struct PostgresBackend {
     database: Arc<Database>,
     tenant: Arc<Tenant>,
-    // Whether writes are of the tenant's own data.
+    // True if writes change the tenant's own data.
     own: bool,
 }
 
 struct Database {
-    place: Place,
+    place: DatabaseLocation,
     options: Options,
     pool: Pool,
     tenants: Mutex<HashMap<Arc<str>, Weak<Tenant>>>,
@@ -140,16 +143,18 @@ struct Database {
     readings: Group<Reading, Answers>,
 }
 
-/// What each transaction begins with.
+/// The statement that begins each transaction.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+// Without READ WRITE, a standby refuses the first write as read-only; with it, the beginning
+// fails as not supported.
+const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// What a transaction begins with whose commit does not wait for the disk.
+/// The statement after which the commit does not wait for the disk.
 const DO_NOT_WAIT: &str = "SET LOCAL synchronous_commit = off";
 
 struct Tenant {
     name: Arc<str>,
-    // Known as soon as it was committed. A tenant keeps its key.
+    // Set after the first commit. The key of a tenant never changes.
     key: OnceLock<i64>,
     queue: Arc<Queue>,
 }
@@ -166,9 +171,9 @@ impl<'u, U: AsRef<str> + ?Sized> contexture_sql::Open<&'u U> for PostgresBackend
     }
 }
 
-/// Returns the address that a URL names, without its password.
+/// Returns the address in a URL, without its password.
 pub fn address(url: &str) -> String {
-    match Place::parse(url, &Options::default()) {
+    match DatabaseLocation::parse(url, &Options::default()) {
         Ok(place) => place.address,
         Err(_) => "postgres://…".to_owned(),
     }
@@ -176,7 +181,7 @@ pub fn address(url: &str) -> String {
 
 impl PostgresBackend {
     fn open_url(url: &str, options: Options, read_only: bool) -> Result<Self, StoreError> {
-        let place = Place::parse(url, &options)?;
+        let place = DatabaseLocation::parse(url, &options)?;
         let database = Arc::new(Database::new(place, options));
         let mut lease = database.pool.take()?;
         let place = &database.place;
@@ -187,9 +192,9 @@ impl PostgresBackend {
                 });
             }
             let migrating = match &database.options.migration_url {
-                Some(url) => Place {
+                Some(url) => DatabaseLocation {
                     schema: place.schema.clone(),
-                    ..Place::parse(url, &database.options)?
+                    ..DatabaseLocation::parse(url, &database.options)?
                 },
                 None => place.clone(),
             };
@@ -203,12 +208,12 @@ impl PostgresBackend {
         })
     }
 
-    /// Returns how many connections to the database are in use.
+    /// Returns the number of connections in use.
     pub fn connections_in_use(&self) -> usize {
         self.database.pool.in_use()
     }
 
-    /// Returns how often a call has waited for an answer of the database.
+    /// Returns the number of round trips to the database.
     pub fn round_trips(&self) -> u64 {
         self.database.place.round_trips.load(Ordering::Relaxed)
     }
@@ -244,7 +249,7 @@ impl PostgresBackend {
 }
 
 impl Database {
-    fn new(place: Place, options: Options) -> Self {
+    fn new(place: DatabaseLocation, options: Options) -> Self {
         Self {
             pool: Pool::new(place.clone(), options.pool_size, options.pool_timeout),
             place,
@@ -274,8 +279,8 @@ impl Database {
 
     /// Begins a transaction that has the tenant's lock.
     ///
-    /// For one job of a tenant whose key is known, nothing is waited for: the lock
-    /// is taken before the job's first statement runs.
+    /// For a single job of a tenant with a known key, it does not wait: the
+    /// server acquires the lock before it runs the job's first statement.
     fn begin(
         &self,
         link: &mut Link,
@@ -287,7 +292,7 @@ impl Database {
             link.send(DO_NOT_WAIT);
         }
         let name = [Value::Text((&*tenant.name).into())];
-        // Other than FOR UPDATE, it does not wait for references to the row.
+        // Unlike FOR UPDATE, this lock does not wait for references to the row.
         let lock = "SELECT key, has_data FROM tenants WHERE name = $1 FOR NO KEY UPDATE";
         if let (Some(&key), [_]) = (tenant.key.get(), jobs) {
             let row = link.send_query(lock, &name);
@@ -299,8 +304,8 @@ impl Database {
         }
         let mut rows = link.query(lock, &name)?;
         if rows.len() == 0 {
-            // Another server may add it at the same time: then this waits for it,
-            // and has the lock.
+            // Another server may add the row at the same time. This statement
+            // then waits for it, and gets the lock.
             let add = "INSERT INTO tenants (name) VALUES ($1)
                 ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING key, has_data";
             rows = link.query(add, &name)?;
@@ -320,13 +325,14 @@ impl Database {
         }
     }
 
-    /// Fails with what went wrong for all jobs.
+    /// Fails with the error that concerns all jobs.
     fn transact(&self, tenant: &Tenant, jobs: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
         let address = &self.place.address;
         let mut lease = self.pool.take()?;
         let mut begun = self.begin(lease.link(), tenant, jobs);
         if begun.as_ref().is_err_and(PgError::ends_connection) {
-            // It was closed a moment ago, and nothing was done.
+            // The connection was closed just now, and the transaction did
+            // nothing.
             drop(lease);
             lease = self.pool.connect()?;
             begun = self.begin(lease.link(), tenant, jobs);
@@ -348,8 +354,8 @@ impl Database {
             }
             let keep = run_job(&mut **job, &lease, key, address);
             let link = lease.link();
-            // What was sent and not waited for may have failed, too. The commit of
-            // one that is alone tells.
+            // Statements that were sent without waiting may have failed, too.
+            // With a single job, the commit reports that.
             let synced = match keep && alone {
                 true => Ok(()),
                 false => link.sync(),
@@ -368,7 +374,7 @@ impl Database {
                 return Err(lost.at(address));
             }
             if keep && !job.is_own() {
-                // It may be the removal of the data.
+                // The job may be the removal of the data.
                 has_data = Some(false);
             } else if keep {
                 let known = match has_data {
@@ -414,20 +420,21 @@ impl Database {
     }
 }
 
-/// Notes that the tenant with that key has data.
+/// Marks that the tenant with this key has data.
 const HAS_DATA: &str = "UPDATE tenants SET has_data = 1 WHERE key = $1 AND has_data = 0";
 
-/// A transaction that has, or will have, the lock of a tenant.
+/// A transaction that has the lock of a tenant, or that will get it with its
+/// first response.
 struct Begun {
     key: i64,
-    // The tenant's row, which comes with the first answer.
+    // The tenant's row, which arrives with the first response.
     row: Option<Ticket>,
     has_data: Option<bool>,
 }
 
 impl Begun {
-    /// Returns whether the tenant had data, unless that is not known yet. Fails when
-    /// the tenant's row is not the one that it was.
+    /// Returns whether the tenant had data, or `None` if the row has not
+    /// arrived yet. Fails when the row has another key than before.
     fn has_data(&mut self, link: &mut Link) -> Result<Option<bool>, PgError> {
         if let Some(rows) = self.row.and_then(|ticket| link.take(ticket)) {
             self.row = None;
@@ -440,11 +447,23 @@ impl Begun {
     }
 }
 
+/// Returns the number of standbys that a commit waits for, by the setting
+/// `synchronous_standby_names`: `2 (a, b)`, `ANY 2 (a, b)`, or a list without a number,
+/// of which the first is waited for.
+fn standbys_of(setting: &str) -> u64 {
+    let setting = setting.trim();
+    let Some((before, _)) = setting.split_once('(') else {
+        return u64::from(!setting.is_empty());
+    };
+    let number = before.split_whitespace().last();
+    number.and_then(|number| number.parse().ok()).unwrap_or(1)
+}
+
 fn missing_tenant() -> PgError {
     PgError::Io("the row of the tenant is missing".to_owned())
 }
 
-/// Runs a job. A panic in it fails the job only.
+/// Runs a job. A panic fails only this job.
 fn run_job(job: &mut dyn Job, lease: &Lease<'_>, key: i64, address: &str) -> bool {
     let run = || job.run(lease.connection(), key, address);
     match catch_unwind(AssertUnwindSafe(run)) {
@@ -478,7 +497,7 @@ impl Backend for PostgresBackend {
                 match lease.link().query(find, &name) {
                     Ok(rows) => match rows.integer(0, 0) {
                         Some(key) => *tenant.key.get_or_init(|| key),
-                        None => NOBODY,
+                        None => NO_TENANT,
                     },
                     Err(error) => {
                         lease.finish(Some(&error));
@@ -515,8 +534,8 @@ impl Backend for PostgresBackend {
         self.read(move |db, tenant| reading.run(db, tenant))
     }
 
-    /// Turns that are recorded at the same time share a transaction, also those of
-    /// several tenants.
+    /// Turns that are recorded at the same time share a transaction, also turns
+    /// of several tenants.
     fn record(&self, recording: Recording) -> Result<Recorded, StoreError> {
         let since = Instant::now();
         let database = &self.database;
@@ -536,7 +555,7 @@ impl Backend for PostgresBackend {
         self.write_soon(move |db, tenant| recording.run(db, tenant), true)
     }
 
-    /// What is deleted is in the database's files until VACUUM has run.
+    /// Deleted data is in the database's files until VACUUM has run.
     fn write_and_clean<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
@@ -544,8 +563,8 @@ impl Backend for PostgresBackend {
         self.write_soon(write, true).map(|done| (done, false))
     }
 
-    /// It is committed when this returns, so that other servers see it, but the
-    /// disk is not waited for.
+    /// The write is committed on return, so that other servers see it. The
+    /// commit does not wait for the disk.
     fn write_later(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
@@ -599,8 +618,8 @@ impl Backend for PostgresBackend {
         })
     }
 
-    /// The bytes are those of the content, without indexes and what PostgreSQL
-    /// adds to each row.
+    /// The size is that of the content, without indexes and without
+    /// PostgreSQL's overhead per row.
     fn measure(&self, usage: Usage) -> Result<Usage, StoreError> {
         let bytes = self.read(|db, tenant| {
             let mut bytes = 0;
@@ -661,13 +680,15 @@ impl Backend for PostgresBackend {
     fn on_event(&self, woken: EventHint) {
         let database = &self.database;
         let direct = match &database.options.migration_url {
-            Some(url) => Place::parse(url, &database.options).map(|place| Place {
-                schema: database.place.schema.clone(),
-                ..place
-            }),
+            Some(url) => {
+                DatabaseLocation::parse(url, &database.options).map(|place| DatabaseLocation {
+                    schema: database.place.schema.clone(),
+                    ..place
+                })
+            }
             None => Ok(database.place.clone()),
         };
-        // The URL was used before, when the schema was checked.
+        // The URL is valid: the check of the schema has used it.
         if let Ok(direct) = direct {
             (database.hints).get_or_init(|| Hints::start(direct, woken));
         }
@@ -677,18 +698,30 @@ impl Backend for PostgresBackend {
         let _ = self.database.watch.set(watch);
     }
 
-    /// The size is that of all tables with their indexes, of all tenants.
+    /// The size is that of all tables with their indexes, for all tenants.
     fn stats(&self) -> Result<StoreStats, StoreError> {
-        // Before a connection is used for the size.
+        // The pool is read before this call uses a connection for the size.
         let stats = self.database.pool.stats();
-        let bytes = self.shared("").read(|db, _| {
-            let size = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
-                FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                WHERE n.nspname = current_schema() AND c.relkind = 'r'";
-            Ok(db.query_row(size, (), |row| row.get::<i64>(0))?)
+        let (bytes, standbys, waits) = self.shared("").read(|db, _| {
+            let sql = "SELECT (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+                    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                    WHERE n.nspname = current_schema() AND c.relkind = 'r'),
+                current_setting('synchronous_standby_names'),
+                current_setting('synchronous_commit') IN ('on', 'remote_apply')";
+            Ok(db.query_row(sql, (), |row| {
+                Ok((
+                    row.get::<i64>(0)?,
+                    row.get::<String>(1)?,
+                    row.get::<bool>(2)?,
+                ))
+            })?)
         })?;
         Ok(StoreStats {
             bytes: Some(bytes.unsigned_abs()),
+            synchronous_standbys: Some(match waits {
+                true => standbys_of(&standbys),
+                false => 0,
+            }),
             round_trips: Some(self.round_trips()),
             ..stats
         })
@@ -696,5 +729,22 @@ impl Backend for PostgresBackend {
 
     fn incarnation(&self) -> u64 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn standbys_are_counted() {
+        for (setting, count) in [
+            ("", 0),
+            ("*", 1),
+            ("a, b", 1),
+            ("2 (a, b, c)", 2),
+            ("FIRST 3(a, b, c)", 3),
+            ("any 2 (*)", 2),
+        ] {
+            assert_eq!(super::standbys_of(setting), count, "{setting}");
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! One connection, driven by the thread that uses it.
 //!
-//! Requests are collected and sent together when an answer is needed, so that
-//! several share one round trip and one message to the operating system. After an
-//! error the server skips what was sent with it.
+//! Requests are collected and sent together when a response is needed, so that
+//! several share one round trip and one system call. After an error the server
+//! skips the other requests of the group.
 //!
-//! On a direct connection, each statement gets a name when it is first used: the
-//! server then reads it once, and plans it a few times. A pooler such as PgBouncer
-//! may hand out another connection for the next transaction. Statements have no
-//! names then, and nothing is left behind after a transaction.
+//! On a direct connection, each statement gets a name when it is first used:
+//! the server then parses it once, and plans it a few times. A pooler such as
+//! PgBouncer may switch to another connection for the next transaction.
+//! Statements then have no names, and a transaction leaves no state in the
+//! session.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,76 +20,76 @@ use tokio_postgres::error::SqlState;
 
 use crate::encode::{self, Argument};
 use crate::error::PgError;
-use crate::place::Place;
+use crate::place::DatabaseLocation;
 use crate::rows::Rows;
 use crate::wire::{Wire, error_of};
 
-/// How many requests are collected before their answers are waited for, and how
-/// many bytes.
+/// The number of requests, and of bytes, that are collected before their
+/// responses are read.
 const MOST_UNREAD: usize = 512;
 const MOST_UNREAD_BYTES: usize = 1 << 20;
 
-/// How many questions are sent before their answers are read, and how many bytes:
-/// a server that waits until answers are read does not read on.
+/// The number of queries, and of bytes, that are sent before their responses
+/// are read. A server whose responses are not read stops reading requests.
 const MOST_QUESTIONS: usize = 256;
 const MOST_QUESTION_BYTES: usize = 32 * 1024;
 
-/// How many statements of a connection have a name.
+/// The maximum number of named statements of a connection.
 const MOST_NAMES: usize = 512;
 
-/// The answer to a request that was sent, as soon as it came.
+/// A claim for the response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
 /// A connection.
 pub(crate) struct Link {
     wire: Wire,
-    /// Whether the server process is the same in each transaction.
+    /// True if the server process is the same in each transaction.
     is_direct: bool,
-    /// What is sent next, and how many of the last requests that is.
+    /// The bytes to send next, and the number of their requests.
     out: Vec<u8>,
     unsent: usize,
     exchange: Exchange,
     next_ticket: u64,
     uses: u64,
-    /// Why the connection ended.
+    /// The error that ended the connection.
     ended: Option<PgError>,
-    /// How often an answer was waited for, on all connections.
+    /// The number of round trips on all connections.
     round_trips: Arc<AtomicU64>,
 }
 
-/// What was asked and answered.
+/// The pending requests and their responses.
 struct Exchange {
-    /// The requests whose answers were not read.
+    /// The requests whose responses were not read yet.
     unread: VecDeque<Request>,
-    /// Answers that nobody has taken.
+    /// Responses that were not taken yet.
     answers: Vec<(Ticket, Rows)>,
-    /// The statements that have a name.
-    statements: HashMap<u128, Known>,
-    /// What a request failed with, if nobody was told yet.
+    /// The named statements.
+    statements: HashMap<u128, NamedStatement>,
+    /// The error of a request, until it is reported.
     failed: Option<PgError>,
-    /// Whether a transaction was open when the server was ready last.
+    /// True if a transaction was open when the server was last ready.
     in_transaction: bool,
-    /// Whether statements have to be prepared anew.
+    /// True if statements must be prepared again.
     is_stale: bool,
 }
 
-/// A statement that has a name.
-struct Known {
+/// A named statement.
+struct NamedStatement {
     name: String,
-    /// The types of its columns; `None` until the server told them.
+    /// The types of its columns; `None` until the server has described them.
     columns: Option<Arc<[u32]>>,
     last_use: u64,
 }
 
-/// A request whose answer was not read.
+/// A request whose response was not read yet.
 enum Request {
     Statement {
         /// The statement, if it has a name.
         key: Option<u128>,
         is_new: bool,
         columns: Option<Arc<[u32]>>,
-        /// Who wants the rows.
+        /// The claim for the rows, if the caller needs them.
         ticket: Option<Ticket>,
         rows: Rows,
     },
@@ -98,7 +99,7 @@ enum Request {
 
 impl Link {
     /// Connects to the database.
-    pub(crate) fn open(place: &Place) -> Result<Self, PgError> {
+    pub(crate) fn open(place: &DatabaseLocation) -> Result<Self, PgError> {
         let wire = blocking(|| Wire::connect(place))?;
         Ok(Self {
             wire,
@@ -120,15 +121,15 @@ impl Link {
         })
     }
 
-    /// Connects to the database for many transactions. On a direct connection the
-    /// settings are made once, and statements have names.
-    pub(crate) fn open_for_many(place: &Place) -> Result<Self, PgError> {
+    /// Connects to the database for many transactions. On a direct connection,
+    /// settings are sent once, and statements have names.
+    pub(crate) fn open_for_many(place: &DatabaseLocation) -> Result<Self, PgError> {
         let mut link = Self::open(place)?;
         let Some(told) = link.wire.process else {
             return Ok(link);
         };
-        // A pooler tells a number of its own, because it passes on requests to
-        // cancel by itself.
+        // A pooler reports its own number, because it forwards cancel requests
+        // itself.
         let rows = link.query("SELECT pg_backend_pid()", &[])?;
         if rows.integer(0, 0) == Some(i64::from(told)) {
             link.query(&place.session_settings, &[])?;
@@ -137,8 +138,8 @@ impl Link {
         Ok(link)
     }
 
-    /// Begins a transaction, with the next request.
-    pub(crate) fn begin(&mut self, begin: &str, place: &Place) {
+    /// Begins a transaction with the next request.
+    pub(crate) fn begin(&mut self, begin: &str, place: &DatabaseLocation) {
         self.send(begin);
         if !self.is_direct {
             self.send(&place.transaction_settings);
@@ -153,7 +154,8 @@ impl Link {
                 Ok(Some((tag, body))) => self.exchange.handle(tag, body),
                 Err(error) => self.end_with(error),
             }
-            // Nobody has asked anything: the server says why it ends.
+            // No request is pending: the message has the reason why the server
+            // closes the connection.
             if self.exchange.unread.is_empty()
                 && let Some(error) = self.exchange.failed.take()
             {
@@ -168,36 +170,38 @@ impl Link {
         self.ended.is_none()
     }
 
-    /// Returns true when statements have to be prepared anew.
+    /// Returns true when statements must be prepared again.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_direct && self.exchange.is_stale
     }
 
-    /// Returns why the connection has ended.
+    /// Returns the reason why the connection has ended.
     pub(crate) fn end(&self) -> PgError {
         let unknown = || PgError::Io("the connection was closed".to_owned());
         self.ended.clone().unwrap_or_else(unknown)
     }
 
-    /// Returns why the connection has ended, or the error if it has not.
+    /// Returns the reason why the connection has ended, or `error` if it has
+    /// not.
     pub(crate) fn ended_with(&self, error: PgError) -> PgError {
         self.ended.clone().unwrap_or(error)
     }
 
     fn end_with(&mut self, error: PgError) {
-        // What the server said last says more than that it is gone.
+        // The last error of the server has more information than a closed
+        // connection.
         let told = self.exchange.failed.take();
         let told = told.filter(PgError::ends_connection);
         self.ended = Some(told.unwrap_or(error));
     }
 
-    /// Drops the answers that nobody has taken.
+    /// Drops the responses that were not taken.
     pub(crate) fn forget(&mut self) {
         self.exchange.answers.clear();
         self.exchange.failed = None;
     }
 
-    /// Undoes the transaction, without waiting. What was not sent yet is not sent.
+    /// Rolls back the transaction without waiting. Unsent requests are dropped.
     pub(crate) fn roll_back(&mut self) {
         for _ in 0..std::mem::take(&mut self.unsent) {
             if let Some(request) = self.exchange.unread.pop_back() {
@@ -211,7 +215,7 @@ impl Link {
         }
     }
 
-    /// Sends what was collected.
+    /// Sends the collected requests.
     fn write(&mut self) {
         if self.unsent > 0 {
             encode::sync(&mut self.out);
@@ -222,7 +226,8 @@ impl Link {
             return;
         }
         if let Err(error) = self.wire.write(&self.out) {
-            // The server may have said why, before it closed the connection.
+            // The server may have sent the reason before it closed the
+            // connection.
             while self.ended.is_none() {
                 match self.wire.arrived() {
                     Ok(Some((tag, body))) => self.exchange.handle(tag, body),
@@ -234,7 +239,8 @@ impl Link {
         self.out.shrink_to(MOST_UNREAD_BYTES);
     }
 
-    /// Sends what was collected and reads all answers. Fails with the first error.
+    /// Sends the collected requests and reads all responses. Fails with the
+    /// first error.
     fn wait(&mut self) -> Result<(), PgError> {
         self.round_trips.fetch_add(1, Ordering::Relaxed);
         contexture_store::Call::wait();
@@ -277,8 +283,8 @@ impl Link {
         self.unsent += 1;
     }
 
-    /// Collects a request for a statement with a name. Returns true if the server
-    /// has to read it first.
+    /// Collects a request for a named statement. Returns true if the server
+    /// must parse it first.
     fn name(&mut self, key: u128, sql: &str, arguments: &[Argument<'_>]) -> bool {
         let statements = &mut self.exchange.statements;
         if let Some(known) = statements.get_mut(&key) {
@@ -297,12 +303,13 @@ impl Link {
                 encode::close(&mut self.out, &known.name);
             }
         }
-        // The name tells the statement, so that no name ever stands for two. The
-        // number is for one that was closed and comes back.
+        // The name has a hash of the statement, so that two statements never
+        // share a name. The number distinguishes a statement that was closed
+        // and prepared again.
         let name = format!("contexture_{key:032x}_{}", self.uses);
         encode::parse(&mut self.out, &name, sql, arguments);
         encode::execute(&mut self.out, &name, arguments);
-        let known = Known {
+        let known = NamedStatement {
             name,
             columns: None,
             last_use: self.uses,
@@ -321,7 +328,7 @@ impl Link {
         Ticket(self.next_ticket)
     }
 
-    /// Waits when much was collected.
+    /// Waits when many requests were collected.
     fn limit(&mut self) {
         if (self.unsent >= MOST_UNREAD || self.out.len() >= MOST_UNREAD_BYTES)
             && let Err(error) = self.wait()
@@ -335,7 +342,7 @@ impl Link {
         self.send_statement(sql, &[]);
     }
 
-    /// Sends a statement with the next request. What it failed with is told then.
+    /// Sends a statement with the next request, which reports its error.
     pub(crate) fn send_statement(&mut self, sql: &str, values: &[Value<'_>]) {
         self.add_values(sql, values, None);
         self.limit();
@@ -347,21 +354,21 @@ impl Link {
         self.limit();
     }
 
-    /// Sends a query with the next request. Its rows can be taken then.
+    /// Sends a query with the next request. Its rows can be taken afterwards.
     pub(crate) fn send_query(&mut self, sql: &str, values: &[Value<'_>]) -> Ticket {
         let ticket = self.ticket();
         self.add_values(sql, values, Some(ticket));
         ticket
     }
 
-    /// Returns the rows of a query, once, if they have come.
+    /// Returns the rows of a query, once, if they have arrived.
     pub(crate) fn take(&mut self, ticket: Ticket) -> Option<Rows> {
         let answers = &mut self.exchange.answers;
         let at = answers.iter().position(|(of, _)| *of == ticket)?;
         Some(answers.swap_remove(at).1)
     }
 
-    /// Reads the answers to what was sent. Returns the first error.
+    /// Reads the responses to all requests. Returns the first error.
     pub(crate) fn sync(&mut self) -> Result<(), PgError> {
         match self.exchange.unread.is_empty() && self.ended.is_none() {
             true => self.exchange.failed.take().map_or(Ok(()), Err),
@@ -377,11 +384,11 @@ impl Link {
         self.wait()
     }
 
-    /// Commits the transaction. Fails if the server has undone it.
+    /// Commits the transaction. Fails if the server has rolled it back.
     pub(crate) fn commit(&mut self) -> Result<(), PgError> {
         let rows = self.query("COMMIT", &[])?;
         match rows.is_rolled_back {
-            // An error that nobody has noticed.
+            // An earlier error was not reported.
             true => Err(PgError::Database {
                 code: SqlState::IN_FAILED_SQL_TRANSACTION,
                 message: "the transaction had failed before".to_owned(),
@@ -397,7 +404,8 @@ impl Link {
         self.take(ticket).ok_or_else(|| self.end())
     }
 
-    /// Runs a statement whose parameter is an array of numbers, and returns its rows.
+    /// Runs a statement whose parameter is an array of numbers, and returns its
+    /// rows.
     pub(crate) fn query_array(&mut self, sql: &str, of: &[Value<'_>]) -> Result<Rows, PgError> {
         let ticket = self.ticket();
         let array = Argument::Many(SqlType::Integer, of.iter().collect());
@@ -433,7 +441,7 @@ impl Link {
 }
 
 impl Exchange {
-    /// Reads a message of the server.
+    /// Handles a message of the server.
     fn handle(&mut self, tag: u8, body: &[u8]) {
         match tag {
             b'E' => {
@@ -444,7 +452,7 @@ impl Exchange {
             }
             b'Z' => {
                 self.in_transaction = body.first() != Some(&b'I');
-                // What is before the end of the group was skipped.
+                // The server skipped the requests up to the end of the group.
                 while let Some(request) = self.unread.pop_front() {
                     if matches!(request, Request::Group) {
                         break;
@@ -484,12 +492,12 @@ impl Exchange {
                     self.answers.push((ticket, rows));
                 }
             }
-            // Notices, settings, and that something was done.
+            // Notices, settings, and completions.
             _ => {}
         }
     }
 
-    /// Notes that the server did nothing about a request.
+    /// Handles a request that the server skipped.
     fn skip(&mut self, request: &Request) {
         if let Request::Statement {
             key: Some(key),
@@ -503,7 +511,7 @@ impl Exchange {
     }
 }
 
-/// Returns the types of the columns that a message tells.
+/// Returns the column types in a message.
 fn types_of(body: &[u8], tag: u8) -> Vec<u32> {
     let mut types = Vec::new();
     if tag != b'T' {
@@ -521,7 +529,7 @@ fn types_of(body: &[u8], tag: u8) -> Vec<u32> {
     types
 }
 
-/// Returns a number for a statement with parameters of those types.
+/// Returns a hash of a statement and the types of its parameters.
 fn key_of(sql: &str, arguments: &[Argument<'_>]) -> u128 {
     let half = |seed: u8| {
         let mut hasher = DefaultHasher::new();
@@ -535,8 +543,8 @@ fn key_of(sql: &str, arguments: &[Argument<'_>]) -> u128 {
     (half(0) << 64) | half(1)
 }
 
-/// Calls `wait`, which blocks. A thread of a runtime must not block without a
-/// word; a server opens its store in one.
+/// Calls `wait`, which blocks. A runtime must know about threads that block,
+/// and a server opens its store in one.
 fn blocking<T>(wait: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {

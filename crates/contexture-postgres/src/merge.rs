@@ -1,41 +1,63 @@
-//! A statement that runs once for each of many rows of values, as one statement.
+//! Combines many runs of one statement, each with its own values, into one
+//! statement.
 //!
-//! The values of each parameter become an array. What a statement costs apart from
-//! its rows is then paid once: a message, its plan, and locks on its tables.
+//! The values of each parameter become an array. The fixed cost of a statement
+//! is then paid once: a message, its plan, and locks on its tables.
+//! PostgreSQL copies each array row by row, so that a parameter without values is
+//! written as NULL.
 
 use contexture_sql::{SqlType, Value};
 
 use crate::encode::{Argument, array_of, kind_of};
 
-/// The types of the parameters, if they are the same in all rows and there are some.
+/// Returns the types of the parameters, if all rows have the same types and at
+/// least one parameter.
 fn kinds_of<'r, 'v: 'r>(mut rows: impl Iterator<Item = &'r [Value<'v>]>) -> Option<Vec<SqlType>> {
     let first: Vec<SqlType> = rows.next()?.iter().map(kind_of).collect();
     let same = |row: &[Value<'_>]| row.iter().map(kind_of).eq(first.iter().copied());
     (!first.is_empty() && rows.all(same)).then_some(first)
 }
 
-/// Returns the values of each parameter.
-fn columns<'r, 'v: 'r>(
-    kinds: &[SqlType],
-    rows: impl Iterator<Item = &'r [Value<'v>]> + Clone,
-) -> Vec<Argument<'r>> {
-    let column = |(at, kind): (usize, &SqlType)| {
-        Argument::Many(*kind, rows.clone().map(|row| &row[at]).collect())
-    };
-    kinds.iter().enumerate().map(column).collect()
+/// A parameter, and the values that it has in all rows.
+struct Column<'r> {
+    /// Its number in the statement of one row.
+    number: usize,
+    kind: SqlType,
+    values: Vec<&'r Value<'r>>,
 }
 
-/// Returns the arrays as a table, and the names of its columns.
-fn table(kinds: &[SqlType]) -> (String, String) {
-    let arrays = kinds.iter().enumerate();
-    let arrays = arrays.map(|(at, kind)| format!("${}::{}", at + 1, array_of(*kind)));
-    let names = (1..=kinds.len()).map(|at| format!("p{at}"));
+/// Returns the parameters.
+fn columns<'r, 'v: 'r>(
+    rows: impl Iterator<Item = &'r [Value<'v>]> + Clone,
+) -> Option<Vec<Column<'r>>> {
+    let kinds = kinds_of(rows.clone())?;
+    let column = |(at, kind): (usize, SqlType)| Column {
+        number: at + 1,
+        kind,
+        values: rows.clone().map(|row| &row[at]).collect(),
+    };
+    Some(kinds.into_iter().enumerate().map(column).collect())
+}
+
+/// Returns the arrays as an SQL table, and the names of its columns.
+fn table(columns: &[Column<'_>]) -> (String, String) {
+    let arrays = columns.iter().enumerate();
+    let arrays = arrays.map(|(at, column)| format!("${}::{}", at + 1, array_of(column.kind)));
+    let names = columns.iter().map(|column| format!("p{}", column.number));
     let (arrays, names): (Vec<_>, Vec<_>) = (arrays.collect(), names.collect());
     (format!("unnest({})", arrays.join(", ")), names.join(", "))
 }
 
-/// Returns a query for many rows of values. The first column of its result is the
-/// number of the row, from 1 on. `None` when the queries have to be sent one by one.
+fn arguments(columns: Vec<Column<'_>>) -> Vec<Argument<'_>> {
+    let columns = columns.into_iter();
+    columns
+        .map(|column| Argument::Many(column.kind, column.values))
+        .collect()
+}
+
+/// Returns a query for many rows of values. The first column of its result is
+/// the number of the row, from 1. Returns `None` when the queries must be sent
+/// one by one.
 pub(crate) fn query<'r, 'v: 'r>(
     sql: &str,
     rows: impl Iterator<Item = &'r [Value<'v>]> + Clone,
@@ -43,26 +65,33 @@ pub(crate) fn query<'r, 'v: 'r>(
     if !sql.trim_start().starts_with("SELECT") || sql.contains("OFFSET") {
         return None;
     }
-    let kinds = kinds_of(rows.clone())?;
-    let (arrays, names) = table(&kinds);
+    let columns = columns(rows)?;
+    let (arrays, names) = table(&columns);
     let sql = sql.replace('?', "q.p");
-    // The offset has the query run for each row, in its own order.
+    // The OFFSET makes PostgreSQL run the query for each row, in its own order.
     let sql = format!(
         "SELECT q.number, r.* FROM {arrays} WITH ORDINALITY AS q ({names}, number), \
          LATERAL ({sql} OFFSET 0) AS r"
     );
-    Some((sql, columns(&kinds, rows)))
+    Some((sql, arguments(columns)))
 }
 
-/// Returns a statement that inserts or updates many rows. `None` when it has another
-/// form than `INSERT INTO … VALUES (…)` or `UPDATE … SET … WHERE …`.
+/// Returns a statement that inserts or updates many rows. Returns `None` unless
+/// it has the form `INSERT INTO … VALUES (…)` or `UPDATE … SET … WHERE …`.
 pub(crate) fn change<'r, 'v: 'r>(
     sql: &str,
     rows: impl Iterator<Item = &'r [Value<'v>]> + Clone,
 ) -> Option<(String, Vec<Argument<'r>>)> {
-    let kinds = kinds_of(rows.clone())?;
-    let (arrays, names) = table(&kinds);
-    let own = |sql: &str| sql.replace('?', "q.p");
+    let is_null = |column: &Column<'_>| {
+        let mut values = column.values.iter();
+        values.all(|value| matches!(value, Value::Null(_)))
+    };
+    let (empty, columns): (Vec<_>, Vec<_>) = columns(rows)?.into_iter().partition(is_null);
+    if columns.is_empty() {
+        return None;
+    }
+    let (arrays, names) = table(&columns);
+    let own = |sql: &str| own(sql, &empty);
     let start = sql.trim_start();
     let sql = if start.starts_with("INSERT") {
         let (into, values) = sql.split_once("VALUES (")?;
@@ -82,10 +111,30 @@ pub(crate) fn change<'r, 'v: 'r>(
     } else {
         return None;
     };
-    Some((sql, columns(&kinds, rows)))
+    Some((sql, arguments(columns)))
 }
 
-/// Returns where the parenthesis is closed that was opened before.
+/// Returns SQL with columns of the table, and NULL for parameters without values.
+fn own(sql: &str, empty: &[Column<'_>]) -> String {
+    let mut parts = sql.split('?');
+    let mut own = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|char: char| !char.is_ascii_digit());
+        let (number, rest) = part.split_at(end.unwrap_or(part.len()));
+        let number = number.parse::<usize>().unwrap_or_default();
+        match empty.iter().find(|column| column.number == number) {
+            Some(column) => {
+                let kind = array_of(column.kind).trim_end_matches("[]");
+                own += &format!("NULL::{kind}");
+            }
+            None => own += &format!("q.p{number}"),
+        }
+        own += rest;
+    }
+    own
+}
+
+/// Returns the offset of the closing parenthesis for one that is open.
 fn closing(sql: &str) -> Option<usize> {
     let mut open = 1;
     sql.bytes().position(|byte| {
@@ -149,7 +198,28 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_form_is_not_merged() {
+    fn a_parameter_without_values_is_no_array() {
+        let null = || Value::Null(SqlType::Blob);
+        let rows = [
+            vec![null(), Value::Integer(1), Value::Null(SqlType::Text)],
+            vec![null(), Value::Integer(2), Value::Text("a".into())],
+        ];
+        let rows = rows.iter().map(Vec::as_slice);
+        let sql = "INSERT INTO t (a, b, c, d) VALUES (?1, ?2, ?3, ?11)";
+        let (sql, arguments) = change(sql, rows).unwrap();
+        assert_eq!(
+            sql,
+            "INSERT INTO t (a, b, c, d) SELECT NULL::bytea, q.p2, q.p3, q.p11 \
+             FROM unnest($1::int8[], $2::text[]) AS q (p2, p3)"
+        );
+        assert_eq!(arguments.len(), 2);
+        let empty = [vec![null()], vec![null()]];
+        let rows = empty.iter().map(Vec::as_slice);
+        assert!(change("INSERT INTO t (a) VALUES (?1)", rows).is_none());
+    }
+
+    #[test]
+    fn statements_of_another_form_are_not_merged() {
         for sql in [
             "DELETE FROM t WHERE a = ?1 AND b = ?2",
             "INSERT INTO t (a, b) SELECT ?1, ?2",

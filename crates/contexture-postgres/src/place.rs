@@ -13,21 +13,21 @@ use tokio_postgres::config::{Host, SslMode};
 use crate::Options;
 use crate::tls::Tls;
 
-/// The longest name that PostgreSQL does not shorten.
+/// The longest name that PostgreSQL does not truncate.
 const LONGEST_NAME: usize = 63;
 
-/// Where a database is, and how it is reached.
+/// The address of a database and the settings of its connections.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct DatabaseLocation {
     /// The address without a password, for messages.
     pub(crate) address: String,
     pub(crate) config: Config,
     pub(crate) tls: Option<Tls>,
-    /// The schema that the tables are in.
+    /// The schema of the tables.
     pub(crate) schema: String,
-    /// How often an answer of the database was waited for.
+    /// The number of round trips to the database.
     pub(crate) round_trips: Arc<AtomicU64>,
-    /// Statements that make the settings of a session, and of a transaction.
+    /// Statements for the settings of a session, and of a transaction.
     pub(crate) session_settings: Arc<str>,
     pub(crate) transaction_settings: Arc<str>,
 }
@@ -36,7 +36,7 @@ fn invalid(message: impl Into<String>) -> StoreError {
     StoreError::invalid("", message)
 }
 
-impl Place {
+impl DatabaseLocation {
     /// Reads a URL such as `postgres://user:password@host:5432/database`.
     pub(crate) fn parse(url: &str, options: &Options) -> Result<Self, StoreError> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
@@ -49,7 +49,7 @@ impl Place {
                 "schema" => schema = value.into_owned(),
                 "sslmode" => mode = Some(value.into_owned()),
                 "sslrootcert" => roots = Some(PathBuf::from(value.into_owned())),
-                // PgBouncer does not accept it.
+                // PgBouncer does not accept this parameter.
                 "options" => {
                     return Err(invalid(
                         "the parameter `options` of a PostgreSQL URL is not supported",
@@ -70,7 +70,7 @@ impl Place {
             true => base.to_owned(),
             false => format!("{base}?{rest}"),
         };
-        // The message of the parser may hold the password.
+        // The message of the parser may contain the password.
         let mut config: Config = url.parse().map_err(|_| {
             invalid("the PostgreSQL URL cannot be read; write postgres://USER@HOST/DATABASE")
         })?;
@@ -107,7 +107,7 @@ impl Place {
         if config.get_application_name().is_none() {
             config.application_name("contexture");
         }
-        // A server that is gone without a word is noticed by then.
+        // A server that stopped responding is detected after this time.
         config.tcp_user_timeout(options.statement_timeout + Duration::from_secs(5));
         let place = Self {
             address: address(&config, &schema),
@@ -140,16 +140,16 @@ impl Place {
     }
 }
 
-/// The settings of a session with prepared statements, whose plans PostgreSQL keeps
-/// until the statistics of a table change.
+/// The settings of a session with prepared statements, whose plans PostgreSQL
+/// caches until the statistics of a table change.
 ///
-/// A plan that was made while a table was small must be good when the table is
-/// large, so that it uses indexes. After many rows were inserted at once, the
-/// driver makes the statistics anew. Planning each statement each time would double
-/// the time of a warm request. The JIT compiler takes longer than our statements.
+/// A plan from when a table was small must also suit a large table, so that it
+/// must use indexes. After many rows were inserted at once, the driver updates
+/// the statistics. Planning each statement each time would double the time of a
+/// warm request. The JIT compiler takes longer than our statements.
 const FOR_PREPARED: &[(&str, &str)] = &[("enable_seqscan", "off"), ("jit", "off")];
 
-/// Returns a statement that makes settings.
+/// Returns a statement that applies settings.
 fn settings_sql<'s>(
     settings: impl Iterator<Item = &'s (&'s str, &'s str)>,
     in_transaction: bool,
@@ -191,8 +191,8 @@ fn address(config: &Config, schema: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Place, StoreError> {
-        Place::parse(url, &Options::default())
+    fn parse(url: &str) -> Result<DatabaseLocation, StoreError> {
+        DatabaseLocation::parse(url, &Options::default())
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_without_the_password() {
+    fn an_invalid_url_is_rejected_without_printing_the_password() {
         let long = format!("postgres://u@h/d?schema={}", "x".repeat(64));
         for url in [
             "postgres://u:secret@h:port/d",

@@ -1,5 +1,5 @@
-//! A pool of connections, with a limit on how many there are and how long callers
-//! wait for one.
+//! A pool of connections, with limits on their number and on the time that
+//! callers wait for one.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use contexture_store::{StoreError, StoreStats};
 use crate::driver::Transaction;
 use crate::error::PgError;
 use crate::link::Link;
-use crate::place::Place;
+use crate::place::DatabaseLocation;
 
 /// How long an unused connection stays open.
 const IDLE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Pool {
-    place: Place,
+    place: DatabaseLocation,
     size: usize,
     wait: Duration,
     state: Mutex<State>,
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl Pool {
-    pub(crate) fn new(place: Place, size: usize, wait: Duration) -> Self {
+    pub(crate) fn new(place: DatabaseLocation, size: usize, wait: Duration) -> Self {
         Self {
             place,
             size: size.max(1),
@@ -81,7 +81,7 @@ impl Pool {
         self.open()
     }
 
-    /// Makes another connection, for which there is room.
+    /// Opens another connection. The caller has checked the limit.
     fn open(&self) -> Result<Lease<'_>, StoreError> {
         match Link::open_for_many(&self.place) {
             Ok(link) => Ok(Lease::new(self, link)),
@@ -92,26 +92,26 @@ impl Pool {
         }
     }
 
-    /// Returns a new connection, and closes those that are not in use: the server
-    /// may have closed them, too.
+    /// Returns a new connection, and closes the unused ones: the server may
+    /// have closed them, too.
     pub(crate) fn connect(&self) -> Result<Lease<'_>, StoreError> {
         self.lock().retries += 1;
         self.close_idle();
         self.take()
     }
 
-    /// Closes the connections that are not in use.
+    /// Closes the unused connections.
     fn close_idle(&self) {
         let idle = std::mem::take(&mut self.lock().idle);
         drop(idle);
     }
 
-    /// Takes a connection back.
+    /// Returns a connection to the pool.
     fn give_back(&self, link: Link) {
         let mut state = self.lock();
         let now = Instant::now();
         state.idle.push((link, now));
-        // The oldest are at the front: the latest is used first.
+        // The oldest connections are at the front: the latest is used first.
         let old = state
             .idle
             .iter()
@@ -123,7 +123,7 @@ impl Pool {
         self.end();
     }
 
-    /// Notes that a connection is no longer in use.
+    /// Counts a connection as no longer in use.
     fn end(&self) {
         let mut state = self.lock();
         state.in_use = state.in_use.saturating_sub(1);
@@ -143,16 +143,16 @@ impl Pool {
         }
     }
 
-    /// Returns how many connections are in use.
+    /// Returns the number of connections in use.
     pub(crate) fn in_use(&self) -> usize {
         self.lock().in_use
     }
 }
 
-/// A connection that is in use. One that is dropped is closed.
+/// A connection in use. Dropping it closes the connection.
 pub(crate) struct Lease<'p> {
     pool: &'p Pool,
-    // `None` when it was given back.
+    // `None` after the connection was returned to the pool.
     transaction: Option<Transaction>,
 }
 
@@ -178,13 +178,13 @@ impl<'p> Lease<'p> {
         transaction.expect("a lease ends when it is given back")
     }
 
-    /// Gives the connection back, outside of a transaction.
+    /// Returns the connection to the pool, outside a transaction.
     pub(crate) fn give_back(mut self) {
         if let Some(transaction) = self.transaction.take() {
             let mut link = transaction.into_link();
             link.forget();
             if link.is_stale() {
-                // The others have prepared the same statements.
+                // The other connections have prepared the same statements.
                 self.pool.close_idle();
                 self.pool.end();
                 return;
@@ -196,7 +196,8 @@ impl<'p> Lease<'p> {
         }
     }
 
-    /// Undoes the transaction and gives the connection back, without waiting.
+    /// Rolls back the transaction and returns the connection to the pool,
+    /// without waiting.
     pub(crate) fn finish(mut self, error: Option<&PgError>) {
         if error.is_some_and(PgError::ends_connection) {
             return;

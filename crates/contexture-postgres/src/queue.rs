@@ -1,8 +1,8 @@
-//! Writes of one tenant that wait for each other.
+//! A queue for the writes of one tenant.
 //!
 //! A commit waits for the disk, and the writes of a tenant run one after the
-//! other. Waiting writes are therefore run together in one transaction, each
-//! after a savepoint, by one of the waiting callers.
+//! other. One of the waiting callers therefore runs all waiting writes in one
+//! transaction, each after a savepoint.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
@@ -13,11 +13,11 @@ use contexture_store::{Call, StoreError};
 
 use crate::error::{again, explain};
 
-/// The most writes in one transaction, so that no caller waits for a flood of
-/// others.
+/// The maximum number of writes in one transaction. It limits how long a caller
+/// waits for others.
 const MOST_AT_ONCE: usize = 256;
 
-/// The writes of a tenant that wait.
+/// The waiting writes of a tenant.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -27,26 +27,26 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Box<dyn Job>>,
-    // Whether a caller runs some of them now.
+    // True while a caller runs some of the writes.
     busy: bool,
 }
 
 /// A write with a waiting caller.
 pub(crate) trait Job: Send {
-    /// Does it, and returns true when what it did is to be kept.
+    /// Runs the write, and returns true when its changes are to be committed.
     fn run(&mut self, db: &Connection, tenant: i64, address: &str) -> bool;
 
-    /// Notes that what it did failed after all.
+    /// Sets the error of a write that failed after it was run.
     fn fail(&mut self, error: StoreError);
 
-    /// Returns false when nobody waits for the disk.
+    /// Returns false when the caller does not wait for the disk.
     fn is_durable(&self) -> bool;
 
-    /// Returns false for what is not the tenant's own data.
+    /// Returns false for a write that does not change the tenant's own data.
     fn is_own(&self) -> bool;
 
-    /// Answers the caller: with what `run` gave, or with what went wrong for
-    /// everybody.
+    /// Sends the caller the result of `run`, or the error that concerns all
+    /// writes.
     fn answer(self: Box<Self>, failure: Option<&StoreError>);
 }
 
@@ -56,7 +56,7 @@ struct Task<T, F> {
     reply: SyncSender<Result<T, StoreError>>,
     durable: bool,
     own: bool,
-    // The call it is a part of, which may be withdrawn.
+    // The call that the write belongs to. It may be cancelled.
     call: Option<Call>,
 }
 
@@ -95,7 +95,7 @@ where
             None => self.result,
         };
         if let Some(answer) = answer {
-            // A caller that is gone does not mind.
+            // The caller may have stopped waiting.
             let _ = self.reply.send(answer);
         }
     }
@@ -138,7 +138,8 @@ impl Queue {
             let some = state.waiting.len().min(MOST_AT_ONCE);
             let batch: Vec<Box<dyn Job>> = state.waiting.drain(..some).collect();
             drop(state);
-            // Ends also when `run` panics: others must not wait for ever.
+            // `Ended` is also dropped when `run` panics: others must not wait
+            // for ever.
             let ended = Ended(self);
             run(batch);
             drop(ended);
@@ -160,7 +161,7 @@ fn answered<T>(answer: &Receiver<Result<T, StoreError>>) -> Option<Result<T, Sto
     match answer.try_recv() {
         Ok(answer) => Some(answer),
         Err(TryRecvError::Empty) => None,
-        // Its batch panicked.
+        // The batch of this write panicked.
         Err(TryRecvError::Disconnected) => Some(Err(StoreError::Backend {
             store: "postgres",
             source: "a write of the same transaction panicked; nothing was written".into(),

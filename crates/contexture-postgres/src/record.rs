@@ -1,8 +1,8 @@
-//! Turns that are recorded at the same time, in one transaction, and what calls read
-//! ahead at the same time.
+//! Records concurrent turns in one transaction, and reads ahead for concurrent
+//! calls in one.
 //!
-//! A turn that is refused does not concern the others. When anything else goes wrong,
-//! nothing is written, and each caller records its own turn alone.
+//! A rejected turn does not affect the others. After any other error, no turn
+//! is written, and each caller records its own turn alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,27 +14,27 @@ use crate::pool::Lease;
 use crate::rows::Rows;
 use crate::{BEGIN_READ, BEGIN_WRITE, Database, HAS_DATA, group};
 
-/// A turn that somebody waits for.
+/// A turn with a waiting caller.
 type Waiting = group::Waiting<Recording, Recorded>;
 
 /// A call that reads ahead.
 type WaitingToRead = group::Waiting<Reading, Answers>;
 
-/// Locks a tenant until the commit. Other than FOR UPDATE, it does not wait for
-/// references to the row.
+/// Locks a tenant until the commit. Unlike FOR UPDATE, this lock does not wait
+/// for references to the row.
 const LOCK_ONE: &str = "SELECT key, has_data FROM tenants WHERE key = $1 FOR NO KEY UPDATE";
 
-/// Locks those of the tenants that nobody has locked: two transactions never wait
-/// for each other then.
+/// Locks those of the tenants that are not locked, so that two transactions
+/// never wait for each other.
 const LOCK_SOME: &str = "SELECT key, has_data FROM tenants WHERE key = ANY($1)
     FOR NO KEY UPDATE SKIP LOCKED";
 
-/// The turns that were recorded or refused, by their place in the batch.
-type Done = Vec<(usize, Result<Recorded, Fault>)>;
+/// The turns that were recorded or rejected, by their index in the batch.
+type TurnOutcomes = Vec<(usize, Result<Recorded, Fault>)>;
 
 impl Database {
-    /// Records turns in one transaction. Those that have no outcome then are to be
-    /// recorded in the usual way.
+    /// Records turns in one transaction. Turns without an outcome must then be
+    /// recorded alone.
     pub(crate) fn record_all(&self, batch: &mut [Waiting]) {
         for waiting in batch.iter_mut() {
             if let Some(Err(withdrawn)) = waiting.call.as_ref().map(Call::begin) {
@@ -83,8 +83,8 @@ impl Database {
             Err(error) => {
                 let error = lease.link().ended_with(error);
                 lease.finish(Some(&error));
-                // Nothing was written. A connection may have been closed a moment
-                // ago, and of several turns one may be to blame.
+                // No turn was written. A connection may have been closed just
+                // now, or one of several turns may cause the error.
                 if error.concerns_all() || turns == 1 && !error.ends_connection() {
                     fail(batch, error.at(address));
                 }
@@ -93,7 +93,7 @@ impl Database {
     }
 
     /// Locks the tenants and writes their turns, without a commit.
-    fn write_all(&self, lease: &mut Lease<'_>, batch: &[Waiting]) -> Result<Done, PgError> {
+    fn write_all(&self, lease: &mut Lease<'_>, batch: &[Waiting]) -> Result<TurnOutcomes, PgError> {
         let mut jobs: Vec<(usize, (i64, &Recording))> = (batch.iter().enumerate())
             .filter_map(|(at, it)| Some((at, (it.tenant, it.job.as_ref()?))))
             .collect();
@@ -104,7 +104,8 @@ impl Database {
         let mut locked = None;
         let mut lock = None;
         match &keys[..] {
-            // The lock is taken before the first statement of the turns runs.
+            // The lock is acquired before the first statement of the turns
+            // runs.
             [_] => lock = Some(link.send_query(LOCK_ONE, &keys)),
             _ => {
                 let found = Self::locked(&link.query_array(LOCK_SOME, &keys)?);
@@ -137,7 +138,7 @@ impl Database {
         Ok(jobs.iter().map(|(at, _)| *at).zip(done).collect())
     }
 
-    /// Returns the tenants that are locked, and whether each has data.
+    /// Returns the locked tenants, and whether each has data.
     fn locked(rows: &Rows) -> BTreeMap<i64, bool> {
         let tenant = |row| Some((rows.integer(row, 0)?, rows.integer(row, 1)? != 0));
         (0..rows.len()).filter_map(tenant).collect()
@@ -145,8 +146,8 @@ impl Database {
 }
 
 impl Database {
-    /// Reads ahead for several calls in one transaction. Those that have no answer
-    /// then are to read alone.
+    /// Reads ahead for several calls in one transaction. Calls without a
+    /// response must then read alone.
     pub(crate) fn read_ahead_all(&self, batch: &mut [WaitingToRead]) {
         let mut lease = match self.pool.take() {
             Ok(lease) => lease,
@@ -171,7 +172,7 @@ impl Database {
     }
 }
 
-/// Returns what the database failed with.
+/// Returns the error of the database in a fault.
 fn cause(fault: Fault) -> PgError {
     let message = match fault {
         Fault::Sql(Error::Driver(error)) => match error.downcast::<PgError>() {

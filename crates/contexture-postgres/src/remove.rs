@@ -2,8 +2,8 @@
 
 use contexture_sql::{Connection, Fault};
 
-/// The tables without a tenant of their own, and how their rows belong to one.
-/// Those that others are found through come later.
+/// The tables without a tenant column, and the condition for their rows. Tables
+/// that other conditions use come later.
 const THROUGH: &[(&str, &str)] = &[
     (
         "tool_calls",
@@ -107,13 +107,13 @@ const THROUGH: &[(&str, &str)] = &[
     ),
 ];
 
-/// Removes the data of a tenant. Its keys and its row in the list stay.
+/// Removes the data of a tenant. Its API keys and its row in the list remain.
 pub(crate) fn remove(db: &Connection, tenant: i64) -> Result<(), Fault> {
     db.defer_references()?;
     for (table, condition) in THROUGH {
         db.execute(&format!("DELETE FROM {table} WHERE {condition}"), [tenant])?;
     }
-    // The keys of messages follow from those of turns.
+    // The keys of messages are computed from those of turns.
     db.execute(
         "DELETE FROM messages m USING turns t WHERE t.tenant = ?1
              AND m.key >= t.key << 14 AND m.key < (t.key + 1) << 14",

@@ -8,23 +8,24 @@ use crate::encode::{BOOL, BYTEA, FLOAT8, INT2, INT4, INT8};
 use crate::text;
 use crate::wire::number;
 
-/// The rows of a result, in the binary form in which they came.
+/// The rows of a result, in PostgreSQL's binary format.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// The contents of all columns, one after the other.
     bytes: Vec<u8>,
-    /// Where each of them is; `None` for nothing.
+    /// The offset and length of each column; `None` for null.
     cells: Vec<Option<(usize, usize)>>,
     rows: usize,
     types: Arc<[u32]>,
-    /// How many rows the statement returned or changed.
+    /// The number of rows that the statement returned or changed.
     pub(crate) changed: u64,
-    /// Whether the statement has undone the transaction.
+    /// True if the statement has rolled back the transaction.
     pub(crate) is_rolled_back: bool,
 }
 
 impl Rows {
-    /// Adds a row: the number of its columns, and each after its length.
+    /// Adds a row: the number of its columns, then the length and content of
+    /// each.
     pub(crate) fn add(&mut self, body: &[u8]) {
         self.rows += 1;
         let mut rest = body.get(2..).unwrap_or_default();
@@ -40,7 +41,7 @@ impl Rows {
         }
     }
 
-    /// Notes the types of the columns, and what the statement did.
+    /// Sets the types of the columns, and the command tag of the statement.
     pub(crate) fn end(&mut self, types: Arc<[u32]>, did: &[u8]) {
         self.types = types;
         let did = did.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -50,12 +51,12 @@ impl Rows {
         self.changed = count.and_then(|count| count.parse().ok()).unwrap_or(0);
     }
 
-    /// Returns how many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows
     }
 
-    /// Returns a row, which is there.
+    /// Returns the row with this index, which must exist.
     pub(crate) fn row(&self, row: usize) -> PgRow<'_> {
         self.row_from(row, 0)
     }
@@ -108,7 +109,7 @@ impl Rows {
         })
     }
 
-    /// Returns a number, if there is one.
+    /// Returns a number; `None` for null.
     pub(crate) fn integer(&self, row: usize, column: usize) -> Option<i64> {
         match self.value(row, column) {
             Ok(ValueRef::Integer(number)) => Some(number),
@@ -122,7 +123,7 @@ impl Rows {
         rows.filter_map(|row| self.integer(row, 0)).collect()
     }
 
-    /// Returns a text, if there is one.
+    /// Returns a text; `None` for null.
     pub(crate) fn text(&self, row: usize, column: usize) -> Option<String> {
         match self.value(row, column) {
             Ok(ValueRef::Text(text)) => String::from_utf8(text.to_vec()).ok(),

@@ -4,36 +4,39 @@ use contexture_store::StoreError;
 
 use crate::error::PgError;
 use crate::link::Link;
-use crate::place::Place;
+use crate::place::DatabaseLocation;
 
-/// Step `n` makes version `n + 1` of version `n`; version 0 is an empty schema.
-/// A step that was released is never changed.
+/// Step `n` migrates version `n` to version `n + 1`; version 0 is an empty
+/// schema. A released step is never changed.
 pub(crate) const STEPS: &[&str] = &[
     include_str!("v1.sql"),
     include_str!("v2.sql"),
     include_str!("v3.sql"),
     include_str!("v4.sql"),
     include_str!("v5.sql"),
+    include_str!("v6.sql"),
+    include_str!("v7.sql"),
 ];
 
-/// How often a migration is tried again after another server was in the way.
+/// The number of retries of a migration after a conflict with another server.
 const TRIES: usize = 20;
 
-/// What the schema of a database says about itself.
+/// The kind of a database schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// There is nothing.
+    /// An empty schema.
     Blank,
-    /// It is ours, of that version.
+    /// A store of Contexture with this schema version.
     Ours(u32),
-    /// It holds tables of another program.
+    /// A schema with tables of another program.
     Foreign,
 }
 
-/// Checks that the database holds a store of this version, and creates or
-/// migrates it otherwise. `migrate` makes the connection that may do so.
+/// Checks that the database has a store of this version, and creates or
+/// migrates it otherwise. `migrate` opens a connection with the necessary
+/// permissions.
 pub(crate) fn prepare(
-    place: &Place,
+    place: &DatabaseLocation,
     link: &mut Link,
     migrate: impl FnOnce() -> Result<Link, StoreError>,
 ) -> Result<(), StoreError> {
@@ -70,8 +73,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Refuses a schema that is not ours, or newer.
-fn checked(place: &Place, state: State) -> Result<State, StoreError> {
+/// Rejects a schema of another program or of a newer version.
+fn checked(place: &DatabaseLocation, state: State) -> Result<State, StoreError> {
     let (store, known) = (place.address.clone(), STEPS.len() as u32);
     match state {
         State::Foreign => Err(StoreError::NotAStore {
@@ -91,9 +94,9 @@ fn checked(place: &Place, state: State) -> Result<State, StoreError> {
     }
 }
 
-/// Runs all steps that are missing, in one transaction. Returns what is there
-/// then, or what is in the way.
-fn bring_up_to_date(place: &Place, link: &mut Link) -> Result<State, PgError> {
+/// Runs all missing steps in one transaction. Returns the resulting state, or
+/// the error.
+fn bring_up_to_date(place: &DatabaseLocation, link: &mut Link) -> Result<State, PgError> {
     let schema = place.quoted_schema();
     link.run("BEGIN")?;
     if state(place, link)? == State::Foreign {
@@ -105,7 +108,8 @@ fn bring_up_to_date(place: &Place, link: &mut Link) -> Result<State, PgError> {
          CREATE TABLE IF NOT EXISTS contexture_meta (version BIGINT NOT NULL);
          LOCK TABLE contexture_meta IN SHARE ROW EXCLUSIVE MODE;"
     ))?;
-    // Another server may have done it while this one waited for the lock.
+    // Another server may have migrated the schema while this one waited for the
+    // lock.
     let rows = link.query("SELECT version FROM contexture_meta", &[])?;
     let version = rows.integer(0, 0).unwrap_or(0);
     let done = u32::try_from(version).unwrap_or(u32::MAX);
@@ -122,7 +126,7 @@ fn bring_up_to_date(place: &Place, link: &mut Link) -> Result<State, PgError> {
     Ok(State::Ours(done.max(known)))
 }
 
-fn state(place: &Place, link: &mut Link) -> Result<State, PgError> {
+fn state(place: &DatabaseLocation, link: &mut Link) -> Result<State, PgError> {
     let values = [contexture_sql::Value::Text((&*place.schema).into())];
     let tables = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";

@@ -1,11 +1,11 @@
 //! Text as PostgreSQL can store it.
 //!
-//! PostgreSQL refuses the character U+0000 in text. It is written as U+001A and
-//! `0`, and U+001A itself as U+001A and `1`. Different texts stay different.
+//! PostgreSQL rejects the character U+0000 in text. It is written as U+001A and
+//! `0`, and U+001A itself as U+001A and `1`. Different texts remain different.
 
 use std::borrow::Cow;
 
-/// The character that both are written with.
+/// The escape character.
 const MARK: u8 = 0x1A;
 
 /// Returns the text in the form that is stored.
@@ -16,7 +16,8 @@ pub(crate) fn encode(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace('\u{1A}', "\u{1A}1").replace('\0', "\u{1A}0"))
 }
 
-/// Returns the text of its stored form; `None` when that is the text itself.
+/// Returns the text of its stored form; `None` when the stored form is the text
+/// itself.
 pub(crate) fn decode(stored: &[u8]) -> Option<Vec<u8>> {
     memchr::memchr(MARK, stored)?;
     let mut text = Vec::with_capacity(stored.len());

@@ -1,8 +1,8 @@
-//! The socket of one connection: how it is made, encrypted and authenticated, and
-//! messages in both directions.
+//! The socket of one connection: how it is opened, encrypted and authenticated,
+//! and messages in both directions.
 //!
-//! Reads and writes block the thread that uses the connection. Nothing else drives
-//! it, so that an answer wakes the thread that waits for it and no other.
+//! Reads and writes block the thread that uses the connection. No other thread
+//! drives it, so that a response wakes only the thread that waits for it.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -12,21 +12,25 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::authentication::sasl::{
+    ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256,
+};
 use postgres_protocol::message::frontend;
 use rustls::{ClientConnection, StreamOwned};
 use socket2::{SockRef, TcpKeepalive};
-use tokio_postgres::config::{Config, Host, LoadBalanceHosts, TargetSessionAttrs};
+use tokio_postgres::config::{
+    ChannelBinding as Binding, Config, Host, LoadBalanceHosts, TargetSessionAttrs,
+};
 use tokio_postgres::error::SqlState;
 
 use crate::error::PgError;
-use crate::place::Place;
-use crate::tls::Tls;
+use crate::place::DatabaseLocation;
+use crate::tls::{Tls, end_point};
 
-/// How many bytes are read at a time.
+/// The number of bytes that are read at a time.
 const READ_AT_ONCE: usize = 32 * 1024;
 
-/// The longest message that is accepted: PostgreSQL makes none that is longer.
+/// The longest accepted message: PostgreSQL sends none that is longer.
 const LONGEST_MESSAGE: usize = (1 << 30) + (1 << 20);
 
 enum Socket {
@@ -64,6 +68,14 @@ impl Socket {
         }
     }
 
+    /// Returns the hash of the server's certificate that a login can be bound to.
+    fn end_point(&self) -> Option<Vec<u8>> {
+        match self {
+            Socket::Tls(stream) => end_point(&stream.conn),
+            _ => None,
+        }
+    }
+
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Socket::Tcp(socket) => socket.write_all(bytes),
@@ -80,15 +92,15 @@ impl Socket {
 /// A connection that is authenticated.
 pub(crate) struct Wire {
     socket: Socket,
-    /// What was read and is not used yet: `input[used..]`.
+    /// The unused bytes that were read: `input[used..]`.
     input: Vec<u8>,
     used: usize,
-    /// The number of the process that serves the connection, as it said itself. A
-    /// pooler says another one.
+    /// The number of the process that serves the connection, as the server
+    /// reported it. A pooler reports another number.
     pub(crate) process: Option<i32>,
 }
 
-/// A message of the server: its tag and where its content is in the input.
+/// A message of the server: its tag and the range of its content in the input.
 #[derive(Clone, Copy)]
 struct Found {
     tag: u8,
@@ -97,8 +109,8 @@ struct Found {
 }
 
 impl Wire {
-    /// Connects to the first of the hosts that accepts.
-    pub(crate) fn connect(place: &Place) -> Result<Self, PgError> {
+    /// Connects to the first host that accepts the connection.
+    pub(crate) fn connect(place: &DatabaseLocation) -> Result<Self, PgError> {
         let config = &place.config;
         let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
         let count = hosts.len().max(addresses.len());
@@ -147,7 +159,11 @@ impl Wire {
     }
 
     /// Encrypts and authenticates a new connection.
-    fn begin(socket: Socket, host: Option<&str>, place: &Place) -> Result<Self, PgError> {
+    fn begin(
+        socket: Socket,
+        host: Option<&str>,
+        place: &DatabaseLocation,
+    ) -> Result<Self, PgError> {
         let timeout = place.config.get_connect_timeout().copied();
         socket.set_timeout(timeout).map_err(io_error)?;
         let socket = match (socket, &place.tls) {
@@ -183,11 +199,30 @@ impl Wire {
             config.get_password().ok_or_else(missing)
         };
         let mut scram: Option<ScramSha256> = None;
+        // Whether the server has proved that it knows the password.
+        let mut is_proved = false;
+        let mut unbound = config.get_channel_binding() == Binding::Require;
+        let end_point = match config.get_channel_binding() {
+            Binding::Disable => None,
+            _ => self.socket.end_point(),
+        };
+        let not_bound = || {
+            let message = "channel_binding=require, but the server does not bind logins to its \
+                certificate";
+            PgError::Io(message.to_owned())
+        };
         loop {
             let (tag, body) = self.message()?;
             out.clear();
             match (tag, number(body)) {
+                (b'R', Some(0)) if unbound => return Err(not_bound()),
+                (b'R', Some(0)) if scram.is_some() && !is_proved => {
+                    let message = "the server has not proved that it knows the password";
+                    return Err(PgError::Io(message.to_owned()));
+                }
                 (b'R', Some(0)) => continue,
+                // The password is sent only to a server that is bound.
+                (b'R', Some(3 | 5)) if unbound => return Err(not_bound()),
                 (b'R', Some(3)) => {
                     frontend::password_message(password()?, &mut out).map_err(io_error)?;
                 }
@@ -199,14 +234,27 @@ impl Wire {
                 }
                 (b'R', Some(10)) => {
                     let offered = body.get(4..).unwrap_or_default();
-                    let mut offered = offered.split(|byte| *byte == 0);
-                    if !offered.any(|name| name == SCRAM_SHA_256.as_bytes()) {
-                        let message = "the server offers no way to authenticate that is known";
-                        return Err(PgError::Io(message.to_owned()));
-                    }
-                    let begun = ScramSha256::new(password()?, ChannelBinding::unsupported());
-                    let begun = scram.insert(begun);
-                    frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), &mut out)
+                    let offers = |name: &str| {
+                        let mut names = offered.split(|byte| *byte == 0);
+                        names.any(|offered| offered == name.as_bytes())
+                    };
+                    let (name, binding) = match &end_point {
+                        Some(hash) if offers(SCRAM_SHA_256_PLUS) => {
+                            unbound = false;
+                            let binding = ChannelBinding::tls_server_end_point(hash.clone());
+                            (SCRAM_SHA_256_PLUS, binding)
+                        }
+                        _ if !offers(SCRAM_SHA_256) => {
+                            let message = "the server offers no way to authenticate that is known";
+                            return Err(PgError::Io(message.to_owned()));
+                        }
+                        _ if unbound => return Err(not_bound()),
+                        // The server notices if an attacker has removed its offer.
+                        Some(_) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
+                        None => (SCRAM_SHA_256, ChannelBinding::unsupported()),
+                    };
+                    let begun = scram.insert(ScramSha256::new(password()?, binding));
+                    frontend::sasl_initial_response(name, begun.message(), &mut out)
                         .map_err(io_error)?;
                 }
                 (b'R', Some(11)) => {
@@ -219,6 +267,7 @@ impl Wire {
                     let scram = scram.as_mut().ok_or_else(malformed)?;
                     let told = body.get(4..).unwrap_or_default();
                     scram.finish(told).map_err(io_error)?;
+                    is_proved = true;
                     continue;
                 }
                 (b'R', _) => {
@@ -238,7 +287,8 @@ impl Wire {
         }
     }
 
-    /// Fails when the server is not of the kind that the URL wants.
+    /// Fails when the server does not have the `target_session_attrs` of the
+    /// URL.
     fn check_writable(&mut self, config: &Config) -> Result<(), PgError> {
         let wanted = config.get_target_session_attrs();
         if wanted == TargetSessionAttrs::Any {
@@ -313,7 +363,7 @@ impl Wire {
         Ok(found.map(|found| (found.tag, &self.input[found.begin..found.end])))
     }
 
-    /// Takes the next message out of what was read.
+    /// Returns the next message in the input.
     fn next(&mut self) -> Result<Option<Found>, PgError> {
         let left = &self.input[self.used..];
         let (Some(&tag), Some(length)) = (left.first(), left.get(1..5).and_then(number)) else {
@@ -332,7 +382,7 @@ impl Wire {
         Ok(Some(Found { tag, begin, end }))
     }
 
-    /// Reads what is there, at least one byte. Returns 0 at the end.
+    /// Reads the available bytes, at least one. Returns 0 at the end.
     fn fill(&mut self) -> io::Result<usize> {
         if self.used > 0 {
             self.input.drain(..self.used);
@@ -349,8 +399,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // The server then need not note that a client went away. It must not be
-        // waited for.
+        // The server then does not log a lost client. Closing must not wait.
         let mut out = BytesMut::new();
         frontend::terminate(&mut out);
         if self.socket.set_nonblocking(true).is_ok() {
@@ -390,7 +439,7 @@ fn tcp(host: &str, port: u16, config: &Config) -> Vec<io::Result<Socket>> {
         }
         Ok(Socket::Tcp(socket))
     };
-    // The next address is tried only after the one before it was refused.
+    // The next address is tried only after the one before was refused.
     let mut made = Vec::new();
     for address in addresses {
         let socket = connect(&address);
@@ -423,7 +472,7 @@ fn encrypt(mut socket: TcpStream, host: &str, tls: &Tls) -> Result<Socket, PgErr
     Ok(Socket::Tls(Box::new(StreamOwned::new(session, socket))))
 }
 
-/// Returns a number that differs from process to process.
+/// Returns a number that differs between processes.
 fn random() -> usize {
     use std::hash::{BuildHasher as _, Hasher as _};
     let hasher = std::collections::hash_map::RandomState::new().build_hasher();
@@ -438,7 +487,7 @@ fn malformed() -> PgError {
     PgError::Io("the server sent a message that cannot be read".to_owned())
 }
 
-/// Returns the number that some bytes begin with.
+/// Returns the number at the start of some bytes.
 pub(crate) fn number(bytes: &[u8]) -> Option<i32> {
     let four = bytes.get(..4)?.try_into().ok()?;
     Some(i32::from_be_bytes(four))

@@ -3,17 +3,18 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::TcpListener;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use contexture_postgres::{Options, PostgresStore};
-use contexture_store::{Events as _, Ledger, NewSession, NewSessionPin, StoreError, Tenants};
+use contexture_store::{
+    Events as _, Ledger, NewSession, NewSessionPin, NewTurn, StoreError, Tenants, Upkeep as _,
+};
 use jiff::Timestamp;
 
+use crate::support::proxy::Proxy;
 use crate::support::{Schema, run, server};
 
 fn session(label: &str) -> NewSession {
@@ -21,6 +22,12 @@ fn session(label: &str) -> NewSession {
         label: label.to_owned(),
         ..NewSession::default()
     }
+}
+
+fn turn(text: &str) -> NewTurn {
+    let turn = serde_json::json!({"messages": [{"role": "user", "content": text},
+        {"role": "assistant", "content": "yes"}]});
+    serde_json::from_value(turn).unwrap()
 }
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -77,7 +84,7 @@ fn a_newer_schema_is_refused() {
         schema.name()
     ));
     match PostgresStore::open(&schema.url).unwrap_err() {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 5)),
+        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 7)),
         other => panic!("{other}"),
     }
 }
@@ -105,8 +112,14 @@ fn a_name_that_is_a_keyword_is_a_name() {
     let url = format!("{}?schema=select%22from", server());
     run("DROP SCHEMA IF EXISTS \"select\"\"from\" CASCADE");
     let store = PostgresStore::open(&url).unwrap();
-    store.create_session(&session("table'; DROP"), NOW).unwrap();
-    assert_eq!(store.session("table'; DROP").unwrap().turns, 0);
+    for tenant in ["", "user", "order by \"name\" --"] {
+        let store = store.for_tenant(tenant);
+        store.create_session(&session("table'; DROP"), NOW).unwrap();
+        let recorded = store.record("table'; DROP", &turn("NULL"), None, None, NOW);
+        recorded.unwrap();
+        assert_eq!(store.session("table'; DROP").unwrap().turns, 1);
+    }
+    drop(store);
     run("DROP SCHEMA \"select\"\"from\" CASCADE");
     drop(schema);
 }
@@ -176,7 +189,7 @@ fn a_write_waits_for_another_server_only_so_long() {
         let one = &one;
         scope.spawn(move || {
             one.backend().write(move |db, _| {
-                // The lock comes with the first statement.
+                // The lock is acquired with the first statement.
                 db.query_row("SELECT 1", (), |_| Ok(()))?;
                 begun.send(()).unwrap();
                 hold.recv().unwrap();
@@ -186,7 +199,7 @@ fn a_write_waits_for_another_server_only_so_long() {
         begin.recv().unwrap();
         let busy = other.create_session(&session("t"), NOW).unwrap_err();
         assert!(matches!(busy, StoreError::Busy { .. }), "{busy}");
-        // Another tenant does not wait, nor does a read.
+        // Neither another tenant nor a read waits.
         let tenant = other.for_tenant("acme");
         tenant.create_session(&session("t"), NOW).unwrap();
         assert!(other.session("s").is_ok());
@@ -208,124 +221,107 @@ fn text_with_zeros_is_stored() {
     store.pin("s", &pin, NOW).unwrap();
     let read = store.pins("s").unwrap();
     assert_eq!(read[0].text.as_deref(), Some("a\0b\u{1A}c\u{1A}0"));
-}
-
-/// A proxy between a store and the server, whose connections can be cut.
-struct Proxy {
-    port: u16,
-    /// Cut connections as soon as the server has answered a COMMIT, before the
-    /// answer arrives.
-    cut_commits: Arc<AtomicBool>,
-    cut: Arc<AtomicBool>,
-}
-
-impl Proxy {
-    fn start() -> Self {
-        let target = server()
-            .split('@')
-            .nth(1)
-            .unwrap()
-            .split('/')
-            .next()
-            .unwrap();
-        let target = target.to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let cut_commits = Arc::new(AtomicBool::new(false));
-        let cut = Arc::new(AtomicBool::new(false));
-        let (commits, all) = (Arc::clone(&cut_commits), Arc::clone(&cut));
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let client = client.unwrap();
-                let server = TcpStream::connect(&target).unwrap();
-                pass_on(
-                    &client,
-                    &server,
-                    Arc::clone(&commits),
-                    Arc::clone(&all),
-                    true,
-                );
-                pass_on(
-                    &server,
-                    &client,
-                    Arc::clone(&commits),
-                    Arc::clone(&all),
-                    false,
-                );
-            }
-        });
-        Self {
-            port,
-            cut_commits,
-            cut,
-        }
+    let said = turn("one\0two \u{1A}");
+    let recorded = store.record("s", &said, None, None, NOW).unwrap();
+    let read = store.turns(&[recorded.id], "none").unwrap();
+    assert_eq!(read[0].turn.messages, said.messages);
+    assert_eq!(store.verify().unwrap().damaged, []);
+    // A URL cannot have them.
+    for url in [
+        "postgres://a%00b@127.0.0.1/d",
+        "postgres://a:b%00c@127.0.0.1/d",
+    ] {
+        let error = PostgresStore::open(url).unwrap_err();
+        assert!(!error.to_string().contains("b\0c"), "{error}");
     }
-
-    fn url(&self, schema: &Schema) -> String {
-        let server = server()
-            .split('@')
-            .nth(1)
-            .unwrap()
-            .split('/')
-            .next()
-            .unwrap();
-        schema
-            .url
-            .replace(server, &format!("127.0.0.1:{}", self.port))
-    }
-}
-
-fn pass_on(
-    from: &TcpStream,
-    to: &TcpStream,
-    cut_commits: Arc<AtomicBool>,
-    cut: Arc<AtomicBool>,
-    requests: bool,
-) {
-    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-    thread::spawn(move || {
-        let mut part = [0; 65536];
-        while let Ok(read @ 1..) = from.read(&mut part) {
-            let part = &part[..read];
-            if cut.load(Ordering::Acquire) {
-                break;
-            }
-            let holds = |word: &[u8]| part.windows(word.len()).any(|it| it == word);
-            // The answer to COMMIT begins with the name of the command.
-            if !requests && cut_commits.load(Ordering::Acquire) && holds(b"COMMIT\0") {
-                break;
-            }
-            if to.write_all(part).is_err() {
-                break;
-            }
-        }
-        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
-    });
 }
 
 #[test]
 fn a_connection_that_is_cut_during_a_commit_leaves_the_outcome_unknown() {
     let schema = Schema::new();
-    let proxy = Proxy::start();
-    let store = PostgresStore::open(&proxy.url(&schema)).unwrap();
+    let proxy = Proxy::start(server());
+    let store = PostgresStore::open(&proxy.url(&schema.url)).unwrap();
     store.create_session(&session("before"), NOW).unwrap();
-    proxy.cut_commits.store(true, Ordering::Release);
+    proxy.cuts.commits.store(true, Ordering::Release);
     let unknown = store.create_session(&session("during"), NOW).unwrap_err();
     assert!(
         matches!(unknown, StoreError::UnknownOutcome { .. }),
         "{unknown}"
     );
-    // It was committed, and the caller was not told that it was not.
+    // The turn was committed, and the error did not claim the opposite.
     assert!(schema.open().session("during").is_ok());
-    proxy.cut_commits.store(false, Ordering::Release);
+    proxy.cuts.commits.store(false, Ordering::Release);
     store.create_session(&session("after"), NOW).unwrap();
+}
+
+/// The caller cannot know whether the turn was committed, and repeats it with the same
+/// key: it is recorded once.
+#[test]
+fn a_turn_whose_connection_is_cut_is_recorded_once() {
+    for is_committed in [false, true] {
+        let schema = Schema::new();
+        let proxy = Proxy::start(server());
+        let store = PostgresStore::open(&proxy.url(&schema.url)).unwrap();
+        store.create_session(&session("s"), NOW).unwrap();
+        let cut = match is_committed {
+            true => &proxy.cuts.commits,
+            false => &proxy.cuts.turns,
+        };
+        cut.store(true, Ordering::Release);
+        let turn = NewTurn {
+            idempotency_key: Some("once".to_owned()),
+            ..turn("one")
+        };
+        let unknown = store.record("s", &turn, None, None, NOW).unwrap_err();
+        assert!(
+            matches!(unknown, StoreError::UnknownOutcome { .. }),
+            "{unknown}"
+        );
+        let turns = schema.open().session("s").unwrap().turns;
+        assert_eq!(turns, u64::from(is_committed));
+        cut.store(false, Ordering::Release);
+        let recorded = store.record("s", &turn, None, None, NOW).unwrap();
+        assert_eq!(recorded.replayed, is_committed);
+        assert_eq!(store.session("s").unwrap().turns, 1);
+        assert_eq!(store.verify().unwrap().damaged, []);
+    }
+}
+
+/// A connection that is cut in the middle of a transaction leaves nothing, and the
+/// tenant is not locked.
+#[test]
+fn a_transaction_that_is_cut_leaves_nothing() {
+    let schema = Schema::new();
+    let proxy = Proxy::start(server());
+    let store = PostgresStore::open(&proxy.url(&schema.url)).unwrap();
+    store.create_session(&session("s"), NOW).unwrap();
+    use contexture_sql::Backend as _;
+    let cuts = std::sync::Arc::clone(&proxy.cuts);
+    let cut = store.backend().write(move |db, tenant| {
+        let mut update = db.prepare_cached("UPDATE sessions SET label = 'x' WHERE tenant = ?1")?;
+        assert_eq!(update.change([tenant])?, 1);
+        cuts.all.store(true, Ordering::Release);
+        Ok(update.change([tenant])?)
+    });
+    let error = cut.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    let other = schema.open_with(Options {
+        lock_timeout: Duration::from_secs(5),
+        ..Options::default()
+    });
+    other.record("s", &turn("one"), None, None, NOW).unwrap();
+    assert_eq!(other.session("s").unwrap().turns, 1);
 }
 
 #[test]
 fn a_connection_that_is_cut_before_a_write_is_replaced() {
     let schema = Schema::new();
-    let proxy = Proxy::start();
-    let url = format!("{}&application_name={}", proxy.url(&schema), schema.name());
+    let proxy = Proxy::start(server());
+    let url = format!(
+        "{}&application_name={}",
+        proxy.url(&schema.url),
+        schema.name()
+    );
     let store = PostgresStore::open(&url).unwrap();
     store.create_session(&session("before"), NOW).unwrap();
     // The server ends all connections of the pool, as when it is restarted.
@@ -337,11 +333,11 @@ fn a_connection_that_is_cut_before_a_write_is_replaced() {
     thread::sleep(Duration::from_millis(50));
     store.create_session(&session("after"), NOW).unwrap();
     assert!(store.session("after").is_ok());
-    // Everything is cut: nothing is written, and nothing is unknown.
-    proxy.cut.store(true, Ordering::Release);
+    // Everything is cut: no write happens, and the outcome is known.
+    proxy.cuts.all.store(true, Ordering::Release);
     let error = store.create_session(&session("never"), NOW).unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-    proxy.cut.store(false, Ordering::Release);
+    proxy.cuts.all.store(false, Ordering::Release);
     store.create_session(&session("again"), NOW).unwrap();
 }
 
@@ -370,7 +366,6 @@ fn a_tenant_is_measured_and_removed() {
     let tenant = store.for_tenant("acme");
     assert_eq!(store.tenant_names().unwrap(), [""]);
     tenant.create_session(&session("s"), NOW).unwrap();
-    use contexture_store::Upkeep as _;
     assert_eq!(tenant.usage().unwrap().sessions, 1);
     assert_eq!(tenant.verify().unwrap().damaged, []);
     assert_eq!(store.usage().unwrap().sessions, 0);
@@ -384,11 +379,12 @@ fn a_tenant_is_measured_and_removed() {
 fn a_schema_that_another_server_migrates_is_waited_for() {
     let schema = Schema::new();
     schema.open();
-    // As an older version has left it.
+    // The schema has the state of an older version.
     let name = schema.name();
     support::run(&format!(
         "SET search_path = \"{name}\"; DROP TABLE events; DROP TABLE request_counts;
          DROP TABLE done_calls; ALTER TABLE sessions DROP COLUMN remember;
+         ALTER TABLE turns DROP COLUMN deleted; ALTER TABLE tenants DROP COLUMN turn_deletions;
          UPDATE contexture_meta SET version = 2"
     ));
     thread::scope(|scope| {
@@ -416,7 +412,7 @@ fn a_deadlock_with_another_program_is_busy() {
     let name = schema.name();
     let (begun, begin) = std::sync::mpsc::channel::<()>();
     thread::scope(|scope| {
-        // It locks the session, and then wants the row of the tenant.
+        // The transaction locks the session, and then the row of the tenant.
         scope.spawn(|| {
             support::run(&format!(
                 "SET search_path = \"{name}\"; SET deadlock_timeout = '30s'; BEGIN;
@@ -434,30 +430,41 @@ fn a_deadlock_with_another_program_is_busy() {
         let busy = waited.unwrap_err();
         assert!(matches!(busy, StoreError::Busy { .. }), "{busy}");
     });
-    // Nothing is left behind.
+    // No lock remains.
     store.create_session(&session("t"), NOW).unwrap();
 }
 
+/// PostgreSQL shortens names after 63 bytes, so that two schemas would be one.
 #[test]
-fn a_name_that_is_too_long_is_refused() {
-    let url = format!("{}?schema={}", support::server(), "x".repeat(64));
-    let error = PostgresStore::open(&url).unwrap_err();
-    assert!(error.to_string().contains("1 to 63 bytes"), "{error}");
+fn a_name_may_have_63_bytes() {
+    let limit = "ü".repeat(31);
+    let names = [format!("{limit}a"), format!("{limit}b")];
+    for (at, name) in names.iter().enumerate() {
+        run(&format!("DROP SCHEMA IF EXISTS \"{name}\" CASCADE"));
+        let store = PostgresStore::open(&format!("{}?schema={name}", server())).unwrap();
+        store
+            .create_session(&session(&format!("s{at}")), NOW)
+            .unwrap();
+        let sessions = store.sessions(None, 10).unwrap();
+        assert_eq!(sessions.len(), 1, "{name}");
+    }
+    for name in &names {
+        run(&format!("DROP SCHEMA \"{name}\" CASCADE"));
+    }
+    for long in ["x".repeat(64), "ü".repeat(32)] {
+        let error = PostgresStore::open(&format!("{}?schema={long}", server())).unwrap_err();
+        assert!(error.to_string().contains("1 to 63 bytes"), "{error}");
+    }
 }
 
-/// The clocks of two servers differ by a day: the order of turns, changes and events
-/// is that of commits.
+/// The clocks of two servers differ by a day. The order of turns, changes and
+/// events is that of commits.
 #[test]
 fn the_order_does_not_depend_on_clocks() {
     let schema = Schema::new();
     let (ahead, behind) = (schema.open(), schema.open());
     ahead.create_session(&session("s"), NOW).unwrap();
     let hour = |hours: i64| NOW + jiff::SignedDuration::from_hours(hours);
-    let turn = |text: &str| -> contexture_store::NewTurn {
-        let turn = serde_json::json!({"messages": [{"role": "user", "content": text},
-            {"role": "assistant", "content": "yes"}]});
-        serde_json::from_value(turn).unwrap()
-    };
     let mut ids = Vec::new();
     for (store, text, at) in [
         (&ahead, "one", 24),

@@ -1,5 +1,5 @@
 //! Errors that the database raises while a turn is recorded: a full disk, and
-//! transactions that have to be repeated.
+//! transactions that must be repeated.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -29,8 +29,8 @@ enum Moment {
     Commit,
 }
 
-/// Has the database raise an error when an event of the unlucky session is stored,
-/// which is the last part of a turn.
+/// Makes the database raise an error when an event of the unlucky session is
+/// stored, which is the last part of a turn.
 fn raise(schema: &Schema, code: &str, moment: Moment) {
     let name = schema.name();
     let trigger = match moment {
@@ -90,7 +90,8 @@ fn a_turn_that_fails_leaves_nothing() {
             assert_eq!(store.events(0, 10).unwrap().latest, 0);
             let verified = store.verify().unwrap();
             assert_eq!(verified.damaged, []);
-            // The same turn, with the same key, is recorded when there is room.
+            // The same turn, with the same key, is recorded when the disk has
+            // space.
             raise_no_more(&schema);
             let first = record(&store, UNLUCKY, "One.").unwrap();
             let again = record(&store, UNLUCKY, "One.").unwrap();
@@ -135,8 +136,9 @@ fn the_turns_of_others_are_recorded() {
     assert_eq!(store.verify().unwrap().damaged, []);
 }
 
-/// Turns of several tenants share a transaction. One that fails, one that is refused
-/// and one whose tenant another program has locked do not concern the others.
+/// Turns of several tenants share a transaction. The others are recorded if one
+/// turn fails, one is rejected and the tenant of one is locked by another
+/// program.
 #[test]
 fn the_turns_of_other_tenants_are_recorded() {
     const OTHERS: usize = 8;
@@ -188,8 +190,8 @@ fn the_turns_of_other_tenants_are_recorded() {
     }
 }
 
-/// Many turns of one session, some with the same idempotency key: each is recorded
-/// once, one after the other.
+/// Many turns of one session, some with the same idempotency key: each is
+/// recorded once, one after the other.
 #[test]
 fn turns_of_one_session_follow_each_other() {
     const WRITERS: usize = 8;

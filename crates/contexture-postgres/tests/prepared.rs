@@ -33,7 +33,7 @@ fn record(store: &PostgresStore, label: &str, text: &str) {
     store.record(label, &turn, None, None, NOW).unwrap();
 }
 
-/// Returns how many statements the connection has prepared.
+/// Returns the number of statements that the connection has prepared.
 fn prepared(store: &PostgresStore) -> i64 {
     let read = |db: &contexture_sql::Connection, _| {
         let sql = "SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'contexture%'";
@@ -42,7 +42,7 @@ fn prepared(store: &PostgresStore) -> i64 {
     store.backend().read(read).unwrap()
 }
 
-/// Passes connections on as a pooler does: with a process number of its own.
+/// Forwards connections like a pooler: with its own process number.
 fn pooler() -> u16 {
     let target = server()
         .split('@')
@@ -69,7 +69,7 @@ fn pass_on(from: &TcpStream, to: &TcpStream, answers: bool) {
         let mut part = [0; 65536];
         while let Ok(read @ 1..) = from.read(&mut part) {
             let part = &mut part[..read];
-            // The message that tells the process number, before the first query.
+            // The message with the process number, before the first query.
             let told = b"K\0\0\0\x0c";
             let at = part.windows(told.len()).position(|it| it == told);
             if let Some(at) = at.filter(|_| answers) {
@@ -105,7 +105,7 @@ fn statements_have_names_on_a_direct_connection_only() {
     record(&pooled, "pooled", "one");
     assert_eq!(pooled.session("pooled").unwrap().turns, 1);
     assert_eq!(prepared(&pooled), 0);
-    // Nothing is left in the session, either.
+    // The session has no other state, either.
     let path = pooled
         .backend()
         .read(|db, _| Ok(db.query_row("SHOW search_path", (), |row| row.get::<String>(0))?))

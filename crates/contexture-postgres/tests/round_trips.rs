@@ -1,4 +1,4 @@
-//! How often calls wait for an answer of the database.
+//! Tests of the number of round trips to the database.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -32,7 +32,7 @@ fn turn(text: &str) -> NewTurn {
     }
 }
 
-/// Returns what `work` returns, and how many round trips it took.
+/// Returns the result of `work`, and the number of its round trips.
 fn counted<T>(store: &PostgresStore, work: impl FnOnce() -> T) -> (T, u64) {
     let before = store.backend().round_trips();
     let done = work();
@@ -68,7 +68,7 @@ fn store_with_session(schema: &Schema) -> PostgresStore {
 fn a_recorded_turn_takes_two_round_trips() {
     let schema = Schema::new();
     let store = store_with_session(&schema);
-    // The first one also makes the counter.
+    // The first turn also creates the counter.
     record(&store, &turn("one"), 1);
     assert_eq!(record(&store, &turn("two"), 2), 2);
     let with_key = NewTurn {
@@ -86,12 +86,13 @@ fn a_recorded_turn_takes_two_round_trips() {
 }
 
 #[test]
-fn what_is_read_ahead_takes_one_round_trip() {
+fn reading_ahead_takes_one_round_trip() {
     let schema = Schema::new();
     let store = store_with_session(&schema);
     record(&store, &turn("one"), 1);
     let wanted = ReadAhead {
         session: Some("main"),
+        pins: true,
         snapshots: 1,
         samples: Some(("model", "counter", 9)),
         memory: true,
@@ -111,14 +112,15 @@ fn what_is_read_ahead_takes_one_round_trip() {
         let ((), ahead) = counted(&store, || store.read_ahead(&wanted));
         assert_eq!(ahead, 1);
         assert_eq!(counted(&store, ask).1, 0);
-        // Each answer is used once.
+        // Each response is used once.
         assert_eq!(counted(&store, ask).1, 4);
-        // After a write, nothing that was read before is used.
+        // After a write, rows that were read before are not used.
         store.read_ahead(&wanted);
         record(&store, &turn("two"), 2);
         assert_eq!(store.session("main").unwrap().turns, 2);
     });
-    // An alias takes one more, and a missing session is still an error.
+    // An alias needs one more round trip, and a missing session is still an
+    // error.
     assert_eq!(store.session("first").unwrap().label, "main");
     assert!(store.session("none").is_err());
 }

@@ -9,7 +9,7 @@ use contexture_sql::Backend as _;
 
 use crate::support::Schema;
 
-/// What only one of the databases has.
+/// Tables and columns that only one of the databases has.
 const SQLITE_ONLY: &[&str] = &[
     "commits.number",
     "memory_keys.last",
@@ -52,8 +52,8 @@ fn both_databases_have_the_same_columns() {
     assert_eq!(in_sqlite, in_postgres);
 }
 
-/// A table or column that is added must be in portable archives, or be named as
-/// omitted with the reason.
+/// A new table or column must be in portable archives, or be listed as omitted
+/// with the reason.
 #[test]
 fn archives_have_every_table_and_column() {
     use contexture_sql::archive::tables::{OMITTED, TABLES};

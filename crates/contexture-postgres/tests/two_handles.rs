@@ -1,5 +1,5 @@
-//! The suite that every store passes, with two handles on one database: each call
-//! uses the other one.
+//! The suite that every store passes, with two handles on one database.
+//! Successive calls alternate between them.
 #![allow(clippy::unwrap_used)]
 
 mod support;

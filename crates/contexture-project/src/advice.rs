@@ -2,7 +2,7 @@
 //!
 //! The library does not know whether its caller types a command, sends JSON or
 //! is a model with tools. It returns the remedy as [`Advice`]; each interface
-//! of the product names fields and operations in its own words ([`Face`]).
+//! of the product names fields and operations in its own words ([`Interface`]).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -155,7 +155,7 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// All operations. Tests of a face check each of them.
+            /// All operations. Tests of an interface check each of them.
             pub const ALL: &'static [Operation] = &[
                 $(Operation::$api,)*
                 $(Operation::$operation,)*
@@ -245,9 +245,9 @@ impl Operation {
 }
 
 /// The names of fields and operations in one interface of the product.
-pub trait Face {
+pub trait Interface {
     /// Returns a field of the request as a caller writes it: `--max-tokens`;
-    /// `None` when this face does not have it.
+    /// `None` when this interface does not have it.
     fn field(&self, name: &str) -> Option<String>;
 
     /// Returns the name of an operation in this interface, for `on` if it is
@@ -255,11 +255,12 @@ pub trait Face {
     fn operation(&self, operation: Operation, on: Option<&str>) -> Option<String>;
 }
 
-/// The face of the library itself: fields and operations by their names in data.
+/// The interface of the library itself: fields and operations by their names in
+/// data.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Plain;
 
-impl Face for Plain {
+impl Interface for Plain {
     fn field(&self, name: &str) -> Option<String> {
         Some(format!("`{name}`"))
     }
@@ -324,19 +325,19 @@ impl Advice {
         }
     }
 
-    /// Returns the advice in the words of a face; `None` when that face cannot
-    /// follow it.
-    pub fn phrase(&self, face: &dyn Face) -> Option<String> {
+    /// Returns the advice in the words of an interface; `None` when that
+    /// interface cannot follow it.
+    pub fn phrase(&self, interface: &dyn Interface) -> Option<String> {
         Some(match self {
-            Advice::Set { field, value: None } => format!("set {}", face.field(field)?),
+            Advice::Set { field, value: None } => format!("set {}", interface.field(field)?),
             Advice::Set {
                 field,
                 value: Some(value),
-            } => format!("set {} to {value}", face.field(field)?),
-            Advice::Raise { field } => format!("raise {}", face.field(field)?),
-            Advice::Lower { field } => format!("lower {}", face.field(field)?),
+            } => format!("set {} to {value}", interface.field(field)?),
+            Advice::Raise { field } => format!("raise {}", interface.field(field)?),
+            Advice::Lower { field } => format!("lower {}", interface.field(field)?),
             Advice::Call { operation, on } => {
-                let call = face.operation(*operation, on.as_deref())?;
+                let call = interface.operation(*operation, on.as_deref())?;
                 format!("{call} {}", operation.effect())
             }
             Advice::Configure { setting } => format!("change `{setting}` in contexture.toml"),
@@ -357,9 +358,12 @@ impl From<String> for Advice {
     }
 }
 
-/// Returns several pieces of advice as one sentence, in the words of a face.
-pub fn phrase(advice: &[Advice], face: &dyn Face) -> Option<String> {
-    let phrases: Vec<String> = advice.iter().filter_map(|one| one.phrase(face)).collect();
+/// Returns several pieces of advice as one sentence, in the words of an interface.
+pub fn phrase(advice: &[Advice], interface: &dyn Interface) -> Option<String> {
+    let phrases: Vec<String> = advice
+        .iter()
+        .filter_map(|one| one.phrase(interface))
+        .collect();
     (!phrases.is_empty()).then(|| phrases.join("; or "))
 }
 
@@ -393,9 +397,9 @@ impl Warning {
         self
     }
 
-    /// Returns the message with the advice in the words of a face.
-    pub fn phrase(&self, face: &dyn Face) -> String {
-        match phrase(&self.advice, face) {
+    /// Returns the message with the advice in the words of an interface.
+    pub fn phrase(&self, interface: &dyn Interface) -> String {
+        match phrase(&self.advice, interface) {
             Some(advice) => format!("{}; {advice}", self.message),
             None => self.message.clone(),
         }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use contexture_store::StoreError;
 
-use crate::advice::{self, Advice, Face, Operation};
+use crate::advice::{self, Advice, Interface, Operation};
 
 /// An error, in words a user can act on.
 ///
@@ -163,7 +163,7 @@ impl Error {
     }
 
     /// Appends the outcome to the message.
-    pub fn behind(mut self, outcome: &str) -> Self {
+    pub fn with_outcome(mut self, outcome: &str) -> Self {
         self.message = format!("{}; {outcome}", self.message);
         self
     }
@@ -202,8 +202,8 @@ impl Error {
 
     /// Returns the advice in the words of an interface. `None` if there is
     /// none.
-    pub fn hint(&self, face: &dyn Face) -> Option<String> {
-        advice::phrase(&self.advice, face)
+    pub fn hint(&self, interface: &dyn Interface) -> Option<String> {
+        advice::phrase(&self.advice, interface)
     }
 
     /// Returns the code of a rejected action.
@@ -282,6 +282,9 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
         StoreError::Closed { .. } => {
             text("fork the session and record the turn there, or set its status to active")
         }
+        StoreError::Shared { .. } => {
+            text("delete those sessions first, or keep the turns that they share")
+        }
         StoreError::Damaged { .. } => text("restore the data from a backup"),
         StoreError::Busy { .. } => text("retry when the other process has finished"),
         StoreError::ReadOnly { .. } => vec![
@@ -312,7 +315,8 @@ impl From<StoreError> for Error {
             | StoreError::FileChanged { .. }
             | StoreError::KeyReused { .. }
             | StoreError::AlreadyDone { .. }
-            | StoreError::Closed { .. } => Cause::Conflict,
+            | StoreError::Closed { .. }
+            | StoreError::Shared { .. } => Cause::Conflict,
             StoreError::Invalid { .. } => Cause::Input,
             StoreError::Damaged { .. } => Cause::Damaged,
             StoreError::Withdrawn => Cause::Late,

@@ -202,8 +202,8 @@ impl Root {
         }
     }
 
-    /// Returns the stamp of the file at `path`. Returns `None` if there is no
-    /// file, or if the system does not report enough about it.
+    /// Returns the stamp of the file at `path`. Returns `None` if the file does
+    /// not exist, or if the system does not report enough about it.
     pub fn stamp(&self, path: &str) -> Option<Stamp> {
         match self.look(path) {
             PathEntry::File { stamp, .. } => stamp,
@@ -298,7 +298,7 @@ impl Root {
             Some((parent, name)) => (self.dir.open_dir(parent).map_err(failed)?, name),
             None => (self.dir.try_clone().map_err(failed)?, path),
         };
-        // Renaming would put a file in the place of the link.
+        // Renaming would replace the link by a file.
         let permissions = match parent.symlink_metadata(name) {
             Ok(meta) if meta.file_type().is_symlink() => {
                 return Err(Error::input(format!("{path} is a symbolic link"))

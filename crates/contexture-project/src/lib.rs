@@ -30,7 +30,7 @@ mod permissions;
 pub mod trust;
 pub mod yaml;
 
-pub use advice::{Advice, Face, Operation, Warning};
+pub use advice::{Advice, Interface, Operation, Warning};
 pub use error::{ActionCode, Cause, Error};
 pub use files::{Root, Unusable, check_path};
 pub use log::{Log, masked, masked_json, session_dir};

@@ -16,8 +16,8 @@ pub struct Lines {
     pub last: u32,
 }
 
-/// Splits `src/main.ts#L10-L80` into path and lines. What only resembles
-/// a range is part of the name.
+/// Splits `src/main.ts#L10-L80` into path and lines. Text that only resembles a
+/// range is part of the name.
 pub fn split_lines(written: &str) -> Result<(&str, Option<Lines>), String> {
     let Some((path, range)) = written.rsplit_once("#L") else {
         return Ok((written, None));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_denied() {
+    fn denied_items_are_not_shown() {
         let permissions = Permissions {
             allow: vec!["*".to_owned()],
             deny: vec!["shell".to_owned()],

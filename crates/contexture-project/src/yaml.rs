@@ -278,7 +278,7 @@ impl<'n> Fields<'n> {
         }
     }
 
-    /// Complains about a field at `mark`.
+    /// Returns the error for a field at `mark`.
     pub fn error(&self, mark: Mark, key: &str, message: impl fmt::Display) -> Error {
         self.source.error(mark, &self.name(key), message)
     }

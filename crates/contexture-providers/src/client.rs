@@ -155,10 +155,10 @@ impl Endpoint {
         })
     }
 
-    /// Posts `body` to `path` and returns the JSON that comes back.
+    /// Posts `body` to `path` and returns the JSON of the response.
     ///
-    /// `path` is relative to the versioned root of the API, as `embeddings` or
-    /// `chat/completions` are; a slash before it makes no difference. The key,
+    /// `path` is relative to the versioned root of the API, such as
+    /// `embeddings` or `chat/completions`; a leading slash is ignored. The key,
     /// the deadline, the attempts and the limits are those of the endpoint.
     pub fn post_json(&self, path: &str, body: &Value) -> Result<Value, CallError> {
         self.json(&post::post(self, path, body, Clock::start(self.deadline))?)

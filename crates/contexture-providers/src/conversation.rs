@@ -428,7 +428,7 @@ impl<'a> Builder<'a, '_> {
                 result.text = Cow::Borrowed(ATTACHED);
             }
         }
-        // A file is known by its name.
+        // A file is identified by its name.
         if block.role.shows_path() && block.path.is_some() {
             let run = std::slice::from_ref(block);
             self.say(
@@ -555,7 +555,7 @@ fn with_leading_thinking<'a>(said: Vec<(Speaker, Piece<'a>)>) -> Vec<(Speaker, P
 /// changed: its signature is valid only for the exact text.
 fn unchanged(text: &str) -> Option<Cow<'_, str>> {
     // The texts that the guard and a cut insert. Reasoning that contains such a
-    // text by itself is left out as well, which does no harm.
+    // text by itself is left out as well, which is harmless.
     let changed = ["[secret masked: ", "[U+", "[... "]
         .iter()
         .any(|sign| text.contains(sign));

@@ -27,16 +27,18 @@
 mod anthropic;
 mod canonical;
 mod chat;
+mod checked;
 mod detect;
 mod gemini;
-mod known;
 mod node;
+mod parsed;
 mod replace;
 mod responses;
 mod shown;
 mod stream;
 
 use std::fmt;
+use std::ops::Range;
 
 use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 use contexture_core::{Media, Native, RawJson, Usage};
@@ -48,7 +50,7 @@ use crate::{Format, usage_of};
 use node::Node;
 
 pub use detect::is_native;
-pub use known::{KnownRequest, RequestEnd};
+pub use parsed::{ParsedRequest, RequestEnd};
 pub use replace::with_messages;
 pub use shown::{data_bytes, shown};
 pub use stream::StreamReader;
@@ -176,6 +178,9 @@ pub struct NativeRequest {
     pub messages: Vec<Message>,
     /// All other fields, in order, byte for byte.
     pub settings: Vec<(String, RawJson)>,
+    /// The bytes of the body that hold the conversation. A byte order mark at
+    /// the beginning is not counted.
+    pub conversation: Range<usize>,
 }
 
 /// The definition of a tool.
@@ -227,7 +232,12 @@ pub fn kind(raw: &RawJson) -> String {
 pub fn read_request(body: &[u8], apis: &[Api]) -> Result<NativeRequest, NativeError> {
     let text = utf8(body)?;
     let node = Node::root(text)?;
-    request(&node, detect::request(&node, apis)?)
+    let mut read = request(&node, detect::request(&node, apis)?)?;
+    if let Some(conversation) = node.get(read.api.messages_field()) {
+        let before = conversation.raw.as_ptr().addr() - text.as_ptr().addr();
+        read.conversation = before..before + conversation.raw.len();
+    }
+    Ok(read)
 }
 
 fn request(node: &Node<'_>, api: Api) -> Result<NativeRequest, NativeError> {
@@ -340,8 +350,11 @@ pub fn read_exchange(body: &[u8], apis: &[Api]) -> Result<NativeExchange, Native
     })
 }
 
+/// The bytes that some programs write before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 fn utf8(body: &[u8]) -> Result<&str, NativeError> {
-    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     std::str::from_utf8(body).map_err(|error| {
         let message = format!("is not UTF-8 at byte {}", error.valid_up_to());
         NativeError::new("", message)

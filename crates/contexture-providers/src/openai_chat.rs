@@ -93,8 +93,9 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
     Ok(request)
 }
 
-/// A call is an object of its own. What else is in OpenAI's own form is fields
-/// of the message, or a part of its content.
+/// Returns a message of the assistant. A call is an object of its own. Other
+/// content in OpenAI's own form consists of fields of the message, or of parts
+/// of its content.
 fn assistant(message: Message<'_>) -> Json<'_> {
     let mut texts: Vec<Json<'_>> = Vec::new();
     let mut parts = Vec::new();

@@ -424,8 +424,8 @@ fn gemini_request(request: &Value, demands: Demands) -> Result<(), Refused> {
             Some(role) => return Err(unknown_role(dialect, at, role)),
         };
         let mut unnamed = BTreeMap::new();
-        // A call without an id is known by its place, its name, and how often
-        // the name came before.
+        // A call without an id is identified by its position, its name, and the
+        // number of earlier calls of that name.
         let mut id = |function: &Value, at: usize| match function["id"].as_str() {
             Some(id) => Cow::Owned(format!("id {id}")),
             None => {

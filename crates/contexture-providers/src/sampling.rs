@@ -103,7 +103,7 @@ impl Key {
 }
 
 /// A setting that a provider supports.
-struct Taken {
+struct SupportedSetting {
     key: Key,
     field: &'static str,
     /// The minimum and the maximum value; for texts, their number.
@@ -111,8 +111,13 @@ struct Taken {
     rule: &'static str,
 }
 
-const fn taken(key: Key, field: &'static str, range: (f64, f64), rule: &'static str) -> Taken {
-    Taken {
+const fn taken(
+    key: Key,
+    field: &'static str,
+    range: (f64, f64),
+    rule: &'static str,
+) -> SupportedSetting {
+    SupportedSetting {
         key,
         field,
         range,
@@ -122,7 +127,7 @@ const fn taken(key: Key, field: &'static str, range: (f64, f64), rule: &'static 
 
 const MANY: f64 = 1e9;
 
-const ANTHROPIC: &[Taken] = &[
+const ANTHROPIC: &[SupportedSetting] = &[
     taken(
         Key::Temperature,
         "temperature",
@@ -136,7 +141,7 @@ const ANTHROPIC: &[Taken] = &[
 
 /// From Claude 4.7 on, no other setting exists. Earlier models support the
 /// others only with version 2023-06-01 of the API.
-const ANTHROPIC_LATER: &[Taken] = &[taken(
+const ANTHROPIC_LATER: &[SupportedSetting] = &[taken(
     Key::Stop,
     "stop_sequences",
     (0.0, MANY),
@@ -144,7 +149,7 @@ const ANTHROPIC_LATER: &[Taken] = &[taken(
 )];
 
 /// Chat and the older completions.
-const OPENAI: &[Taken] = &[
+const OPENAI: &[SupportedSetting] = &[
     taken(
         Key::Temperature,
         "temperature",
@@ -173,7 +178,7 @@ const OPENAI: &[Taken] = &[
     ),
 ];
 
-const RESPONSES: &[Taken] = &[
+const RESPONSES: &[SupportedSetting] = &[
     taken(
         Key::Temperature,
         "temperature",
@@ -183,7 +188,7 @@ const RESPONSES: &[Taken] = &[
     taken(Key::TopP, "top_p", (0.0, 1.0), "openai.top_p"),
 ];
 
-const GEMINI: &[Taken] = &[
+const GEMINI: &[SupportedSetting] = &[
     taken(
         Key::Temperature,
         "temperature",
@@ -215,7 +220,7 @@ const GEMINI: &[Taken] = &[
 
 /// Returns the settings that a request of this format to this model supports,
 /// or `None` if the format has no settings.
-fn taken_by(format: Format, model: &str) -> Option<&'static [Taken]> {
+fn supported_by(format: Format, model: &str) -> Option<&'static [SupportedSetting]> {
     match format {
         Format::Json | Format::Text => None,
         Format::Anthropic if anthropic::is_since(model, (4, 7)) => Some(ANTHROPIC_LATER),
@@ -250,8 +255,8 @@ impl Sampling {
     /// Returns the names of settings that a request of this format to this
     /// model does not support and leaves out. The text form has no settings:
     /// its sender makes them, so the result is empty.
-    pub fn not_taken(&self, format: Format, model: &str) -> Vec<&'static str> {
-        let Some(taken) = taken_by(format, model) else {
+    pub fn unsupported(&self, format: Format, model: &str) -> Vec<&'static str> {
+        let Some(taken) = supported_by(format, model) else {
             return Vec::new();
         };
         Key::ALL
@@ -283,7 +288,7 @@ impl Sampling {
         model: &str,
         request: &mut Map<String, Value>,
     ) -> Result<(), Refused> {
-        let taken = taken_by(format, model).unwrap_or_default();
+        let taken = supported_by(format, model).unwrap_or_default();
         let both = self.temperature.is_some() && self.top_p.is_some();
         if both
             && format == Format::Anthropic
@@ -325,7 +330,7 @@ impl Sampling {
         Ok(())
     }
 
-    fn check_stop(&self, setting: &Taken) -> Result<(), Refused> {
+    fn check_stop(&self, setting: &SupportedSetting) -> Result<(), Refused> {
         // A line end is a usual place to stop, but Anthropic does not take it.
         let blanks = setting.rule != "anthropic.stop";
         let says_nothing = |text: &&String| match blanks {

@@ -42,6 +42,30 @@ pub(crate) fn items(json: &str) -> Option<Vec<&str>> {
     cursor.is_done().then_some(items)
 }
 
+/// Returns the content of a JSON text, or `None` for another value.
+///
+/// What has no escapes is one copy; the rest is copied from escape to escape.
+pub(crate) fn text(json: &str) -> Option<String> {
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = plain(rest.as_bytes()) {
+        text.push_str(&rest[..at]);
+        let escape = rest.as_bytes()[at..].strip_prefix(b"\\");
+        text.push(match escape?.first()? {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            mark @ (b'"' | b'\\' | b'/') => char::from(*mark),
+            // Code points, alone or in pairs, and what hardly occurs.
+            _ => return serde_json::from_str(json).ok(),
+        });
+        rest = &rest[at + 2..];
+    }
+    text.push_str(rest);
+    Some(text)
+}
+
 /// A place in a text.
 struct Cursor<'a> {
     json: &'a str,
@@ -147,21 +171,48 @@ impl<'a> Cursor<'a> {
     }
 }
 
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// Returns a word with the high bit of its first zero byte, and perhaps of later
+/// bytes, or zero if it has no zero byte.
+fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & (ONES << 7)
+}
+
+/// Returns a word that is not zero if a quote or a backslash is in `word`. Its
+/// lowest bit belongs to the first of them.
+fn marks(word: u64) -> u64 {
+    zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64))
+}
+
+/// Returns the number of bytes before the first quote, backslash or control
+/// character.
+pub(crate) fn special(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    for chunk in bytes.chunks_exact(8) {
+        let word = u64::from_le_bytes(chunk.try_into().ok()?);
+        let control = word.wrapping_sub(ONES * 0x20) & !word & (ONES << 7);
+        let found = marks(word) | control;
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    let rest = bytes[at..].iter().position(is_special);
+    rest.map(|found| at + found)
+}
+
 /// The bytes of text that are searched eight at a time. Code and prose have an
 /// escape in most lines, so that a search for long distances rarely pays.
 const NEAR: usize = 96;
 
 /// Returns the number of bytes before the first quote or backslash.
 fn plain(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    // Has the high bit of the first byte that is zero.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let near = &bytes[..bytes.len().min(NEAR)];
     for (i, chunk) in near.chunks_exact(8).enumerate() {
         let word = u64::from_le_bytes(chunk.try_into().ok()?);
-        let quote = zero(word ^ (ONES * b'"' as u64));
-        let backslash = zero(word ^ (ONES * b'\\' as u64));
-        let found = quote | backslash;
+        let found = marks(word);
         if found != 0 {
             return Some(i * 8 + found.trailing_zeros() as usize / 8);
         }
@@ -205,14 +256,34 @@ mod tests {
                 let text = format!("{}{mark}ü\"\\", "ä".repeat(length / 2));
                 let found = text.find(mark);
                 assert_eq!(plain(text.as_bytes()), found, "{text}");
+                assert_eq!(special(text.as_bytes()), found, "{text}");
             }
             let text = "x".repeat(length);
             assert_eq!(plain(text.as_bytes()), None);
+            assert_eq!(special(text.as_bytes()), None);
+            let text = format!("{text}\u{1f}\"");
+            assert_eq!(special(text.as_bytes()), Some(length));
         }
     }
 
     #[test]
-    fn what_is_cut_off_has_no_parts() {
+    fn texts_are_those_that_a_parser_reads() {
+        for json in [
+            r#""""#,
+            r#""plain""#,
+            r#""a\nb\tc\"d\\e\/f\r""#,
+            r#""\u00e9\ud83d\ude00 \b\f""#,
+            r#""\ud83d alone""#,
+            "12",
+            "null",
+            "{}",
+        ] {
+            assert_eq!(text(json), serde_json::from_str(json).ok(), "{json}");
+        }
+    }
+
+    #[test]
+    fn truncated_content_has_no_parts() {
         for json in [
             "",
             "{",
@@ -276,9 +347,16 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_taken_apart_without_a_panic(text in "[\"\\\\{}\\[\\],: a1é]{0,40}") {
-            fields(&text);
-            items(&text);
+        fn a_text_that_was_written_is_read(written: String) {
+            let json = serde_json::to_string(&written).unwrap();
+            prop_assert_eq!(text(&json), Some(written));
+        }
+
+        #[test]
+        fn any_text_is_taken_apart_without_a_panic(json in "[\"\\\\{}\\[\\],: a1é]{0,40}") {
+            fields(&json);
+            items(&json);
+            text(&json);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How long a search of a large index takes, and how much memory the index:
+//! Measures the time of a search in a large index, and the memory of the index:
 //!
 //! ```text
 //! cargo run --release -p contexture-recall --example search -- 1000000
@@ -6,8 +6,8 @@
 //!
 //! Texts have 8 to 40 terms by Zipf's law, in runs of 30, and a vector of 256
 //! components near that of their run. The index is written to a file and read
-//! from there before it is searched. Times are those of the process on a
-//! processor, all threads together (Linux).
+//! from there before the search. Times are processor times of all threads of
+//! the process (Linux).
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -81,8 +81,8 @@ fn main() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Returns the seconds that all threads of this process were on a processor, to
-/// a hundredth.
+/// Returns the processor time of all threads of this process, in seconds, to a
+/// hundredth.
 fn of_all_threads() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields = stat.rsplit(')').next().unwrap().split_whitespace();
@@ -92,7 +92,7 @@ fn of_all_threads() -> f64 {
     ticks / 100.0
 }
 
-/// Returns the seconds that this thread was on a processor.
+/// Returns the processor time of this thread, in seconds.
 fn on_processor() -> f64 {
     let own = std::fs::read_to_string("/proc/self/schedstat").unwrap();
     let nanoseconds: f64 = own.split_whitespace().next().unwrap().parse().unwrap();

@@ -1,12 +1,13 @@
-//! How many short texts each part of the crate reads in a second of one core:
+//! Measures how many short texts each part of the crate processes per second on
+//! one core:
 //!
 //! ```text
 //! cargo run --release -p contexture-recall --example speed -- texts.jsonl
 //! ```
 //!
-//! The file has one text a line; without one, sentences are made up. Where the
-//! system tells it (Linux), the time is that of the processor, so that a busy
-//! machine gives the same figures; elsewhere it is the clock's.
+//! The file has one text per line; without a file, sentences are generated. On
+//! Linux the time is processor time, so that a busy machine has the same
+//! figures. Elsewhere it is wall time.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -65,7 +66,8 @@ fn time(name: &str, texts: &[String], mut work: impl FnMut(&str) -> usize) {
     println!("{name:>12} {rate:>10.0} texts a {unit}");
 }
 
-/// Returns the seconds that this process was on a processor, when known.
+/// Returns the processor time of this process in seconds, if the system reports
+/// it.
 fn on_processor() -> Option<f64> {
     let told = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     let nanoseconds: u64 = told.split_whitespace().next()?.parse().ok()?;

@@ -179,7 +179,7 @@ impl fmt::Display for StrategyError {
 impl std::error::Error for StrategyError {}
 
 impl Default for Strategy {
-    /// What an archetype has that says nothing about it: all of it in balance.
+    /// The strategy of an archetype that sets no fields.
     fn default() -> Self {
         Self {
             recency_weight: 0.3,
@@ -296,8 +296,8 @@ impl Allocation {
         Ok(())
     }
 
-    /// Splits a budget, rounding down: first the patterns, then the others by
-    /// what is left.
+    /// Splits a budget, rounding down: first the patterns, then the others from
+    /// the rest.
     pub fn split(&self, tokens: u64) -> Shares {
         let part = |whole: u64, percent: f64| {
             let part = (whole as f64 * percent / 100.0).floor();

@@ -44,7 +44,7 @@ pub fn chunks(text: &str, name: Option<&str>, most: usize) -> Vec<Chunk> {
             });
             break;
         };
-        // Beyond the first character, so that no chunk is empty.
+        // The offset is after the first character, so that no chunk is empty.
         let least = place(most / 4).unwrap_or(limit).max(first + 1);
         while cuts.first().is_some_and(|cut| cut.at < least) {
             cuts = &cuts[1..];
@@ -61,8 +61,9 @@ pub fn chunks(text: &str, name: Option<&str>, most: usize) -> Vec<Chunk> {
     found
 }
 
-/// Returns where the next chunk begins, and its first character that is not
-/// white: it begins with the indentation, unless that is much of the chunk.
+/// Returns the start of the next chunk, and its first character that is not
+/// white space. The chunk begins with the indentation, unless that is a large
+/// part of it.
 fn next_start(text: &str, at: usize, most: usize) -> Option<(usize, usize)> {
     let first = at + text[at..].find(|c: char| !c.is_whitespace())?;
     let line = match text[at..first].rfind('\n') {
@@ -74,7 +75,7 @@ fn next_start(text: &str, at: usize, most: usize) -> Option<(usize, usize)> {
     Some((if is_indented { line } else { first }, first))
 }
 
-/// Returns the end of the last word between two places, or the second one.
+/// Returns the end of the last word between two offsets, or the second offset.
 fn end_of_word(text: &str, least: usize, limit: usize) -> usize {
     let least = text.ceil_char_boundary(least).min(limit);
     let range = &text[least..limit];
@@ -92,7 +93,7 @@ enum Kind {
     Code,
 }
 
-/// Endings of files whose structure is in their indentation.
+/// Extensions of files whose structure is in their indentation.
 const CODE: &[&str] = &[
     "rs", "py", "pyi", "js", "jsx", "ts", "tsx", "mjs", "cjs", "vue", "svelte", "go", "java", "kt",
     "kts", "c", "h", "cc", "cpp", "cxx", "hpp", "hh", "cs", "fs", "rb", "php", "swift", "scala",
@@ -113,7 +114,7 @@ impl Kind {
     }
 }
 
-/// A place where a text may be cut: before the byte at `at`.
+/// A position where a text may be split: before the byte at `at`.
 #[derive(Debug, Clone, Copy)]
 struct Cut {
     at: usize,
@@ -122,16 +123,16 @@ struct Cut {
 
 const LINE: u8 = 1;
 const SENTENCE: u8 = 2;
-/// A sentence that begins a line.
+/// The strength of a sentence at the start of a line.
 const ENTRY: u8 = 3;
 const PARAGRAPH: u8 = 4;
-/// Headings have this and more: the higher the heading, the more.
+/// The smallest strength of a heading. Higher headings have more.
 const HEADING: u8 = 5;
 
 struct Line<'t> {
     at: usize,
     text: &'t str,
-    /// Whether the line before it is blank.
+    /// True if the line before is blank.
     after_blank: bool,
 }
 
@@ -154,7 +155,8 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Returns the cuts of prose; `change` may make those at lines others.
+/// Returns the possible splits of prose. `change` may change the strength of
+/// those at lines.
 fn prose<'t>(text: &'t str, mut change: impl FnMut(&Line<'t>, u8) -> u8) -> Vec<Cut> {
     let mut cuts: Vec<Cut> = Vec::new();
     let mut sentences = sentences(text).peekable();
@@ -195,7 +197,7 @@ fn markdown(text: &str) -> Vec<Cut> {
                 fence = None;
                 after_fence = true;
             }
-            // Inside, a blank line is no more than a line of code is.
+            // Inside a code block, a blank line counts like a line of code.
             return LINE;
         }
         if let Some(mark) = ["```", "~~~"]
@@ -203,7 +205,7 @@ fn markdown(text: &str) -> Vec<Cut> {
             .find(|mark| content.starts_with(**mark))
         {
             fence = Some(*mark);
-            // What introduces a block of code belongs to it.
+            // The line that introduces a code block belongs to it.
             return strength.min(ENTRY);
         }
         let hashes = content.bytes().take_while(|byte| *byte == b'#').count();
@@ -248,7 +250,8 @@ fn code(text: &str) -> Vec<Cut> {
                 );
             let strength = match (line.after_blank, goes_on) {
                 (true, false) => 14 - level,
-                // A shallower line begins something, a deeper one goes on.
+                // A line with less indentation begins a block; one with more
+                // continues it.
                 (false, false) if indentation <= before => 8 - level,
                 _ => 1,
             };

@@ -34,8 +34,9 @@ pub fn shorten(text: &str, terms: &[u32], fits: &mut dyn FnMut(&str) -> bool) ->
     }
     let parts: Vec<&str> = sentences(text).map(|range| &text[range]).collect();
     let ranked = rank(text, &parts, terms);
-    // The best sentences that fit together: searched for by doubling, then by
-    // halving, because counting is what costs.
+    // The largest number of best sentences that fit together. It is searched
+    // for by doubling, then by halving, because counting tokens is the
+    // expensive part.
     let mut keep = |number: usize| fits(&join(text, &parts, &ranked[..number]));
     let (mut known, mut too_many) = (0, 1);
     while too_many <= ranked.len() && keep(too_many) {
@@ -93,7 +94,7 @@ fn rank(text: &str, parts: &[&str], terms: &[u32]) -> Vec<usize> {
     scores.into_iter().map(|(_, i)| i).collect()
 }
 
-/// Returns the kept sentences in their order; lines stay lines.
+/// Returns the kept sentences in their order. Line breaks are preserved.
 fn join(text: &str, parts: &[&str], kept: &[usize]) -> String {
     let mut kept = kept.to_vec();
     kept.sort_unstable();

@@ -27,13 +27,13 @@ use crate::words::counted_keywords;
 /// The number of bytes of a text that are searched.
 pub const MOST_BYTES: usize = 64 * 1024;
 
-/// The most entities of a text.
+/// The maximum number of entities of a text.
 pub const MOST_MENTIONS: usize = 64;
 
-/// The most relations of a text.
+/// The maximum number of relations of a text.
 pub const MOST_LINKS: usize = 64;
 
-/// The most bytes of a user's regular expression.
+/// The maximum size of a custom regular expression, in bytes.
 pub const MOST_PATTERN: usize = 1000;
 
 /// The extraction rules, as data from an archetype's file.
@@ -80,7 +80,7 @@ pub enum Find {
     /// Functions that are called or defined: `parse()`, `fn parse`.
     Function,
     /// Identifiers in code form: `parse_http`, `parseHttp`, `http::parse`, and
-    /// what stands between backticks.
+    /// text in backticks.
     Symbol,
     /// Errors by their type or code: `TypeError`, `E0308`, `ENOENT`, a panic.
     Error,
@@ -240,7 +240,8 @@ impl EntityRule {
                 match regex {
                     Ok(regex) => Ok(Matcher::Pattern(regex)),
                     Err(error) => {
-                        // The last line says what is wrong; the others draw it.
+                        // The last line has the reason; the others draw the
+                        // position.
                         let error = error.to_string();
                         let said = error.lines().last().unwrap_or_default();
                         let said = said.trim().trim_start_matches("error: ");
@@ -264,7 +265,7 @@ pub struct Extractor {
     entities: Vec<(String, Matcher)>,
     relations: Vec<RelationRule>,
     keywords: usize,
-    /// The built-in ways that are asked for.
+    /// The built-in detectors that the rules use.
     wanted: Vec<Find>,
 }
 
@@ -277,12 +278,12 @@ impl fmt::Debug for Extractor {
     }
 }
 
-/// A place where something was found.
+/// A match of a rule in the text.
 #[derive(Debug, Clone)]
 struct Found {
     start: usize,
     end: usize,
-    /// The name without what surrounds it: quotation marks, brackets.
+    /// The range of the name without surrounding quotation marks or brackets.
     name: (usize, usize),
     what: What,
 }
@@ -290,7 +291,7 @@ struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     BuiltIn(Find),
-    /// The number of the rule.
+    /// The index of the rule.
     Rule(usize),
     /// `I`.
     Speaker,
@@ -329,8 +330,8 @@ impl Extractor {
         let text = &text[..text.floor_char_boundary(MOST_BYTES)];
         let found = self.find(text, known);
         let mut gathered = Gathered::default();
-        // Relations that are told in words settle what a name is, so they come
-        // before the names are written down.
+        // Relations in words determine the type of a name, so they come before
+        // the names are stored.
         let mut links: Vec<(usize, usize, &str, bool)> = Vec::new();
         let mut kinds: Vec<Option<&str>> = found.iter().map(|found| self.kind_of(found)).collect();
         let mut sentence = Vec::new();
@@ -379,7 +380,7 @@ impl Extractor {
         }
     }
 
-    /// Returns what was found, in order, no two in the same place.
+    /// Returns the matches in order, without overlaps.
     fn find(&self, text: &str, known: &TextContext<'_>) -> Vec<Found> {
         let mut found = Vec::new();
         let names = self.wanted.iter().any(|find| find.is_name())
@@ -395,9 +396,9 @@ impl Extractor {
         if names {
             names::names(text, known, &mut found);
         }
-        // The longer of two that begin together, then what is more than a name,
-        // and then the first of the rules; what lies within another is a part of
-        // it.
+        // Of two matches with the same start, the longer one wins; then one
+        // that is not only a proper name; then the first rule. A match within
+        // another one is removed.
         found.sort_by_key(|found| {
             let (is_name, rule) = match found.what {
                 What::Rule(i) => (false, Some(i)),
@@ -430,7 +431,7 @@ impl Extractor {
         let rule = match found.what {
             What::Rule(i) => Some(i),
             What::BuiltIn(_) => self.rule_of(found),
-            // Whoever speaks is a person.
+            // The speaker is a person.
             What::Speaker => {
                 let person = |m: &Matcher| matches!(m, Matcher::BuiltIn(Find::Person));
                 self.entities
@@ -441,7 +442,7 @@ impl Extractor {
         rule.map(|i| self.entities[i].0.as_str())
     }
 
-    /// Relates what was found in one sentence.
+    /// Finds the relations between the matches of one sentence.
     fn relate<'s>(
         &'s self,
         text: &str,
@@ -453,7 +454,7 @@ impl Extractor {
     ) {
         let is_stated = mood::is_stated(&text[range.clone()]);
         let pairs = sentence.iter().zip(&sentence[1..]);
-        // The rule whose relation has just ended with `from`, and who it is of.
+        // The rule whose relation has just ended, and the entity of its start.
         let mut left: Option<(usize, &RelationRule)> = None;
         for (from, to) in pairs.filter(|_| is_stated) {
             let between = &text[found[*from].end..found[*to].start];
@@ -462,7 +463,7 @@ impl Extractor {
                 continue;
             }
             let words = phrase_words(between);
-            // `moved from Lyon to Porto` tells where to, as well.
+            // `moved from Lyon to Porto` also states the new place.
             if let Some((who, rule)) = left.take()
                 && words.iter().eq(["to"])
                 && fits(&found[*to], kinds[*to], &rule.to)
@@ -492,7 +493,7 @@ impl Extractor {
                 }
             }
         }
-        // A list of names is no story about all of their pairs.
+        // A long list of names does not relate all of its pairs.
         let few = &sentence[..sentence.len().min(8)];
         for rule in self.relations.iter().filter(|rule| rule.phrases.is_empty()) {
             for (n, a) in few.iter().enumerate() {
@@ -511,13 +512,13 @@ impl Extractor {
     }
 }
 
-/// Returns true when what was found can be of a type: it is, or it is a proper
-/// name, of which nothing else is known for sure.
+/// Returns true when a match can have a type: it has the type, or it is a
+/// proper name without a certain type.
 fn fits(found: &Found, kind: Option<&str>, asked: &str) -> bool {
     kind == Some(asked) || matches!(found.what, What::BuiltIn(find) if find.is_name())
 }
 
-/// Words that may stand before and behind a phrase without changing it.
+/// Words before and after a phrase that do not change its meaning.
 const BEFORE: &[&str] = &[
     "has",
     "have",
@@ -536,9 +537,9 @@ const BEFORE: &[&str] = &[
     "both",
     "who",
 ];
-const BEHIND: &[&str] = &["the", "a", "an", "her", "his", "their", "our", "my", "this"];
+const AFTER: &[&str] = &["the", "a", "an", "her", "his", "their", "our", "my", "this"];
 
-/// Returns the words between two mentions in lower case; punctuation, but for
+/// Returns the words between two mentions in lower case. Punctuation, except
 /// quotes around names, is a word that no phrase has.
 fn phrase_words(between: &str) -> Vec<String> {
     let is_mark = |c: char| matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | '(' | ')');
@@ -566,15 +567,15 @@ fn is_phrase(words: &[String], phrase: &str) -> bool {
     while words.len() > length && BEFORE.contains(&words[0].as_str()) {
         words = &words[1..];
     }
-    while words.len() > length && BEHIND.contains(&words[words.len() - 1].as_str()) {
+    while words.len() > length && AFTER.contains(&words[words.len() - 1].as_str()) {
         words = &words[..words.len() - 1];
     }
     words.len() == length && words.iter().zip(phrase.split(' ')).all(|(a, b)| a == b)
 }
 
-/// Returns true when the words between two mentions, and those behind the second,
-/// tell that the relation of a rule has ended: `left`, `no longer works at`,
-/// `doesn't work at … anymore`.
+/// Returns true when the words between two mentions, and those after the
+/// second, state the end of a relation: `left`, `no longer works at`, `doesn't
+/// work at … anymore`.
 fn is_end(words: &[String], behind: &str, rule: &RelationRule) -> bool {
     let is_said = |words: &[String]| rule.phrases.iter().any(|one| is_phrase(words, one));
     if rule.ends.iter().any(|phrase| is_phrase(words, phrase)) {
@@ -601,7 +602,7 @@ fn is_end(words: &[String], behind: &str, rule: &RelationRule) -> bool {
     is_said(&rest[negated..]) && any_more.iter().any(|cue| behind.contains(cue))
 }
 
-/// Entities and relations, each once.
+/// Entities and relations without duplicates.
 #[derive(Default)]
 struct Gathered {
     entities: Vec<Mention>,
@@ -641,7 +642,7 @@ impl Gathered {
     }
 }
 
-/// Returns the words that are repeated or special, in order of appearance.
+/// Returns the repeated or special words, in order of appearance.
 fn best_keywords(text: &str, most: usize) -> Vec<String> {
     if most == 0 {
         return Vec::new();
@@ -656,7 +657,7 @@ fn best_keywords(text: &str, most: usize) -> Vec<String> {
     let mut ranked: Vec<(u32, usize, &str)> = all
         .iter()
         .enumerate()
-        // A compound says it all; its parts are there to be found by.
+        // A compound is enough as a keyword; its parts serve only for search.
         .filter(|(_, (keyword, _))| !parts.contains(keyword.word.as_str()))
         .map(|(place, (keyword, count))| {
             let length = keyword.word.chars().count();

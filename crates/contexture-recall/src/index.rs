@@ -1,13 +1,13 @@
 //! The index over texts: their words, their vectors and their neighbours.
 //!
-//! The index is in memory and is a function of the texts in it. Neither the order
-//! of insertion nor deleted texts affect a score, because sums over texts use
-//! integers.
+//! The index is in memory and is a function of the texts in it. Neither the
+//! order of insertion nor deleted texts affect a score, because sums over texts
+//! use integers.
 //!
 //! A message of a conversation is often understood only with its neighbours.
-//! Therefore the words of a text spread to its neighbours in the same run, less
-//! with each word in between. A text is scored as if it contained some of the
-//! words just before and after it. Every text gets a score.
+//! The words of a text therefore also count for its neighbours in the same run,
+//! less with each word in between. A text is scored as if it contained some of
+//! the words just before and after it. Every text gets a score.
 
 mod buffers;
 mod codes;
@@ -16,7 +16,7 @@ mod postings;
 mod rescore;
 mod vectors;
 
-// Looked up by name only, never walked in an order that shows.
+// The map is never iterated, so its order has no effect.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,53 +45,53 @@ pub struct Entry<'a> {
     pub words: &'a Words,
     /// The vector of the text, if there is one.
     pub vector: Option<&'a Vector>,
-    /// The run that it is a part of: a session, a file.
+    /// The run of the text: a session or a file.
     pub run: Option<&'a str>,
     /// The position in the run: a time, and a number for texts of the same
     /// time.
     pub position: (i64, u32),
 }
 
-/// How soon a word that is repeated says nothing more.
+/// BM25's k1: how soon a repeated word adds nothing more.
 const K1: f32 = 1.2;
 
-/// How far a long text is expected to hold a word anyway.
+/// BM25's b: the influence of a text's length.
 const B: f32 = 0.75;
 
-/// After how many words between, stop words too, a neighbour's words count a
-/// third.
+/// The distance in words, stop words included, at which a neighbour's words
+/// count one third.
 const FADES: f32 = 80.0;
 
-/// How many neighbours each way lend their words.
+/// The number of neighbours in each direction whose words count.
 const REACH: usize = 3;
 
-/// Which part of a text's similarity is that of the text and the one before it
-/// together.
+/// The weight of the similarity of a text together with its predecessor,
+/// relative to the text alone.
 const WITH_PREVIOUS: f32 = 0.5;
 
-/// What the best text of a run lends to all texts of it.
+/// The part of a run's best score that is added to all its texts.
 const RUN_PART: f32 = 0.1;
 
-/// What similarity weighs beside words when words find what is asked for, and
-/// when they find nothing of it.
+/// The weight of vectors relative to words: when words match well, and when
+/// they do not match.
 const LEAST_WEIGHT: f32 = 0.5;
 const MOST_WEIGHT: f32 = 1.5;
 
-/// Word scores of a best text, were it of mean length at most, from which on
-/// words have found what is asked for, and up to which they have not.
+/// The word scores of the best text, for a text of at most mean length, between
+/// which the weight of vectors changes.
 const FOUND: f32 = 0.35;
 const NOT_FOUND: f32 = 0.15;
 
-/// One, in the whole numbers that carried words are summed in.
+/// The unit of the integers in which words of neighbours are summed.
 const ONE: f32 = 65_536.0;
 
-/// From how many texts on a search is worth several threads.
+/// The number of texts from which a search uses several threads.
 const WORTH_THREADS: usize = 50_000;
 
-/// From how many slots on products with vectors are estimated first.
+/// The number of slots from which products with vectors are estimated first.
 const ESTIMATED: usize = 65_536;
 
-/// How many vectors a thread compares before it looks whether there are more.
+/// The number of vectors that a thread compares before it takes the next block.
 const BLOCK: usize = 16_384;
 
 /// The index.
@@ -99,23 +99,23 @@ const BLOCK: usize = 16_384;
 pub struct Index {
     postings: Postings,
     texts: Vec<Text>,
-    // What a search looks at for every word that is found, close together.
-    beside: Vec<Neighbours>,
+    // The neighbours of each text, stored together because a search reads them
+    // for every match.
+    neighbours: Vec<Neighbours>,
     lengths: Vec<f32>,
     free: Vec<Slot>,
-    // Texts that were taken out and the runs that they were in, before they are
-    // cleared away.
+    // Removed texts and their runs, until [`Index::settle`] clears them.
     leaving: Vec<(Slot, u32)>,
     live: usize,
-    // The words of all texts with those that carry over, in parts of ONE.
+    // The words of all texts, with those of neighbours, in units of 1 / ONE.
     length: u64,
     vectors: Vectors,
-    // From how many slots on products are estimated first.
+    // The number of slots from which products are estimated first.
     estimated: usize,
-    // How many texts at least get exact scores then.
+    // The minimum number of texts that then get exact scores.
     rescored: usize,
-    // WITH_PREVIOUS by the length of the sum of a text's vector and that of the
-    // one before it; 0 when one of them has none.
+    // WITH_PREVIOUS divided by the length of the sum of a text's vector and its
+    // predecessor's; 0 when one of them has none.
     pairs: Vec<f32>,
     runs: Runs,
     buffers: Arc<Buffers>,
@@ -124,12 +124,12 @@ pub struct Index {
 #[derive(Debug, Clone)]
 struct Text {
     key: i64,
-    // Its own words.
+    // The number of the text's own words.
     length: u32,
-    // With those that carry over from neighbours, in parts of ONE.
+    // The number of words with those of neighbours, in units of 1 / ONE.
     wide: u64,
     state: State,
-    // Where it stands in its run.
+    // The position in the run.
     time: i64,
     place: u32,
     run: u32,
@@ -147,20 +147,21 @@ impl Text {
     };
 }
 
-/// Who stands beside a text in its run.
+/// The neighbours of a text in its run.
 #[derive(Debug, Clone, Copy)]
 struct Neighbours {
     before: Slot,
     behind: Slot,
-    // What half of the text's length leaves of words that are carried across it.
+    // The factor that half of the text's length applies to words that count
+    // across it.
     half: f32,
 }
 
-/// Nobody, and no run.
+/// No neighbour, and no run.
 const NONE: Slot = Slot::MAX;
 
 impl Neighbours {
-    const NOBODY: Neighbours = Neighbours {
+    const NO_NEIGHBOURS: Neighbours = Neighbours {
         before: NONE,
         behind: NONE,
         half: 1.0,
@@ -170,18 +171,18 @@ impl Neighbours {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Live,
-    // Taken out, but its words are still in the postings.
+    // The text is removed, but its words are still in the postings.
     Leaving,
     Free,
 }
 
-/// Texts that follow each other.
+/// Sequences of texts.
 #[derive(Debug, Default)]
 struct Runs {
     #[allow(clippy::disallowed_types)]
     names: HashMap<Box<str>, u32>,
     members: Vec<Vec<Slot>>,
-    // Whether the slots of a run follow each other, too.
+    // True if the slots of a run are consecutive.
     straight: Vec<bool>,
 }
 
@@ -225,8 +226,8 @@ impl Scores {
     }
 }
 
-/// Returns what a word score counts: its power 1.25, so that texts with many of
-/// a query's words stand out.
+/// Returns the weighted word score: its power 1.25, which favours texts with
+/// many of a query's words.
 #[inline]
 pub(crate) fn weighed(words: f32) -> f32 {
     // Most texts have none of the words.
@@ -248,7 +249,7 @@ impl Index {
         Self {
             postings: Postings::default(),
             texts: Vec::new(),
-            beside: Vec::new(),
+            neighbours: Vec::new(),
             lengths: Vec::new(),
             free: Vec::new(),
             leaving: Vec::new(),
@@ -271,27 +272,27 @@ impl Index {
         self
     }
 
-    /// Returns how many texts at least get exact scores.
+    /// Returns the minimum number of texts that get exact scores.
     pub(crate) fn least_rescored(&self) -> usize {
         self.rescored
     }
 
-    /// Returns how long the vectors are.
+    /// Returns the number of dimensions of the vectors.
     pub fn dimensions(&self) -> usize {
         self.vectors.dimensions()
     }
 
-    /// Returns how many texts there are.
+    /// Returns the number of texts.
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// Returns true when there are none.
+    /// Returns true when the index has no texts.
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// Returns how many slots there are, free ones included.
+    /// Returns the number of slots, free ones included.
     pub fn slots(&self) -> usize {
         self.texts.len()
     }
@@ -310,10 +311,10 @@ impl Index {
         }
     }
 
-    /// Adds a text and returns its slot. A vector of another length than the
-    /// index has is left out.
+    /// Adds a text and returns its slot. A vector with another number of
+    /// dimensions is ignored.
     pub fn add(&mut self, entry: &Entry<'_>) -> Slot {
-        let slot = self.room();
+        let slot = self.free_slot();
         for term in &entry.words.terms {
             self.postings.add(term.id, slot, term.count);
         }
@@ -330,9 +331,9 @@ impl Index {
             place: entry.position.1,
             run: run.unwrap_or(NONE),
         };
-        self.beside[at] = Neighbours {
+        self.neighbours[at] = Neighbours {
             half: (-(entry.words.total.max(1) as f32) / 2.0 / FADES).exp(),
-            ..Neighbours::NOBODY
+            ..Neighbours::NO_NEIGHBOURS
         };
         if let Some(run) = run {
             self.enter(slot, run);
@@ -342,24 +343,24 @@ impl Index {
         slot
     }
 
-    /// Sets the vector of a text. One of another length than the index has is
-    /// left out.
+    /// Sets the vector of a text. A vector with another number of dimensions is
+    /// ignored.
     pub fn set_vector(&mut self, slot: Slot, vector: Option<&Vector>) {
         self.vectors.set(slot, vector);
         self.measure_pairs(slot);
     }
 
-    /// Measures the pairs that a text is in.
+    /// Updates the pairs that contain a text.
     fn measure_pairs(&mut self, slot: Slot) {
         self.measure_pair(slot);
-        let behind = self.beside[slot as usize].behind;
+        let behind = self.neighbours[slot as usize].behind;
         if behind != NONE {
             self.measure_pair(behind);
         }
     }
 
-    /// Takes a text out. [`settle`](Index::settle) must follow before anything is
-    /// added or searched for.
+    /// Removes a text. [`settle`](Index::settle) must follow before the next
+    /// addition or search.
     pub fn remove(&mut self, slot: Slot) {
         let text = &mut self.texts[slot as usize];
         if text.state != State::Live {
@@ -372,21 +373,20 @@ impl Index {
         text.wide = 0;
         text.run = NONE;
         self.vectors.clear(slot);
-        let Neighbours { before, behind, .. } = self.beside[slot as usize];
-        self.beside[slot as usize] = Neighbours::NOBODY;
+        let Neighbours { before, behind, .. } = self.neighbours[slot as usize];
+        self.neighbours[slot as usize] = Neighbours::NO_NEIGHBOURS;
         self.join(before, behind);
         if behind != NONE {
             self.measure_pair(behind);
         }
-        for beside in [before, behind] {
-            if beside != NONE {
-                self.widen_around(beside);
+        for neighbours in [before, behind] {
+            if neighbours != NONE {
+                self.widen_around(neighbours);
             }
         }
     }
 
-    /// Clears away what is left of texts that were taken out: one pass over the
-    /// postings, however many they are.
+    /// Clears the remains of removed texts, in one pass over the postings.
     pub fn settle(&mut self) {
         if self.leaving.is_empty() {
             return;
@@ -405,18 +405,18 @@ impl Index {
             self.runs.straight[run as usize] = is_straight(members);
         }
         for slot in slots {
-            // Nothing of it is left, in a file neither.
+            // No data of the text remains, so that no file contains it.
             let at = slot as usize;
             self.texts[at] = Text::FREE;
-            self.beside[at] = Neighbours::NOBODY;
+            self.neighbours[at] = Neighbours::NO_NEIGHBOURS;
             self.lengths[at] = 0.0;
             self.pairs[at] = 0.0;
             self.free.push(slot);
         }
     }
 
-    /// Scores every text by the terms and the vector of a query. Those that are
-    /// `mute` lend no words to their neighbours.
+    /// Scores every text by the terms and the vector of a query. The words of
+    /// `mute` texts do not count for their neighbours.
     pub fn scores(&self, terms: &[u32], vector: Option<&[f32]>, mute: &[Slot]) -> Scores {
         let slots = self.texts.len();
         let vector = vector.filter(|v| v.len() == self.dimensions());
@@ -425,7 +425,7 @@ impl Index {
         let mut scores = Scores {
             words: Buffers::take(&self.buffers, slots),
             vectors: match estimated && probe.is_some() {
-                // Every number is written.
+                // The search writes every number.
                 true => Buffers::take_any(&self.buffers, slots),
                 false => Buffers::take(&self.buffers, slots),
             },
@@ -457,7 +457,7 @@ impl Index {
             self.combine(terms, mute, best, &mut scores);
             return scores;
         }
-        // Vectors are taken block by block, by whoever is free.
+        // Each free thread takes the next block of vectors.
         let blocks = Mutex::new(vectors.chunks_mut(BLOCK).enumerate());
         let compare = |probe: &Probe| {
             loop {
@@ -480,9 +480,9 @@ impl Index {
         scores
     }
 
-    /// Looks at texts together with those around them, and weighs words against
-    /// vectors. Texts that are `mute` lend nothing. `best` is what
-    /// [`Index::score_words`] returned.
+    /// Adds the scores of neighbours and runs, and weighs words against
+    /// vectors. `mute` texts add nothing to others. `best` is the result of
+    /// [`Index::score_words`].
     fn combine(&self, terms: &[u32], mute: &[Slot], best: f32, scores: &mut Scores) {
         let mute = Mute::of(mute, scores.words.len());
         scores.vector_weight = self.vector_weight(terms, best, &mute);
@@ -506,8 +506,8 @@ impl Index {
         }
     }
 
-    /// Returns what vectors weigh beside words. They weigh more when few of the
-    /// query's words are found anywhere, or no text has many of them.
+    /// Returns the weight of vectors relative to words. It is larger when few
+    /// of the query's words occur anywhere, or when no text has many of them.
     fn vector_weight(&self, terms: &[u32], best: f32, mute: &Mute) -> f32 {
         let (mut all, mut held) = (0.0, 0.0);
         for term in terms {
@@ -522,13 +522,14 @@ impl Index {
         LEAST_WEIGHT + (MOST_WEIGHT - LEAST_WEIGHT) * missing.max(low)
     }
 
-    /// Adds how similar each text is together with the one before it.
+    /// Adds the similarity of each text together with its predecessor.
     ///
-    /// The two are taken as the sum of their vectors, whose length follows from
-    /// their product.
+    /// The vector of both is the sum of their vectors, whose length follows
+    /// from their product.
     fn with_previous(&self, mute: &Mute, vectors: &mut [f32]) {
         for members in &self.runs.members {
-            // From the last on, so that what comes before is still its own.
+            // The loop runs backwards, so that the value of the predecessor is
+            // still its own.
             for pair in members.windows(2).rev() {
                 let (before, at) = (pair[0], pair[1] as usize);
                 if !mute.holds(before) {
@@ -538,11 +539,11 @@ impl Index {
         }
     }
 
-    /// Notes what the similarity of a text and the one before it together is
-    /// multiplied by; 0 when one of them has no vector.
+    /// Stores the factor for the similarity of a text together with its
+    /// predecessor; 0 when one of them has no vector.
     fn measure_pair(&mut self, slot: Slot) {
         let at = slot as usize;
-        let before = self.beside[at].before;
+        let before = self.neighbours[at].before;
         self.pairs[at] = 0.0;
         if before == NONE {
             return;
@@ -561,26 +562,27 @@ impl Index {
         }
     }
 
-    /// Returns the texts that hold a term.
+    /// Returns the texts with a term.
     pub fn holders(&self, term: u32) -> impl Iterator<Item = Slot> + '_ {
         self.postings.holders(term)
     }
 
-    /// Returns how rare a term is: what finding it is worth.
+    /// Returns the inverse document frequency of a term.
     pub fn rarity(&self, term: u32) -> f32 {
         let holding = self.postings.held_by(term);
         let (all, holding) = (self.live as f32, holding as f32);
         (1.0 + (all - holding + 0.5) / (holding + 0.5)).ln()
     }
 
-    /// BM25, with the words of neighbours carried over before they saturate,
-    /// as a part of what a text that is full of all the terms would reach.
+    /// Computes BM25 with the words of neighbours, which are added before
+    /// saturation, divided by the highest score that a text with every term
+    /// could get.
     ///
-    /// Terms that no text holds tell none from another, and do not count.
+    /// Terms that no text has are ignored.
     ///
-    /// Returns what the best text that is not `mute` would reach if no text were
-    /// longer than the mean. A long text that has the words of a query has them,
-    /// however much else it says.
+    /// Returns the score that the best text that is not `mute` would have if no
+    /// text were longer than the mean. A long text with the words of a query
+    /// matches, however many other words it has.
     fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) -> f32 {
         let held = terms
             .iter()
@@ -600,7 +602,8 @@ impl Index {
                     if *sum == 0 {
                         touched.push(near);
                     }
-                    // One more, so that what is touched is never 0.
+                    // One is added, so that the sum of a matched text is never
+                    // 0.
                     *sum = sum.saturating_add(u32::from(count) * part + 1);
                 };
                 match mute.holds(slot) {
@@ -615,7 +618,8 @@ impl Index {
                 let damp = K1 * (1.0 - B + B * self.lengths[at] / mean);
                 scores[at] += share * count / (count + damp);
                 shorter[at] += share * count / (count + damp.min(K1));
-                // Sums only grow: the largest so far is the largest at the end.
+                // Sums only increase: the largest so far is the largest at the
+                // end.
                 if shorter[at] > most && !mute.holds(slot) {
                     most = shorter[at];
                 }
@@ -625,8 +629,8 @@ impl Index {
         most
     }
 
-    /// Calls with a text and its neighbours, and which part of its words each
-    /// gets.
+    /// Calls `each` with a text and its neighbours, and the part of its words
+    /// that counts for each.
     #[inline]
     fn around(&self, slot: Slot, mut each: impl FnMut(Slot, u32)) {
         each(slot, ONE as u32);
@@ -634,13 +638,13 @@ impl Index {
             mut before,
             mut behind,
             half,
-        } = self.beside[slot as usize];
+        } = self.neighbours[slot as usize];
         let mut part = half;
         for _ in 0..REACH {
             if before == NONE {
                 break;
             }
-            let other = self.beside[before as usize];
+            let other = self.neighbours[before as usize];
             part *= other.half;
             each(before, (part * ONE) as u32);
             part *= other.half;
@@ -651,7 +655,7 @@ impl Index {
             if behind == NONE {
                 break;
             }
-            let other = self.beside[behind as usize];
+            let other = self.neighbours[behind as usize];
             part *= other.half;
             each(behind, (part * ONE) as u32);
             part *= other.half;
@@ -659,7 +663,8 @@ impl Index {
         }
     }
 
-    /// Sums up the length anew of a text and of those that it lends words to.
+    /// Updates the length of a text and of the neighbours for which its words
+    /// count.
     fn widen_around(&mut self, slot: Slot) {
         let mut near = Vec::with_capacity(2 * REACH + 1);
         self.around(slot, |slot, _| near.push(slot));
@@ -675,22 +680,22 @@ impl Index {
         }
     }
 
-    /// Returns a slot that is free.
-    fn room(&mut self) -> Slot {
+    /// Returns a free slot.
+    fn free_slot(&mut self) -> Slot {
         if let Some(slot) = self.free.pop() {
             return slot;
         }
-        // Four thousand million texts do not fit in memory.
+        // Four thousand million texts do not fit into memory.
         let slot = self.texts.len() as Slot;
         self.texts.push(Text::FREE);
-        self.beside.push(Neighbours::NOBODY);
+        self.neighbours.push(Neighbours::NO_NEIGHBOURS);
         self.lengths.push(0.0);
         self.vectors.push();
         self.pairs.push(0.0);
         slot
     }
 
-    /// Puts a text into its run.
+    /// Inserts a text into its run.
     fn enter(&mut self, slot: Slot, run: u32) {
         let texts = &self.texts;
         let rank = |slot: Slot| {
@@ -698,7 +703,7 @@ impl Index {
             (text.time, text.place, text.key)
         };
         let members = &mut self.runs.members[run as usize];
-        // What is new mostly comes last.
+        // A new text usually comes last.
         let place = match members.last() {
             Some(&last) if rank(last) > rank(slot) => {
                 members.partition_point(|&other| rank(other) < rank(slot))
@@ -716,17 +721,16 @@ impl Index {
 
     fn join(&mut self, before: Slot, behind: Slot) {
         if before != NONE {
-            self.beside[before as usize].behind = behind;
+            self.neighbours[before as usize].behind = behind;
         }
         if behind != NONE {
-            self.beside[behind as usize].before = before;
+            self.neighbours[behind as usize].before = before;
         }
     }
 }
 
-/// Returns how similar a text is, half of it together with the one before it.
-/// `pair` is what the products of both are multiplied by; 0 when there is none
-/// before it.
+/// Returns the similarity of a text, half of it together with its predecessor.
+/// `pair` is the factor for the products of both; 0 without a predecessor.
 #[inline(always)]
 fn together(own: f32, before: f32, pair: f32) -> f32 {
     match pair > 0.0 {
@@ -735,7 +739,7 @@ fn together(own: f32, before: f32, pair: f32) -> f32 {
     }
 }
 
-/// A set of slots, a bit each; nothing when there are none.
+/// A set of slots as bits; empty when it has none.
 #[derive(Debug)]
 struct Mute(Vec<u64>);
 
@@ -758,8 +762,8 @@ impl Mute {
         word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
     }
 
-    /// Returns true when neither these slots nor others close to them are in
-    /// the set.
+    /// Returns true when the set contains neither these slots nor slots close
+    /// to them.
     fn is_free(&self, slots: &std::ops::Range<usize>) -> bool {
         let words = slots.start / 64..slots.end.div_ceil(64);
         self.0.is_empty()
@@ -792,7 +796,7 @@ impl Runs {
     }
 }
 
-/// Returns true when slots follow each other.
+/// Returns true when slots are consecutive.
 fn is_straight(members: &[Slot]) -> bool {
     members
         .windows(2)

@@ -6,10 +6,10 @@
 
 use crate::sentence::sentences;
 
-/// The maximum number of sentences of a text that are looked at.
+/// The maximum number of sentences of a text that are checked.
 const MOST_SENTENCES: usize = 64;
 
-/// The maximum number of words of a sentence that are looked at.
+/// The maximum number of words of a sentence that are checked.
 const MOST_WORDS: usize = 24;
 
 /// Words that may come before an instruction.
@@ -51,7 +51,7 @@ const BEGINNINGS: &[&str] = &[
     "if i ask",
 ];
 
-/// Phrases that make an instruction wherever they are in a sentence.
+/// Phrases that form an instruction anywhere in a sentence.
 const ANYWHERE: &[&str] = &[
     "you should always",
     "you must always",
@@ -140,7 +140,7 @@ fn is_instruction(sentence: &str) -> bool {
     };
     let head = &all[skipped..];
     let orders = match head {
-        // `Never give up` is a comfort.
+        // `Never give up` is not an instruction.
         [_, _, "up", ..] => false,
         ["always" | "never", verb, _, ..] => !NO_VERB.contains(verb),
         _ => false,
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_one_is_none() {
+    fn lookalikes_are_not_matched() {
         for text in [
             "",
             "Never mind.",

@@ -44,7 +44,7 @@ pub fn is_near_duplicate(a: &Words, b: &Words) -> bool {
     }
     let (a, b) = (&a.terms, &b.terms);
     let both_sizes = a.len() + b.len();
-    // The fewest common terms that are enough.
+    // The smallest sufficient number of common terms.
     let is_enough = |common: usize| {
         let all = both_sizes - common;
         all > 0 && common as f64 / all as f64 >= NEAR_DUPLICATE
@@ -74,11 +74,11 @@ pub fn is_near_duplicate(a: &Words, b: &Words) -> bool {
     a.len() - i + b.len() - j <= apart_left
 }
 
-/// Returns some of the terms of a text: two near-duplicates have at least one of
-/// theirs in common. Texts that share none of these need not be compared.
+/// Returns some of the terms of a text. Two near-duplicates share at least one
+/// of these, so texts that share none need not be compared.
 ///
-/// Of two sets of which nine tenths are the same, the first tenth of each, in
-/// one order, and one more overlap.
+/// If nine tenths of two sets are equal, the first tenth plus one of each, in
+/// the same order, overlap.
 pub fn near_keys(words: &Words) -> impl Iterator<Item = u32> + '_ {
     let terms = &words.terms;
     let common = (NEAR_DUPLICATE * terms.len() as f64).ceil() as usize;
@@ -86,18 +86,18 @@ pub fn near_keys(words: &Words) -> impl Iterator<Item = u32> + '_ {
     terms[..first].iter().map(|term| term.id)
 }
 
-/// Returns a number for the template of a text: the same for texts that differ
-/// only in numbers, dates and ids.
+/// Returns a hash of the template of a text: equal for texts that differ only
+/// in numbers, dates and ids.
 pub fn template_print(text: &str) -> u64 {
-    // FNV-1a, as for other prints.
+    // FNV-1a, like the other hashes.
     let mut print = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |byte: u8| {
         print ^= u64::from(byte);
         print = print.wrapping_mul(0x0100_0000_01b3);
     };
     let mut folded = false;
-    // Where words are written without spaces, a number is not a part of what
-    // stands around it.
+    // In scripts without spaces, a number is not a part of the characters
+    // around it.
     let words = text.split(|c: char| !c.is_alphanumeric());
     let words = words.flat_map(|word| word.split_inclusive(is_unspaced));
     let words = words.flat_map(|word| {
@@ -110,8 +110,8 @@ pub fn template_print(text: &str) -> u64 {
         if word.is_empty() {
             continue;
         }
-        // A word with a digit is a number or an id. Several in a row are one:
-        // `2026-04-17` and `17.4.` are dates.
+        // A word with a digit is a number or an id. Consecutive ones count as
+        // one: `2026-04-17` and `17.4.` are dates.
         if word.bytes().any(|byte| byte.is_ascii_digit()) {
             if !folded {
                 add(b'#');
@@ -145,7 +145,7 @@ mod tests {
         assert!(same("seen on 2026-04-17", "seen on 3.5.2026"));
         assert!(!same("backup 17 failed", "backup 17 worked"));
         assert!(!same("backup failed", "backup 17 failed"));
-        // Without spaces between words, too.
+        // The same holds without spaces between words.
         assert!(same("备份17失败", "备份9999失败"));
         assert!(!same("王伟3号住在杭州", "王伟3号会弹钢琴"));
         assert!(!same("李娜3号住在杭州", "王伟3号住在杭州"));

@@ -6,17 +6,17 @@ use std::collections::BinaryHeap;
 
 use crate::index::{Index, Scores, Slot, weighed};
 
-/// How many times as many texts as are asked for get exact scores, where those
-/// of all texts are estimates.
+/// The factor between the texts with exact scores and the requested number,
+/// when the scores of all texts are estimates.
 const RESCORED: usize = 6;
 
-/// What a text reaches by words and vector that fits well.
+/// The sum of word and vector scores of a text that matches well.
 const BEST: f32 = 1.4;
 
-/// Below this a text has next to nothing to do with a query, with vectors that
-/// weigh as much as here. What they weigh in a ranking grows when words find
-/// nothing, and what they say does not. Vectors of unrelated texts reach 0.2
-/// with the built-in encoder, those of related ones are above 0.25.
+/// A text below this score is almost unrelated to a query, with the vector
+/// weight below. The weight in a ranking is larger when words match nothing,
+/// but that does not make vectors more informative. Vectors of unrelated texts
+/// reach 0.2 with the built-in encoder; those of related texts are above 0.25.
 const FAINT: f32 = 0.07;
 const FAINT_VECTOR: f32 = 0.3;
 
@@ -75,9 +75,9 @@ pub fn hits(
     hits
 }
 
-/// Returns the best `most` of some texts as hits. Each is given with what else
-/// speaks for it. Where scores are estimates, so is which ones are the best; the
-/// scores of those are exact.
+/// Returns the best `most` of some texts as hits. Each is given with its bonus.
+/// If scores are estimates, the choice is estimated, too; the scores of the
+/// chosen texts are exact.
 pub fn best_hits(
     index: &Index,
     scores: &Scores,
@@ -98,7 +98,7 @@ pub fn best_hits(
     hits
 }
 
-/// Puts exact scores in the place of estimates.
+/// Replaces estimates by exact scores.
 fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
     if !scores.are_estimates() || hits.is_empty() {
         return;
@@ -114,7 +114,7 @@ fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
     }
 }
 
-/// Returns the text in a slot as a hit by the scores as they are.
+/// Returns the text in a slot as a hit with the current scores.
 fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<Hit> {
     let at = slot as usize;
     let key = index.key(slot)?;
@@ -133,9 +133,10 @@ fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<H
     })
 }
 
-/// Returns the best `most` texts that fit at all and are admitted, best first.
+/// Returns the best `most` texts that match at all and are admitted, best
+/// first.
 ///
-/// Where scores are estimates, exact scores are computed for six times as many
+/// If scores are estimates, exact scores are computed for six times as many
 /// texts, at least 2,048. Let `e` be the largest error of an estimate, and `b`
 /// the estimate of the last of these texts. Every text whose exact score is
 /// above `b + e` is then found, and the part that the best text of a run adds
@@ -166,7 +167,7 @@ pub fn best(
     hits
 }
 
-/// Returns the best `most` texts by the scores as they are.
+/// Returns the best `most` texts by the current scores.
 fn top(
     index: &Index,
     scores: &Scores,
@@ -176,7 +177,7 @@ fn top(
     admit: impl Fn(Slot) -> bool,
 ) -> Vec<Hit> {
     let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
-    // What a text must have by words and vector to be among the best.
+    // The minimum of the sum of word and vector scores for the best texts.
     let mut bar = 0.0_f32;
     let mut consider = |slot: Slot, plain: f32, run: f32| {
         let plain = plain + run;
@@ -184,7 +185,7 @@ fn top(
         if at_most <= 0.0 || at_most < bar || !admit(slot) {
             return bar;
         }
-        // Most that could be among the best with the largest bonus have a
+        // Most texts that could be among the best with the largest bonus have a
         // smaller one.
         let bonus = bonus(slot);
         if plain + bonus <= 0.0 || plain + bonus < bar {
@@ -204,7 +205,8 @@ fn top(
         if heap.len() == most
             && let Some(Reverse(worst)) = heap.peek()
         {
-            // A hair less: the sums above are made in another order.
+            // A small margin is subtracted, because the sums above are added in
+            // another order.
             bar = worst.relevance * BEST - 1e-4;
         }
         bar
@@ -229,8 +231,8 @@ fn sorted(mut hits: Vec<Ranked>) -> Vec<Hit> {
 
 /// A hit with its relevance, which is compared many times.
 ///
-/// Better hits come first; of two that are as good, the one with the larger
-/// key, which is the later one.
+/// Better hits come first; of two equal hits, the one with the larger key,
+/// which is the later one.
 struct Ranked {
     relevance: f32,
     hit: Hit,

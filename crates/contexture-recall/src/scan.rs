@@ -1,9 +1,9 @@
-//! Dot products of one vector with very many, exhaustively.
+//! Exhaustive dot products of one vector with many.
 //!
-//! The vectors are int8, the query int16: products add up in 32 bits without
-//! loss, which the compiler turns into the widest instructions that the machine
-//! has. A million vectors of 256 dimensions take some 15 ms on one core, and
-//! nothing is missed.
+//! The vectors are int8, the query is int16. Products are added in 32 bits
+//! without loss, which the compiler converts to the widest instructions of the
+//! machine. A million vectors of 256 dimensions take some 15 ms on one core,
+//! and no vector is missed.
 
 /// A vector to compare with others.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Returns a probe for `vector`; `None` when all of it is zero.
+    /// Returns a probe for `vector`; `None` for a zero vector.
     pub(crate) fn new(vector: &[f32]) -> Option<Self> {
         let largest = vector.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
         if !largest.is_finite() || largest <= 0.0 {
@@ -29,8 +29,8 @@ impl Probe {
         })
     }
 
-    /// Writes the dot product with each of `vectors`, which lie end to end and
-    /// have a scale each.
+    /// Writes the dot product with each of `vectors`, which are concatenated
+    /// and have one scale each.
     pub(crate) fn dots(&self, vectors: &[i8], scales: &[f32], dots: &mut [f32]) {
         pulp::Arch::new().dispatch(Dots {
             probe: self,
@@ -41,8 +41,8 @@ impl Probe {
     }
 }
 
-/// The work of [`Probe::dots`]. No closure: one that is not inlined is compiled
-/// for the oldest machine there is.
+/// The work of [`Probe::dots`]. It is not a closure: a closure that is not
+/// inlined is compiled for the oldest supported processor.
 struct Dots<'a> {
     probe: &'a Probe,
     vectors: &'a [i8],

@@ -3,13 +3,14 @@
 use schemars::Schema;
 use serde_json::{Value, json};
 
-/// Fields that are known by two names.
+/// Fields with two names.
 const NAMES: [(&str, &str); 2] = [
     ("salience_weight", "salient_weight"),
     ("budget", "budget_allocation"),
 ];
 
-/// Says that some fields may be written by another name, but not by both.
+/// Adds the rule that some fields have a second name, and that only one of both
+/// may be given.
 pub(crate) fn other_names(schema: &mut Schema) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
         return;
@@ -25,7 +26,7 @@ pub(crate) fn other_names(schema: &mut Schema) {
     schema.insert("allOf".to_owned(), json!(both));
 }
 
-/// Says that some part of a budget is more than nothing.
+/// Adds the rule that at least one share of a budget is above 0.
 pub(crate) fn something(schema: &mut Schema) {
     let parts = ["recent", "semantic", "entities", "relations", "patterns"];
     let some = parts

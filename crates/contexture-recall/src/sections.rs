@@ -1,7 +1,7 @@
 //! A file of arrays, each checked by its hash: the form of an index on disk.
 //!
 //! A file has a header, the arrays one after the other, and a table with the
-//! place, length and BLAKE3 hash of each array. The header holds the place and
+//! offset, length and BLAKE3 hash of each array. The header has the offset and
 //! the hash of the table, and is written last. A file that was truncated,
 //! altered or written only in part is rejected. Numbers are little-endian.
 
@@ -11,14 +11,14 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 /// The number of bytes that are read, converted and hashed at a time.
 const BLOCK: usize = 1 << 18;
 
-/// The bytes of the header: what kind of file it is, the place and length of
-/// the table, and its hash.
+/// The size of the header: the kind of file, the offset and length of the
+/// table, and its hash.
 const HEADER: usize = 8 + 8 + 8 + 32;
 
-/// The bytes of an entry of the table.
+/// The size of an entry of the table, in bytes.
 const ENTRY: usize = 4 + 8 + 8 + 32;
 
-/// The most entries of a table.
+/// The maximum number of entries of a table.
 const MOST_ENTRIES: u64 = 1 << 10;
 
 /// A number of a fixed size, as an array holds it.
@@ -227,13 +227,13 @@ pub fn damaged(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Reads bytes at a place, wherever others read.
+/// Reads bytes at an offset, independent of other readers.
 #[cfg(unix)]
 pub(crate) fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
 }
 
-/// Reads bytes at a place, wherever others read.
+/// Reads bytes at an offset, independent of other readers.
 #[cfg(windows)]
 pub(crate) fn read_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {

@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-/// Words that have a period without ending a sentence.
+/// Abbreviations whose period does not end a sentence.
 const ABBREVIATIONS: &[&str] = &[
     "mr", "mrs", "ms", "dr", "prof", "st", "sr", "jr", "vs", "etc", "fig", "no", "vol", "approx",
     "e.g", "i.e", "cf", "ca", "dept", "inc", "ltd", "co", "corp", "gen", "rev", "hon",
 ];
 
 /// Returns the sentences of `text`, in order, without the white space around
-/// them. Together they hold everything else.
+/// them. Together they contain everything else.
 ///
-/// A sentence ends with a mark that ends one, or at the end of a line, unless
-/// the line looks wrapped: it ends within a sentence and the next one goes on
-/// in lower case. So lists, logs and code give their lines.
+/// A sentence ends with a final punctuation mark, or at the end of a line. A
+/// line that ends within a sentence, and whose next line begins in lower case,
+/// counts as wrapped. Lists, logs and code are therefore split into lines.
 pub fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -24,7 +24,7 @@ pub fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns where the sentence that begins at `start` ends.
+/// Returns the end of the sentence that begins at `start`.
 fn end_of_sentence(text: &str, start: usize) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -39,7 +39,7 @@ fn end_of_sentence(text: &str, start: usize) -> usize {
                 at = end;
                 continue;
             }
-            // All the others begin with one of these bytes: 。！？｡ and …
+            // The other marks (。！？｡ and …) begin with one of these bytes.
             0xE2 | 0xE3 | 0xEF => {
                 let c = text[at..].chars().next().unwrap_or(' ');
                 at += c.len_utf8();
@@ -58,7 +58,7 @@ fn end_of_sentence(text: &str, start: usize) -> usize {
     bytes.len()
 }
 
-/// Steps over further marks, quotes and brackets that belong to the sentence.
+/// Skips further marks, quotes and brackets that belong to the sentence.
 fn past_closers(text: &str, at: usize) -> usize {
     let more = text[at..].chars().take_while(|c| {
         matches!(
@@ -84,7 +84,7 @@ fn past_closers(text: &str, at: usize) -> usize {
     at + more.map(char::len_utf8).sum::<usize>()
 }
 
-/// Returns true when the mark at `at`, with what belongs to it up to `end`,
+/// Returns true when the mark at `at`, with the marks after it up to `end`,
 /// ends a sentence.
 fn mark_ends(text: &str, start: usize, at: usize, end: usize) -> bool {
     let mut after = text[end..].chars();
@@ -97,7 +97,7 @@ fn mark_ends(text: &str, start: usize, at: usize, end: usize) -> bool {
     if text.as_bytes()[at] != b'.' {
         return true;
     }
-    // The next word of a sentence that goes on is in lower case.
+    // In a sentence that continues, the next word is in lower case.
     let next = after.find(|c| !c.is_whitespace());
     if next.is_some_and(char::is_lowercase) {
         return false;
@@ -115,7 +115,7 @@ fn mark_ends(text: &str, start: usize, at: usize, end: usize) -> bool {
             .any(|known| known.eq_ignore_ascii_case(word)))
 }
 
-/// The least characters of a line that was wrapped because it was full.
+/// The minimum number of characters of a wrapped line.
 const FULL_LINE: usize = 40;
 
 /// Returns true when the end of a line at `at` ends the sentence.

@@ -14,10 +14,10 @@ use crate::words::is_stop_word;
 /// The maximum number of words of a query that are analysed.
 pub const MOST_WORDS: usize = 512;
 
-/// The most words of a name.
+/// The maximum number of words of a name.
 pub const LONGEST_NAME: usize = 5;
 
-/// The most bytes of a name's words; what is longer is no name.
+/// The maximum size of a name in bytes. Longer words are not a name.
 const LONGEST_KEY: usize = 256;
 
 /// The intent of a query.
@@ -40,7 +40,7 @@ pub enum Intent {
 }
 
 impl Intent {
-    /// Returns the intent as it is written.
+    /// Returns the intent's serialised name.
     pub fn as_str(self) -> &'static str {
         match self {
             Intent::Question => "question",
@@ -114,7 +114,7 @@ const QUESTION: &[&str] = &[
     "who's", "where's", "when's", "how's",
 ];
 
-/// What may come before what is to be done.
+/// Polite words before the requested action.
 const POLITE: &[&str] = &[
     "please",
     "can you",
@@ -281,7 +281,7 @@ pub fn relevant_event_types(intent: Intent) -> &'static [&'static str] {
 /// Returns true for a query about recent events: `What was the latest error?`
 pub fn asks_for_recent(query: &str) -> bool {
     let words = Lowered::of(query);
-    // `Now add a test` is about nothing recent, `Where is she now?` is.
+    // `Now add a test` is not about recent events; `Where is she now?` is.
     words.has_any(RECENT) || words.0.iter().skip(1).any(|word| word == "now")
 }
 
@@ -323,9 +323,9 @@ pub fn names_in(query: &str) -> Vec<NameCandidate> {
 }
 
 /// Returns the form of a name by which it is looked up: lower case, without
-/// accents and a final `'s`, its words separated by a space each. `Ana's`, `ANA`
-/// and `ana` are the same, `parse_http` and `Parse HTTP` too; `C`, `C++` and `C#`
-/// are not. A name without letters and digits stays as it is.
+/// accents and a final `'s`, words separated by one space. `Ana's`, `ANA` and
+/// `ana` are equal, and so are `parse_http` and `Parse HTTP`; `C`, `C++` and
+/// `C#` are not. A name without letters and digits is unchanged.
 pub fn name_key(name: &str) -> String {
     let words = name_words(name);
     if words.is_empty() {
@@ -334,8 +334,8 @@ pub fn name_key(name: &str) -> String {
     words.join(" ")
 }
 
-/// Returns the words of names: letters and digits, apostrophes between them,
-/// and `+` and `#` behind them.
+/// Returns the words of names: letters and digits, with apostrophes between
+/// them, and `+` and `#` after them.
 fn name_words(text: &str) -> Vec<String> {
     let folded: String = text
         .chars()
@@ -362,7 +362,7 @@ fn name_words(text: &str) -> Vec<String> {
             .strip_suffix("'s")
             .or_else(|| word.strip_suffix("\u{2019}s"));
         let mut word = bare.unwrap_or(word).replace(['\'', '\u{2019}'], "");
-        // What joins two words (`a+b`) is no sign of the first.
+        // A sign between two words (`a+b`) is not part of the first.
         if !after.starts_with(is_word) {
             word.push_str(signs);
         }
@@ -371,7 +371,7 @@ fn name_words(text: &str) -> Vec<String> {
     words
 }
 
-/// The words of a query in lower case, apostrophes and all.
+/// The words of a query in lower case, with apostrophes.
 struct Lowered(Vec<String>);
 
 impl Lowered {
@@ -381,7 +381,8 @@ impl Lowered {
             .map(|word| word.trim_matches(['\'', '\u{2019}']))
             .filter(|word| !word.is_empty())
             .take(MOST_WORDS)
-            // A longer word is no cue, and lower case could make it longer still.
+            // A longer word is not a cue, and lower case could make it longer
+            // still.
             .map(|word| {
                 if word.len() > 32 {
                     String::new()
@@ -393,17 +394,18 @@ impl Lowered {
         Self(words.collect())
     }
 
-    /// Returns true when one of the cues, of a word or several, stands anywhere.
+    /// Returns true when the query contains one of the cues, of one word or
+    /// several.
     fn has_any(&self, cues: &[&str]) -> bool {
         (0..self.0.len()).any(|at| cues.iter().any(|cue| self.at(at, cue).is_some()))
     }
 
-    /// Returns how many words the cue has that stands at the beginning.
+    /// Returns the number of words of the cue at the start of the query.
     fn begins_with(&self, cues: &[&str]) -> Option<usize> {
         cues.iter().find_map(|cue| self.at(0, cue))
     }
 
-    /// Returns how many words `cue` has, if it stands at a place.
+    /// Returns the number of words of `cue`, if the query has it at an index.
     fn at(&self, at: usize, cue: &str) -> Option<usize> {
         let mut length = 0;
         for word in cue.split(' ') {
@@ -417,7 +419,7 @@ impl Lowered {
 
     fn begins_with_action(&self) -> bool {
         let mut at = 0;
-        // `Now could you please` is as polite as it gets.
+        // `Now could you please` has the largest number of polite words.
         for _ in 0..3 {
             at += POLITE.iter().find_map(|cue| self.at(at, cue)).unwrap_or(0);
         }
@@ -425,7 +427,7 @@ impl Lowered {
             .0
             .get(at)
             .is_some_and(|word| ACTION.contains(&word.as_str()));
-        // `Do you know her?` and `Use of it` begin with no order.
+        // `Do you know her?` and `Use of it` do not begin with a command.
         let subject = self.0.get(at + 1).is_some_and(|word| {
             matches!(
                 word.as_str(),

@@ -5,23 +5,23 @@ use std::ops::Range;
 use crate::sentence::sentences;
 use crate::words::places;
 
-/// How far around a word its company is looked at, in words.
+/// The number of words around a word that are considered.
 const AROUND_A_WORD: usize = 20;
 
-/// Characters of a piece of a word that is itself too large.
+/// The number of characters of a piece of a word that is too long itself.
 const PIECE: usize = 8;
 
 /// Returns the passage of `text` around the most of `terms` that `fits`: whole
 /// sentences when one of them fits, else whole words of the best sentence, else
-/// a part of a word. `None` when not even a few characters fit.
+/// a part of a word. Returns `None` when not even a few characters fit.
 ///
-/// A passage grows from the place with the most different terms, to the side
-/// that has more of those it lacks. Without any of them it is the beginning of
-/// the text. Only the first 64 terms are looked for.
+/// A passage grows from the position with the most different terms, towards the
+/// side with more terms that it lacks. Without any term it is the beginning of
+/// the text. Only the first 64 terms are used.
 ///
 /// `fits` must be true for everything shorter than something it is true for. It
-/// is called about twice as often as the passage has doublings of its first
-/// sentence, never with more than about twice what fits.
+/// is called about twice for each doubling of the first sentence, never with
+/// more than about twice the text that fits.
 pub fn snippet(
     text: &str,
     terms: &[u32],
@@ -47,7 +47,7 @@ pub fn snippet(
     }
 }
 
-/// Where the terms stand, as the number of the term's bit.
+/// The positions of the terms, each with the number of the term's bit.
 struct Hits(Vec<(usize, u64)>);
 
 impl Hits {
@@ -57,7 +57,7 @@ impl Hits {
             bits.push((*term, 1 << i));
         }
         bits.sort_unstable();
-        // A term that is named twice is one.
+        // A repeated term counts once.
         bits.dedup_by_key(|(term, _)| *term);
         let mut hits = Vec::new();
         if !bits.is_empty() {
@@ -70,7 +70,7 @@ impl Hits {
         Self(hits)
     }
 
-    /// Returns which terms begin in each of `units`.
+    /// Returns the terms that begin in each of `units`.
     fn in_each(&self, units: &[Range<usize>]) -> Vec<u64> {
         let mut masks = vec![0; units.len()];
         for (at, bit) in &self.0 {
@@ -107,8 +107,8 @@ fn best_of(
     if !fits(&text[units[first].clone()]) {
         return Best::TooLarge(units[first].clone());
     }
-    // The order of growth does not depend on what fits, so that the largest
-    // passage can be searched for by halving.
+    // The order of growth does not depend on `fits`, so that the largest
+    // passage can be found by binary search.
     let mut passages: Vec<Range<usize>> = std::iter::once(first..first + 1).collect();
     let mut grow = Growth::at(first, &masks);
     let mut known = 0;
@@ -142,7 +142,7 @@ fn best_of(
     Best::Passage(span(&passages[range.start]))
 }
 
-/// Returns the unit with the most terms in it, and then around it; the first of
+/// Returns the unit with the most terms in it, then around it; the first of
 /// equals.
 fn densest(masks: &[u64], around: usize) -> usize {
     let mut best = (0, 0);
@@ -160,12 +160,12 @@ fn densest(masks: &[u64], around: usize) -> usize {
     best.1
 }
 
-/// Passages that grow by a unit each.
+/// Passages that grow by one unit at a time.
 struct Growth<'m> {
     masks: &'m [u64],
     range: Range<usize>,
     has: u64,
-    /// The side that is taken when both bring the same.
+    /// The side to grow when both add the same.
     backwards: bool,
 }
 
@@ -213,7 +213,7 @@ impl Iterator for Growth<'_> {
     }
 }
 
-/// Returns what is between white space.
+/// Returns the words between white space.
 fn words(text: &str, within: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let begin = text.as_ptr().addr();
     text[within].split_whitespace().map(move |word| {
@@ -222,7 +222,7 @@ fn words(text: &str, within: Range<usize>) -> impl Iterator<Item = Range<usize>>
     })
 }
 
-/// Cuts a word into pieces of a few characters.
+/// Splits a word into pieces of a few characters.
 fn pieces(text: &str, within: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let mut at = within.start;
     std::iter::from_fn(move || {

@@ -2,9 +2,9 @@
 //! `last week`, `in the last three days`, `on Monday`, `17 April 2026`,
 //! `2026-04-17`, `in march`, `since May`, `between June and August`.
 //!
-//! Relative expressions are resolved against a [`Clock`]: the time at which
-//! something is said, in the time zone of the person who says it. Without a time
-//! only dates that are written out are resolved.
+//! Relative expressions are resolved against a [`Clock`]: the time of the text,
+//! in the time zone of its author. Without a time only complete dates are
+//! resolved.
 //!
 //! Weeks begin on Monday, and seasons are those of the northern hemisphere. A
 //! date without a year, a weekday or a month means the latest one that has
@@ -30,7 +30,7 @@ const MOST_WORDS: usize = 512;
 /// The maximum number of intervals that one text mentions.
 const MOST_MENTIONED: usize = 4;
 
-/// A period of time in Unix milliseconds, without its end.
+/// A period of time in Unix milliseconds; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval {
     /// The first millisecond.
@@ -57,7 +57,7 @@ impl Interval {
     }
 }
 
-/// The time at which a text is said, and where.
+/// The time of a text, and its time zone.
 #[derive(Debug, Clone)]
 pub struct Clock {
     now: Option<Zoned>,
@@ -74,7 +74,7 @@ impl Clock {
     }
 }
 
-/// What a question wants of the records that match, by their time.
+/// The order that a query asks for among the matching records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The earliest: `When did I first …?`
@@ -86,28 +86,29 @@ pub enum Order {
 /// The times that a query names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TimeReading {
-    /// The intervals that are asked about. A record in any of them fits.
+    /// The intervals of the query. A record in any of them matches.
     pub intervals: Vec<Interval>,
     /// The months that are named, of any year.
     pub months: BTreeSet<i8>,
     /// The years that are named.
     pub years: BTreeSet<i16>,
-    /// Whether the earliest or the latest is wanted.
+    /// `Some` if the query asks for the earliest or the latest record.
     pub order: Option<Order>,
-    /// Whether the query compares times: what came first, or how long it was
-    /// between two events.
+    /// True if the query compares times: which event came first, or how long it
+    /// was between two events.
     pub compares: bool,
-    /// Whether bounds exclude each other or everything else that is named, as in
-    /// `yesterday, before last week`. Such bounds are not used.
+    /// True if bounds exclude each other or every other named time, as in
+    /// `yesterday, before last week`. Such bounds are ignored.
     pub contradicts: bool,
-    /// Where relative expressions are, in bytes. Their words say nothing about
+    /// The byte ranges of relative expressions. Their words are unrelated to
     /// the content of a record.
     pub relative: Vec<Range<usize>>,
     /// The relative expressions that could not be resolved without a time.
     pub unresolved: Vec<String>,
 }
 
-/// Matches every text that may name a time: most do not, and need not be read.
+/// Returns true for texts that may name a time. Other texts, which are most,
+/// are not parsed.
 fn may_name_a_time(text: &str) -> bool {
     static CUES: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let cues = "[0-9]|day|week|month|year|quarter|hour|morning|evening|night|noon|tomorrow|\
@@ -161,8 +162,8 @@ pub fn read_times(query: &str, clock: &Clock) -> TimeReading {
     reading
 }
 
-/// Returns the times, other than its own, that a text tells of: `last Friday` in
-/// a message of 8 May is 1 May.
+/// Returns the times, other than its own, that a text mentions: `last Friday`
+/// in a message of 8 May is 1 May.
 pub fn mentioned_times(text: &str, clock: &Clock) -> Vec<Interval> {
     if !may_name_a_time(text) {
         return Vec::new();
@@ -183,7 +184,8 @@ pub fn mentioned_times(text: &str, clock: &Clock) -> Vec<Interval> {
                 Some(bound) => resolve::bounded(bound, interval),
             })
         })
-        // A bound without an end, or the time of the text itself, tells nothing.
+        // An interval without an end, and the time of the text itself, have no
+        // information.
         .filter(|interval| interval.from != i64::MIN && interval.to != i64::MAX)
         .filter(|interval| !said.is_some_and(|said| interval.contains(said.as_millisecond())))
         .collect();
@@ -193,8 +195,8 @@ pub fn mentioned_times(text: &str, clock: &Clock) -> Vec<Interval> {
     found
 }
 
-/// Returns what is asked about: the points, within the bounds. Bounds that
-/// exclude each other or every point are not used, and that is reported.
+/// Returns the intervals of a query: the points within the bounds. Bounds that
+/// exclude each other or every point are ignored, and the result is marked.
 fn combine(points: Vec<Interval>, bounds: &[Interval]) -> (Vec<Interval>, bool) {
     if bounds.is_empty() {
         return (points, false);

@@ -60,7 +60,7 @@ impl Vector {
         if other.len() != self.components.len() {
             return 0.0;
         }
-        // Eight sums at once, which the compiler makes one of a register each.
+        // Eight separate sums, each of which the compiler keeps in a register.
         let mut sums = [0.0_f32; 8];
         let (ours, our_rest) = self.components.as_chunks::<8>();
         let (theirs, their_rest) = other.as_chunks::<8>();

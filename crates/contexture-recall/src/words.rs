@@ -1,22 +1,21 @@
-//! Full text: a text as the stems it is made of, each with a fixed number.
+//! Full text: the stems of a text, each with a fixed number.
 //!
-//! - A word is a run of letters and digits of any script, in lower case,
-//!   without accents, and stemmed as English when it is written in ASCII. A
-//!   word of another language, which its script or the stop words of the text
-//!   tell, gives its stem in that language as well.
+//! - A word is a run of letters and digits of any script, in lower case, without
+//!   accents. A word in ASCII is stemmed as English. A word of another language,
+//!   which is detected by its script or by the stop words of the text, has its
+//!   stem in that language as well.
 //! - A compound (`parseHttpRequest`, `parse_http`, `well-known`, `config.toml`)
-//!   gives its parts and the whole, so that it is found by either. Parts of one
-//!   letter are left to the whole.
-//! - `'s` and the other short endings are cut off; `don't` and its like are
-//!   stop words.
-//! - Scripts that are written without spaces (Chinese, Japanese, Thai and their
-//!   like), and Korean, give overlapping pairs of characters; a character that
-//!   stands alone gives itself.
+//!   has its parts and the whole as terms, so that either finds it. Parts of one
+//!   letter are not terms.
+//! - `'s` and the other short endings are removed; `don't` and similar
+//!   contractions are stop words.
+//! - Scripts without spaces (Chinese, Japanese, Thai and others), and Korean, have
+//!   overlapping pairs of characters as terms. A single character is its own term.
 //! - Numbers are words.
-//! - A word of more than [`LONGEST`] bytes, which nobody would ask for by
-//!   typing it, is dropped; a compound that long gives its parts only.
+//! - A word of more than [`LONGEST`] bytes, which no query contains, is ignored. A
+//!   compound of that length has only its parts as terms.
 //!
-//! Work is linear in the text. How much text that is, is up to the caller.
+//! The time is linear in the text. The caller limits the length of the text.
 
 mod language;
 mod scan;
@@ -33,50 +32,49 @@ pub(crate) use stop::is_stop_word;
 
 /// The version of the rules of this module.
 ///
-/// Terms that were stored by another version are not comparable with those
-/// of this one and have to be made again.
+/// Terms of another version cannot be compared with these and must be created
+/// again.
 pub const ANALYSER: u32 = 1;
 
-/// The most bytes a word may have; a longer one is dropped.
+/// The maximum size of a word in bytes; a longer word is ignored.
 pub const LONGEST: usize = 64;
 
-/// A stem of a text and how often it stands there.
+/// A stem of a text and its count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Term {
     /// The stem's number: [`term_id`].
     pub id: u32,
-    /// How often it occurs; 255 stands for that often or more.
+    /// The number of occurrences, at most 255.
     pub count: u8,
 }
 
-/// What full text search knows about a text.
+/// The full text search data of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words {
-    /// The stems, in order of their ids, each once. Stop words are left out.
+    /// The stems by ascending id, without duplicates and stop words.
     pub terms: Vec<Term>,
-    /// How many words the text has, with repeats and without stop words. A
-    /// compound counts as its parts.
+    /// The number of words, with repeats and without stop words. A compound
+    /// counts as its parts.
     pub length: u32,
-    /// How many words it has with the stop words: how much there is to read.
+    /// The number of words with stop words.
     pub total: u32,
-    /// How many words turn what is said into its opposite: `not`, `never`,
-    /// `don't`.
+    /// The number of negations: `not`, `never`, `don't`.
     pub negations: u8,
-    /// A number over all words in their order, stop words too, in lower case:
-    /// the same for texts that say the same.
+    /// A hash of all words in their order, stop words included, in lower case:
+    /// equal for texts with equal words.
     pub print: u64,
 }
 
-/// A word of a text that says something.
+/// A word of a text that is not a stop word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keyword {
     /// The word as it was written, in lower case.
     pub word: String,
-    /// Its stem.
+    /// The stem of the word.
     pub stem: String,
     /// The stem's number: [`term_id`].
     pub id: u32,
-    /// Whether it is a compound as a whole, whose parts are keywords, too.
+    /// True for a whole compound, whose parts are keywords, too.
     pub is_compound: bool,
 }
 
@@ -123,7 +121,7 @@ pub fn analyse(text: &str) -> Words {
             _ => terms.push(Term { id, count: 1 }),
         }
     }
-    // A text of nothing but compounds without parts (`U.S.`) has words too.
+    // A text that consists of compounds without parts (`U.S.`) has words, too.
     if length == 0 {
         length = u32::try_from(terms.len()).unwrap_or(u32::MAX);
     }
@@ -136,14 +134,14 @@ pub fn analyse(text: &str) -> Words {
     }
 }
 
-/// Words that turn what is said into its opposite, beside `don't` and its like.
+/// Negations other than `don't` and similar contractions.
 const NEGATIONS: [&str; 8] = [
     "not", "no", "never", "nor", "none", "without", "cannot", "neither",
 ];
 
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Goes on with a hash by a word and the end of it: FNV-1a, 64 bits.
+/// Continues a hash with a word and its end: FNV-1a, 64 bits.
 fn fnv(hash: u64, word: &[u8]) -> u64 {
     let bytes = word.iter().chain(&[0]);
     bytes.fold(hash, |hash, byte| {
@@ -151,17 +149,16 @@ fn fnv(hash: u64, word: &[u8]) -> u64 {
     })
 }
 
-/// Returns the words of `text` that say something, in order of appearance,
-/// each stem once; a compound comes before its parts.
+/// Returns the words of `text` without stop words, in order of appearance, each
+/// stem once. A compound comes before its parts.
 pub fn keywords(text: &str) -> Vec<Keyword> {
     gather(text, false)
 }
 
 /// Returns the keywords of a query.
 ///
-/// A query that has only stop words (`who are you`) keeps them: documents
-/// have no such terms, but names of things can be such words, and an
-/// explanation can name them.
+/// A query of only stop words (`who are you`) keeps them: documents have no
+/// such terms, but names can be such words, and an explanation can list them.
 pub fn query_keywords(text: &str) -> Vec<Keyword> {
     let found = gather(text, false);
     if found.is_empty() {
@@ -176,7 +173,7 @@ fn gather(text: &str, stop_words: bool) -> Vec<Keyword> {
     counted.map(|(keyword, _)| keyword).collect()
 }
 
-/// Returns the keywords of `text` and how often each of them stands there.
+/// Returns the keywords of `text` and the count of each.
 pub(crate) fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u32)> {
     let mut places = BTreeMap::new();
     let mut found: Vec<(Keyword, u32)> = Vec::new();
@@ -207,8 +204,7 @@ pub(crate) fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u3
     found
 }
 
-/// Calls `each` with every term of `text` and where it stands, in order of
-/// their beginnings.
+/// Calls `each` with every term of `text` and its offset, by ascending offset.
 pub(crate) fn places(text: &str, mut each: impl FnMut(usize, u32)) {
     let begin = text.as_ptr().addr();
     Stems::with(text, |stems| {
@@ -225,7 +221,7 @@ pub(crate) fn places(text: &str, mut each: impl FnMut(usize, u32)) {
 }
 
 impl Words {
-    /// Returns how often a term occurs; 255 stands for that often or more.
+    /// Returns the count of a term, at most 255.
     pub fn count(&self, id: u32) -> u8 {
         self.terms
             .binary_search_by_key(&id, |term| term.id)
@@ -233,7 +229,7 @@ impl Words {
     }
 
     /// Returns the terms as bytes to store: the [`ANALYSER`], the numbers and
-    /// the distances between the ids, as numbers of 7 bits a byte.
+    /// the differences between the ids, as variable-length integers.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(4 + self.terms.len() * 5);
         put(&mut bytes, u64::from(ANALYSER));
@@ -243,7 +239,7 @@ impl Words {
         bytes.extend(self.print.to_le_bytes());
         let mut before = 0;
         for term in &self.terms {
-            // One bit says whether a count follows: nearly all are 1.
+            // One bit marks that a count follows: nearly all counts are 1.
             let distance = u64::from(term.id - before) << 1;
             put(&mut bytes, distance | u64::from(term.count > 1));
             if term.count > 1 {
@@ -254,7 +250,7 @@ impl Words {
         bytes
     }
 
-    /// Reads what [`Words::to_bytes`] wrote.
+    /// Reads the output of [`Words::to_bytes`].
     ///
     /// Returns `None` for bytes of another [`ANALYSER`] and for damaged ones.
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
@@ -294,7 +290,7 @@ impl Words {
     }
 }
 
-/// Writes a number with 7 bits a byte, lowest first.
+/// Writes a variable-length integer with 7 bits per byte, lowest first.
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push((number as u8) | 0x80);
@@ -303,7 +299,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Reads a number that [`put`] wrote, of at most 63 bits.
+/// Reads a number of at most 63 bits that [`put`] wrote.
 fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..63).step_by(7) {

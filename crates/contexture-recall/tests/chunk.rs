@@ -1,4 +1,4 @@
-//! Texts and where they are cut.
+//! Tests of the positions where texts are split.
 #![allow(clippy::unwrap_used)]
 
 use contexture_recall::{Chunk, chunks};

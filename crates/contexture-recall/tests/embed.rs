@@ -1,4 +1,4 @@
-//! Static models: the one that is compiled in, and folders of others.
+//! Static models: the built-in one, and folders of others.
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "built-in-model")]
 
@@ -140,7 +140,7 @@ impl Folder {
         );
     }
 
-    /// Returns what is complained about, without the place of the folder.
+    /// Returns the error without the path of the folder.
     fn complaint(&self) -> String {
         let error = StaticModel::load(self.dir.path()).unwrap_err();
         let place = format!("{}/", self.dir.path().display());
@@ -158,7 +158,7 @@ fn another_model_can_be_loaded() {
     folder.check("Sun", [1.0, 0.0]);
     folder.check("moon, sun", [0.6, 0.8]);
     folder.check("what?", [0.0, 0.0]);
-    // It was not made for this: `sunMoon` is one unknown word.
+    // The model does not split camel case: `sunMoon` is one unknown word.
     folder.check("sunMoon moon", [0.0, 1.0]);
 }
 
@@ -199,7 +199,8 @@ fn all_tensor_types_weights_and_mappings_are_read() {
 fn a_token_limit_in_the_configuration_is_applied() {
     let folder = Folder::new();
     folder.write("config.json", b"{\"max_length\": 2}");
-    // Two tokens, of which one is unknown, as the Python library has it.
+    // The limit counts two tokens, one of them unknown, like the Python
+    // library.
     folder.check("x sun moon", [1.0, 0.0]);
     folder.write("config.json", b"{\"max_length\": null}");
     folder.check(&format!("{} moon", "x ".repeat(5000)), [0.0, 1.0]);

@@ -1,4 +1,4 @@
-//! Texts and what the rules find in them.
+//! Tests of the entities and relations that the rules find in texts.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ fn everything() -> Rules {
     }
 }
 
-/// Compares what is found, as `type:name` and `from -type-> to`.
+/// Compares the matches, written as `type:name` and `from -type-> to`.
 #[track_caller]
 fn check_said(speaker: Option<&str>, text: &str, expected: &str) {
     let extractor = Extractor::new(&everything()).unwrap();

@@ -1,4 +1,4 @@
-//! The index: complete scores, whatever the way to it.
+//! The index: its scores do not depend on its history.
 #![allow(clippy::unwrap_used)]
 
 use contexture_recall::sections::{SectionFile, SectionWriter};
@@ -31,7 +31,7 @@ fn says(text: &Text) -> String {
     words.join(" ")
 }
 
-/// A vector that follows from the words.
+/// A vector that is computed from the words.
 fn vector(text: &Text) -> Vector {
     let mut vector = vec![0.0_f32; 8];
     for &word in &text.words {
@@ -77,10 +77,10 @@ fn scores(index: &Index, query: &str) -> Vec<(i64, u32, u32)> {
 }
 
 proptest! {
-    /// Whatever was added, replaced and taken out, in whatever order, the scores
-    /// are those of an index that was made of what is left.
+    /// After any sequence of additions, replacements and removals, the scores
+    /// equal those of a new index with the remaining texts.
     #[test]
-    fn the_way_to_an_index_does_not_show(
+    fn scores_do_not_depend_on_the_history_of_an_index(
         steps in prop::collection::vec((0..12_i64, prop::option::of(text())), 1..60),
         query in prop::collection::vec(0..WORDS.len(), 1..5),
     ) {
@@ -106,7 +106,7 @@ proptest! {
         prop_assert_eq!(scores(&index, &query), scores(&anew, &query));
     }
 
-    /// The best are those that sorting everything gives.
+    /// The best texts equal the first ones of a full sort.
     #[test]
     fn the_best_are_the_best(
         texts in prop::collection::vec(text(), 0..40),
@@ -151,7 +151,7 @@ fn words_spread_to_neighbours_by_distance() {
     assert!(score(own) > score(next) && score(next) > score(second));
     assert!(score(second) > 0.0);
     assert_eq!(score(elsewhere), 0.0);
-    // What is mute keeps its words to itself.
+    // The words of a mute text do not count for its neighbours.
     let mute = index.scores(&terms("lisbon"), None, &[own]).words;
     assert_eq!(mute[own as usize], score(own));
     assert_eq!((mute[next as usize], mute[second as usize]), (0.0, 0.0));
@@ -250,7 +250,7 @@ fn a_long_text_that_has_the_words_has_found_them() {
             .vector_weight
     };
     assert_eq!(weight(&[]), 0.5);
-    // One that may not be seen has found nothing.
+    // A match in a mute text does not count.
     assert_eq!(weight(&[slot]), 1.5);
 }
 
@@ -270,21 +270,21 @@ fn a_text_is_ranked_with_the_one_before_it() {
         a > 0.9 && (0.3..0.4).contains(&b) && c == 0.0,
         "{a} {b} {c}"
     );
-    // What may not be seen lends nothing.
+    // A mute text adds nothing to others.
     assert_eq!(vectors(&index, &[first])[1], 0.0);
-    // A vector that comes later counts like one that was there.
+    // A vector that is set later counts like one that was added.
     index.set_vector(first, Some(&Vector::quantise(&other)));
     assert_eq!(vectors(&index, &[]), [0.0; 3]);
     index.set_vector(first, Some(&Vector::quantise(&about)));
     assert_eq!(vectors(&index, &[]), [a, b, c]);
-    // So does a text that is taken out.
+    // The same holds for a removed text.
     index.remove(answer);
     index.settle();
     let scores = index.scores(&terms("zeppelin"), Some(&about), &[]);
     assert!((scores.vectors[last as usize] - b).abs() < 1e-3);
 }
 
-/// Writes an index to a file of its own.
+/// Writes an index to a temporary file.
 fn write(index: &mut Index) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     index.prepare_to_write();
@@ -301,8 +301,8 @@ fn read(file: &tempfile::NamedTempFile) -> std::io::Result<Index> {
 }
 
 proptest! {
-    /// An index that was written and read has the same scores, and goes on like
-    /// one that was not.
+    /// An index that was written and read has the same scores, and accepts
+    /// further changes.
     #[test]
     fn a_file_does_not_show(
         before in prop::collection::vec((0..12_i64, prop::option::of(text())), 0..30),
@@ -337,9 +337,9 @@ proptest! {
         prop_assert_eq!(scores(&index, &query), scores(&anew, &query));
     }
 
-    /// Where products are estimated, every text is found whose exact score is
-    /// above the last estimate that was looked at by more than the largest error
-    /// of an estimate, with its exact score and in its place.
+    /// With estimated products, every text is found whose exact score is above
+    /// the last checked estimate by more than the largest error. It has its
+    /// exact score and rank.
     #[test]
     fn estimates_find_the_best(
         seed in 0..u64::MAX,
@@ -380,8 +380,8 @@ proptest! {
         }
     }
 
-    /// The texts of a run whose slots follow each other are estimated at once,
-    /// and others one by one. The best are the same, to the last bit.
+    /// The texts of a run with consecutive slots are estimated at once, others
+    /// one by one. The results are equal, to the last bit.
     #[test]
     fn the_order_of_slots_does_not_show(
         seed in 0..u64::MAX,
@@ -422,7 +422,7 @@ proptest! {
     }
 }
 
-/// Numbers that look random and follow from a seed.
+/// Pseudorandom numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -502,7 +502,7 @@ fn a_damaged_file_is_rejected() {
     assert!(read(&file).is_err());
 }
 
-/// A file that cannot be written to its end is an error.
+/// A file that cannot be written completely is an error.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error() {
@@ -528,14 +528,14 @@ fn a_full_disk_is_an_error() {
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
 }
 
-/// Estimates pass over whole runs, and find what looking at every text finds.
+/// Estimates skip whole runs, and find the same texts as a check of every text.
 #[test]
 fn runs_that_are_passed_over_hold_none_of_the_best() {
     for seed in 0..20 {
         let mut random = Random(seed);
         let mut index = Index::new(64).estimating_from(0, 0);
         for key in 0..600 {
-            // Some texts are in no run, and runs are not next to each other.
+            // Some texts have no run, and runs are not contiguous.
             let run = (key % 11 != 0).then(|| format!("run {}", key * 7 % 40));
             index.add(&Entry {
                 key,
@@ -551,10 +551,10 @@ fn runs_that_are_passed_over_hold_none_of_the_best() {
         let bonus = |slot: Slot| if slot.is_multiple_of(17) { 0.1 } else { 0.0 };
         let admit = |slot: Slot| !slot.is_multiple_of(5);
         let find = |most: usize| best(&index, &scores, most, 0.1, bonus, admit);
-        // All are looked at, and have exact scores.
+        // All texts are checked, and have exact scores.
         let all = find(600);
         assert!(all.len() > 300, "{}", all.len());
-        // Six times as many are looked at as are asked for.
+        // Six times as many texts as requested are checked.
         for most in [1, 5, 20, 90] {
             let few = find(most);
             let found: Vec<Slot> = few.iter().map(|hit| hit.slot).collect();
@@ -571,7 +571,7 @@ fn runs_that_are_passed_over_hold_none_of_the_best() {
     }
 }
 
-/// A large index leaves its vectors in the file, and reads those it needs.
+/// A large index keeps its vectors in the file, and reads those it needs.
 #[test]
 fn vectors_of_a_large_index_stay_in_the_file() {
     let mut random = Random(4);
@@ -596,7 +596,8 @@ fn vectors_of_a_large_index_stay_in_the_file() {
     let expected = ask(&index);
     let mut from_file = read(&file).unwrap();
     assert_eq!(ask(&from_file), expected);
-    // What is written may leave its vectors there, too, and goes on.
+    // A written index can use the vectors of the file, too, and accepts
+    // changes.
     let opened = SectionFile::open(file.reopen().unwrap(), KIND).unwrap();
     let new = Vector::quantise(&query);
     index.set_vector(9, Some(&new));
@@ -614,7 +615,7 @@ fn vectors_of_a_large_index_stay_in_the_file() {
         index.settle();
     }
     assert_eq!(ask(&index), ask(&from_file));
-    // A file that is deleted stays open.
+    // A deleted file stays open.
     let path = file.into_temp_path();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(ask(&index), ask(&from_file));

@@ -1,4 +1,4 @@
-//! The schema of a strategy takes what a strategy takes.
+//! The JSON Schema of a strategy accepts exactly the valid strategies.
 
 #![cfg(feature = "schema")]
 #![allow(clippy::unwrap_used)]

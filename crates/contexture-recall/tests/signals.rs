@@ -1,4 +1,4 @@
-//! Queries and what they tell.
+//! Tests of the signals in queries.
 #![allow(clippy::unwrap_used)]
 
 use contexture_recall::Intent::{Action, Explain, Fix, Other, Question};
@@ -136,7 +136,7 @@ proptest! {
         let key = name_key(&name);
         let found = names_in(&format!("{name}, {rest}"));
         let is_there = found.iter().any(|candidate| candidate.key == key);
-        // A stop word alone is no name.
+        // A stop word alone is not a name.
         prop_assert!(is_there || !name.contains(' '), "{} {:?}", key, found);
     }
 

@@ -1,4 +1,4 @@
-//! Passages of texts, and texts made shorter.
+//! Tests of passages and of shortened texts.
 #![allow(clippy::unwrap_used)]
 
 use contexture_recall::{query_keywords, sentences, shorten, snippet};

@@ -146,7 +146,7 @@ fn bounds_open_an_interval_to_one_side() {
     check("between March and May", &["2026-03-01..2026-05-31"]);
     check("between 3 and 5 May 2026", &["2026-05-03..2026-05-05"]);
     check("from June to August 2025", &["2025-06-01..2025-08-31"]);
-    // The later one may come first.
+    // The later date may come first.
     check(
         "between May 2026 and March 2026",
         &["2026-03-01..2026-05-31"],
@@ -183,7 +183,7 @@ fn days_begin_and_end_where_the_sender_is() {
     let clock = Clock::new(Some(NOW.parse().unwrap()), zone);
     let reading = read_times("yesterday", &clock);
     let from = Timestamp::from_millisecond(reading.intervals[0].from).unwrap();
-    // At noon in Greenwich it is one o'clock of the next day there.
+    // At noon in Greenwich it is one o'clock of the next day in this zone.
     assert_eq!(from.to_string(), "2026-11-17T11:00:00Z");
 }
 
@@ -198,7 +198,7 @@ fn times_in_a_text_are_resolved_from_the_time_it_was_said() {
     assert_eq!(told("I will see her on Monday."), ["2026-05-11"]);
     assert_eq!(told("I saw her on Monday."), ["2026-05-04"]);
     assert_eq!(told("We moved here in March."), ["2026-03-01..2026-03-31"]);
-    // The day of the text itself is known.
+    // The day of the text itself is already known.
     assert!(told("I am tired today.").is_empty());
     assert!(told("I have been ill since Tuesday.").is_empty());
 }

@@ -1,4 +1,4 @@
-//! Texts and the terms they are found by.
+//! Tests of the terms of texts.
 #![allow(clippy::unwrap_used)]
 
 use contexture_recall::{Term, Words, analyse, keywords, query_keywords, term_id};
@@ -91,7 +91,7 @@ fn accents_and_widths_are_ignored() {
     check("ＡＢＣ abc", "abc");
     check("☕\u{fe0f} tea \u{301}", "tea");
     check("Straße", "straße");
-    // Its stem in Greek may come behind it.
+    // The stem in Greek may follow it.
     assert_eq!(keywords("Ωμέγα")[0].stem, "ωμεγα");
     assert_eq!(keywords("Ёлка")[0].stem, "елка");
 }
@@ -135,7 +135,7 @@ fn a_query_of_stop_words_keeps_them() {
 
 #[test]
 fn term_ids_never_change() {
-    // These are in people's stores.
+    // These ids are stored in existing memories.
     assert_eq!(term_id(""), 0x811c_9dc5);
     assert_eq!(term_id("a"), 0xe40c_292c);
     assert_eq!(term_id("foobar"), 0xbf9c_f968);
@@ -230,7 +230,7 @@ proptest! {
     }
 }
 
-/// Returns whether a query finds a text by a common term.
+/// Returns true when a query and a text share a term.
 fn finds(query: &str, text: &str) -> bool {
     let text = analyse(text);
     let words = query_keywords(query);
@@ -257,7 +257,7 @@ fn other_languages_have_their_own_stems() {
     ] {
         assert!(finds(query, text), "{query} | {text}");
     }
-    // A query whose language does not show finds the word as it is written.
+    // A query of unknown language finds the word as it is written.
     assert!(finds("Schlüssel", "Der Schlüssel ist nicht im Keller."));
     assert!(finds("Keller", "Der Schlüssel ist nicht im Keller."));
 }

@@ -17,7 +17,7 @@ use crate::idempotency::{self, KeyOfCall};
 use crate::large_answer::LargeAnswer;
 use crate::problem::{Problem, Respond as _};
 
-/// The name under which calls of the admin API wait for a place. No tenant can
+/// The name under which calls of the admin API wait for a slot. No tenant can
 /// have it.
 const ADMIN: &str = "/admin";
 

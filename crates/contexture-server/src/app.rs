@@ -2,7 +2,7 @@
 //!
 //! Handlers are asynchronous and only wait. The engine blocks, so its work runs
 //! in threads: [`App::run`] for calls and [`App::run_stream`] for record streams,
-//! each with a limited number of places. Places and the memory of bodies are
+//! each with a limited number of places. Slots and the memory of bodies are
 //! shared fairly between tenants. Checks of keys and of the store have threads of
 //! their own ([`App::run_apart`]), so that they never wait for calls.
 
@@ -22,21 +22,21 @@ use contexture_api::{Api, Deployment, Reloaded, Schemas};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Caller, Keys};
+use crate::call_slot::{CallSlot, EndOfWork};
 use crate::cores::Cores;
-use crate::held_place::{EndOfWork, HeldPlace};
 use crate::large_answer;
 use crate::metrics::Metrics;
-use crate::places::{Place, Places};
 use crate::priority;
 use crate::problem::{Problem, Respond as _};
 use crate::quota::{self, RequestsOfDay, StoredQuotas};
 use crate::reload::ReadSettings;
+use crate::slots::{Slot, Slots};
 use crate::stream_core::StreamCore;
 use crate::tenant::{MOST_STREAMS, Tenant, Tenants};
 use crate::traces::{self, Traces};
 
 /// How often the key of an open stream is checked. A stream of a revoked key
-/// ends within two seconds: after this time, and what the check takes.
+/// ends within two seconds: this interval and the duration of the check.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(1500);
 
 /// How long a successful check of the store is reused.
@@ -52,19 +52,19 @@ tokio::task_local! {
 
 const KIB: usize = 1 << 10;
 
-/// How many times its size a body takes in memory, until its work is done: its
-/// bytes, the parsed JSON, what is made of it, and what is written. Measured: 5
+/// The memory of a request body relative to its size, until its work is done:
+/// its bytes, the parsed JSON, the derived data and the response. Measured: 5
 /// to 10.
-const BECOMES: usize = 8;
+const BODY_MEMORY_FACTOR: usize = 8;
 
-/// How many times its size an answer takes in memory while it is made: what it is
-/// made from, and its JSON.
-const ANSWER_BECOMES: usize = 3;
+/// The memory of a response relative to its size while it is created: its
+/// source data and its JSON.
+const RESPONSE_MEMORY_FACTOR: usize = 3;
 
-/// How long the thread for vectors waits when it has more to do, and before it
-/// looks again when it has not.
-const FILL_IN_AGAIN: Duration = Duration::from_millis(10);
-const FILL_IN_LOOK: Duration = Duration::from_millis(500);
+/// How long the thread for vectors waits while it has more work, and how long
+/// it waits otherwise.
+const FILL_IN_PAUSE: Duration = Duration::from_millis(10);
+const FILL_IN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The state that all requests share.
 #[derive(Clone)]
@@ -83,12 +83,12 @@ pub(crate) struct Shared {
     // The operations that a read-only server answers. `None` if it answers all.
     readable: Option<BTreeSet<(Method, &'static str)>>,
     schemas: Schemas,
-    // One place per call in progress.
-    work: Arc<Places>,
-    // One place per call that computes.
+    // One slot per call in progress.
+    work: Arc<Slots>,
+    // One slot per call that computes.
     cores: Cores,
-    // One place per call of a model in progress.
-    model_calls: Arc<Places>,
+    // One slot per call of a model in progress.
+    model_calls: Arc<Slots>,
     // One permit per check of a key or of the store.
     apart: Arc<Semaphore>,
     // One permit per record stream. A stream waits for its client and must not
@@ -115,8 +115,8 @@ impl App {
         read_only: bool,
         read_settings: ReadSettings,
     ) -> Self {
-        let work = Places::new(config.max_concurrent);
-        let model_calls = Places::new(config.max_model_calls);
+        let work = Slots::new(config.max_concurrent);
+        let model_calls = Slots::new(config.max_model_calls);
         let streams = Arc::new(Semaphore::new(config.max_streams()));
         let schemas = api.schemas();
         let body_memory = config.body_memory_bytes / KIB;
@@ -183,7 +183,7 @@ impl App {
                 shared.tenants.close_clean_stores();
                 let any = shared.tenants.fill_in();
                 drop(shared);
-                std::thread::sleep(if any { FILL_IN_AGAIN } else { FILL_IN_LOOK });
+                std::thread::sleep(if any { FILL_IN_PAUSE } else { FILL_IN_INTERVAL });
             }
         };
         // Without the thread, recall computes the vectors of few texts itself.
@@ -316,9 +316,9 @@ impl App {
         }
     }
 
-    /// Runs blocking work of a tenant in a thread, when it has a place.
+    /// Runs blocking work of a tenant in a thread, when it has a slot.
     ///
-    /// If the caller disconnects or the call times out, work without a place is
+    /// If the caller disconnects or the call times out, work without a slot is
     /// never started, and writes that have not begun are withdrawn. A write that
     /// has begun is finished.
     pub(crate) async fn run<T: Send + 'static>(
@@ -331,13 +331,13 @@ impl App {
         let mut unfinished = Unfinished(Some(call.clone()));
         let of_call = call.clone();
         let work = async {
-            let place = self.place(tenant).await;
+            let slot = self.slot(tenant).await;
             let core = self.core(tenant).await;
             let span = traces::current();
-            let place = HeldPlace::new(self.clone(), tenant, (place, core), span.clone());
-            let call = of_call.with_place(place.clone());
+            let slot = CallSlot::new(self.clone(), tenant, (slot, core), span.clone());
+            let call = of_call.with_slot(slot.clone());
             let work = move || traces::in_thread(span, || call.run(work));
-            self.thread(EndOfWork(place), work).await
+            self.thread(EndOfWork(slot), work).await
         };
         let done = tokio::time::timeout(Duration::from_millis(limit), work).await;
         unfinished.0 = None;
@@ -401,7 +401,7 @@ impl App {
         let permit = self.permit(&self.0.streams).await?;
         let core = StreamCore::new(self.clone(), &tenant.name);
         let caller = CALLER.try_with(Clone::clone).ok().flatten();
-        let call = Call::by(caller).with_place(core.clone());
+        let call = Call::by(caller).with_slot(core.clone());
         let work = move || {
             let _of_tenant = of_tenant;
             call.run(|| work(&tenant, &core))
@@ -420,14 +420,15 @@ impl App {
         self.thread(permit, move || call.run(work)).await
     }
 
-    /// Waits until a body of that many bytes, with all that is made of it, fits
-    /// into memory. A tenant can use half of the memory for bodies.
+    /// Waits until a body of that many bytes, with all data derived from it,
+    /// fits into memory. A tenant can use half of the memory for bodies.
     pub(crate) async fn reserve_body(
         &self,
         tenant: &Tenant,
         bytes: usize,
     ) -> Result<BodyMemory, Problem> {
-        self.reserve(tenant, bytes.saturating_mul(BECOMES)).await
+        self.reserve(tenant, bytes.saturating_mul(BODY_MEMORY_FACTOR))
+            .await
     }
 
     /// Waits until there is memory for an answer that is as large as a tree can
@@ -437,7 +438,7 @@ impl App {
         tenant: &Tenant,
     ) -> Result<BodyMemory, Problem> {
         let most = self.config().max_tree_bytes;
-        self.reserve(tenant, most.saturating_mul(ANSWER_BECOMES))
+        self.reserve(tenant, most.saturating_mul(RESPONSE_MEMORY_FACTOR))
             .await
     }
 
@@ -488,21 +489,21 @@ impl App {
     }
 
     /// Waits for an execution slot of a tenant.
-    pub(crate) async fn place(&self, tenant: &str) -> Place {
+    pub(crate) async fn slot(&self, tenant: &str) -> Slot {
         let came = Instant::now();
         let most = match self.keys().required() {
             true => self.config().max_concurrent_of_tenant(),
-            // Everybody is the same tenant.
+            // All callers are the same tenant.
             false => self.config().max_concurrent,
         };
-        let place = self.0.work.acquire(tenant, most).await;
+        let slot = self.0.work.acquire(tenant, most).await;
         self.metrics().queued(came.elapsed());
-        place
+        slot
     }
 
-    /// Waits until a tenant can compute. `None` without keys: everybody is the same
-    /// tenant.
-    pub(crate) async fn core(&self, tenant: &str) -> Option<Place> {
+    /// Waits until a tenant can compute. Returns `None` without keys: all
+    /// callers are then the same tenant.
+    pub(crate) async fn core(&self, tenant: &str) -> Option<Slot> {
         match self.keys().required() {
             true => Some(self.0.cores.acquire(tenant).await),
             false => None,
@@ -510,7 +511,7 @@ impl App {
     }
 
     /// Waits until a tenant can call a model.
-    pub(crate) async fn model_call(&self, tenant: &str) -> Place {
+    pub(crate) async fn model_call(&self, tenant: &str) -> Slot {
         let most = match self.keys().required() {
             true => self.config().max_model_calls_of_tenant(),
             false => self.config().max_model_calls,
@@ -523,7 +524,7 @@ impl App {
         self.0.model_calls.waiting()
     }
 
-    /// Returns the number of calls that wait for a place.
+    /// Returns the number of calls that wait for a slot.
     pub(crate) fn waiting(&self) -> usize {
         self.0.work.waiting() + self.0.cores.waiting()
     }
@@ -588,7 +589,7 @@ impl App {
     }
 
     /// Waits until all work is finished. A call that waits for a model has no
-    /// place, so the threads are counted.
+    /// slot, so the threads are counted.
     pub(crate) async fn finished(&self) {
         while self.metrics().working.get() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -596,7 +597,7 @@ impl App {
     }
 }
 
-/// What the admin operations act on.
+/// The data that the admin operations use.
 impl Deployment for App {
     fn stores(&self) -> &dyn Stores {
         self.tenants().stores()

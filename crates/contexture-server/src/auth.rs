@@ -178,7 +178,8 @@ impl Keys {
             return Ok(());
         }
         drop(wrong);
-        // Others behind the same address are let through: their key was in use.
+        // Other callers with the same address are accepted: their key was in
+        // use.
         if let Ok((id, _)) = bearer_key(headers)
             && (self.cache.lock().unwrap_or_else(PoisonError::into_inner)).contains_key(id)
         {
@@ -224,8 +225,8 @@ impl Keys {
                 _ => self.check_only(only, headers),
             });
         }
-        // Administration always needs a key: with it, a local process could lock
-        // out everybody else.
+        // Administration always needs a key: with it, a local process could
+        // lock out all other callers.
         if !self.required() && scope == Scope::Admin {
             return match self.is_fresh() {
                 true => Some(Err(unauthorized("the admin API requires an admin key")

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contexture::compaction::Attempt;
-use contexture::store::{Call, CallPlace, ModelCall};
+use contexture::store::{Call, ExecutionSlot, ModelCall};
 use tokio::runtime::Handle;
 
 use crate::app::App;
-use crate::places::Place;
+use crate::slots::Slot;
 use crate::tenant::Tenant;
 
 /// A tenant and the label of one of its sessions.
@@ -55,18 +55,18 @@ pub(crate) fn compact(app: &App, tenant: &Arc<Tenant>, label: &str) {
     }
     let mut run = Run(Some(key));
     let (tenant, label) = (Arc::clone(tenant), label.to_owned());
-    let place = ModelPlaces {
+    let slot = ModelSlots {
         app: app.clone(),
         tenant: Arc::clone(&tenant.name),
         runtime: Handle::current(),
         held: Mutex::default(),
     };
     let work = move || {
-        let call = Call::default().with_place(Arc::new(place));
+        let call = Call::default().with_slot(Arc::new(slot));
         loop {
             let compact = || tenant.engine.compact_ahead(&label, tenant.fixed_now());
             match call.run(compact) {
-                // Nobody waits for an answer: the next request has the summary.
+                // No caller waits for an answer: the next request has the summary.
                 Ok(Attempt::Compacted(_)) => tenant.events.wake(),
                 Ok(Attempt::Nothing(reason)) => {
                     tracing::debug!(reason, "not compacted in the background");
@@ -84,33 +84,33 @@ pub(crate) fn compact(app: &App, tenant: &Arc<Tenant>, label: &str) {
         .spawn(work);
 }
 
-/// Work in the background has no place to give up. Its model calls need one, as
+/// Work in the background has no slot to give up. Its model calls need one, as
 /// those of requests do.
-struct ModelPlaces {
+struct ModelSlots {
     app: App,
     tenant: Arc<str>,
     runtime: Handle,
-    held: Mutex<Vec<Place>>,
+    held: Mutex<Vec<Slot>>,
 }
 
-impl ModelPlaces {
-    fn held(&self) -> MutexGuard<'_, Vec<Place>> {
+impl ModelSlots {
+    fn held(&self) -> MutexGuard<'_, Vec<Slot>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl CallPlace for ModelPlaces {
+impl ExecutionSlot for ModelSlots {
     fn leave(&self, _: ModelCall) {
-        let place = self.runtime.block_on(self.app.model_call(&self.tenant));
-        self.held().push(place);
+        let slot = self.runtime.block_on(self.app.model_call(&self.tenant));
+        self.held().push(slot);
         self.app.metrics().models.in_progress.inc();
     }
 
     fn come_back(&self, model: ModelCall, time: Duration) {
         self.app.metrics().models.in_progress.dec();
         self.app.metrics().models.answered(model, time);
-        let place = self.held().pop();
-        drop(place);
+        let slot = self.held().pop();
+        drop(slot);
     }
 }
 

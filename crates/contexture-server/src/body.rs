@@ -32,7 +32,7 @@ impl Deref for Received {
     }
 }
 
-/// Who reads a body, and how large it can be.
+/// The reader of a body, with its size limit.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) app: &'a App,

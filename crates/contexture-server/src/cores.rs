@@ -9,15 +9,15 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::places::{Place, Places};
+use crate::slots::{Slot, Slots};
 
 /// How long after a call of another tenant a tenant is not alone.
 const RECENT: Duration = Duration::from_secs(10);
 
 /// The cores of a server.
 pub(crate) struct Cores {
-    // One place per call that computes. Only tenants have a limit.
-    places: Arc<Places>,
+    // One slot per call that computes. Only tenants have a limit.
+    slots: Arc<Slots>,
     // The number of calls of a tenant that compute at a time, next to others.
     most: usize,
     recent: Mutex<Recent>,
@@ -27,7 +27,7 @@ impl Default for Cores {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self {
-            places: Places::new(usize::MAX),
+            slots: Slots::new(usize::MAX),
             most: cores.saturating_sub(1).max(1),
             recent: Mutex::default(),
         }
@@ -36,18 +36,18 @@ impl Default for Cores {
 
 impl Cores {
     /// Waits until a call of a tenant can compute.
-    pub(crate) async fn acquire(&self, tenant: &str) -> Place {
+    pub(crate) async fn acquire(&self, tenant: &str) -> Slot {
         let is_alone = {
             let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
             recent.is_alone(tenant, Instant::now())
         };
         let most = if is_alone { usize::MAX } else { self.most };
-        self.places.acquire(tenant, most).await
+        self.slots.acquire(tenant, most).await
     }
 
     /// Returns the number of waiting calls.
     pub(crate) fn waiting(&self) -> usize {
-        self.places.waiting()
+        self.slots.waiting()
     }
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn start_reading(app: &App, tenant: &Arc<Tenant>, after: u64) {
     }
 }
 
-/// Reads until nobody listens, or the server stops. When the settings are read
+/// Reads until no listener is left, or the server stops. When the settings are read
 /// again, another tenant takes over the hub.
 async fn read(app: App, mut of: Weak<Tenant>, hub: Weak<Hub>, mut after: u64) {
     let Some(name) = of.upgrade().map(|tenant| Arc::clone(&tenant.name)) else {

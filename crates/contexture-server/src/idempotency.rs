@@ -104,7 +104,7 @@ pub(crate) fn run(
     }
     let keyed = Call::current().unwrap_or_default().keyed(call.clone());
     let answer = keyed.run(work)?;
-    // A retry is then told that the call was done.
+    // A retry then gets the error that the call was already done.
     if let Err(error) = store.put_answer(&call, &answer) {
         tracing::warn!(%error, "the answer of a call with an idempotency key is not stored");
     }

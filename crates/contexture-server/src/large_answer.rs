@@ -1,8 +1,8 @@
 //! Answers that are large, which have their memory reserved until they are sent.
 //!
-//! An answer waits in memory for a client that reads slowly. Large ones therefore
-//! count against the memory for bodies, like large requests. The last part is
-//! handed out when everything before it was sent.
+//! An answer waits in memory for a client that reads slowly. Large ones
+//! therefore count against the memory for bodies, like large requests. The last
+//! part is released when everything before it was sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -12,8 +12,8 @@
 //! engine of its own.
 //!
 //! A request passes `gate` (logging, host, key) and is read by `body`. `answer`
-//! finds its tenant, waits for a place and runs the operation; operations with a
-//! stream have a module of their own. Errors are `Problem`s.
+//! finds its tenant, waits for an execution slot and runs the operation;
+//! operations with a stream have a module of their own. Errors are `Problem`s.
 
 use std::sync::OnceLock;
 
@@ -29,12 +29,12 @@ mod archives;
 mod auth;
 mod background;
 mod body;
+mod call_slot;
 mod continuations;
 mod cores;
 mod drain;
 mod events;
 mod gate;
-mod held_place;
 mod idempotency;
 mod large_answer;
 mod limits;
@@ -44,7 +44,6 @@ mod mcp;
 mod memory_streams;
 mod metrics;
 mod parts;
-mod places;
 mod priority;
 mod problem;
 mod quota;
@@ -53,6 +52,7 @@ mod router;
 mod schedule;
 mod serve;
 mod shared_counts;
+mod slots;
 mod stream_core;
 mod tenant;
 mod traces;

@@ -53,7 +53,7 @@ impl Bucket {
         }
     }
 
-    /// Changes the limit. What was used stays used.
+    /// Changes the limit. Used requests stay used.
     pub(crate) fn change(&self, per_second: u32, burst: u32, now: Instant) {
         let mut level = lock(&self.level);
         level.fill(now);
@@ -91,7 +91,8 @@ impl Bucket {
         level.fill(now);
         let others = match level.sum.replace((period, sum)) {
             Some((of, before)) if of == period => sum.saturating_sub(before).saturating_sub(sent),
-            // What was counted before this server knew is not held against it.
+            // Requests from before this server knew the sum are not counted
+            // against it.
             _ => 0,
         };
         let spilled = std::mem::take(&mut level.spilled);
@@ -118,7 +119,7 @@ pub(crate) struct SharedCounts {
 
 #[derive(Default, Clone, Copy)]
 struct Count {
-    // On all servers, as the store said last.
+    // The latest sum of the store, on all servers.
     sum: u64,
     unsent: u64,
 }
@@ -187,7 +188,8 @@ mod tests {
         let start = Instant::now();
         let bucket = Bucket::new(1, 10, start);
         bucket.take(start).unwrap();
-        // What was counted before this server knew is not held against it.
+        // Requests from before this server knew the sum are not counted against
+        // it.
         bucket.learn(bucket.unsent(), 7, 500, start);
         bucket.take(start).unwrap();
         bucket.learn(bucket.unsent(), 7, 507, start);
@@ -198,7 +200,7 @@ mod tests {
         // Others can leave fewer than none, but not without end.
         bucket.learn(bucket.unsent(), 7, 100_000, start);
         assert_eq!(bucket.take(start), Err(Duration::from_secs(11)));
-        // The counts of the next day begin anew.
+        // The counts of the next day start at 0.
         let later = start + Duration::from_secs(20);
         bucket.learn(0, 8, 3, later);
         for _ in 0..10 {
@@ -256,7 +258,7 @@ mod tests {
         assert!(!counts.add("a", 7, 3), "2 in the store and 1 here");
         assert!(counts.add("b", 7, 3));
         assert!(counts.add("a", 8, 3), "another day");
-        // What the store does not know yet is still sent.
+        // Counts that the store does not have yet are still sent.
         assert_eq!(counts.unsent().len(), 3);
     }
 }

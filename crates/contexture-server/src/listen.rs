@@ -104,7 +104,7 @@ struct Held {
     tenant: Arc<Tenant>,
 }
 
-/// The events of a session on their way to a client.
+/// The stream of a session's events to a client.
 struct EventStream {
     label: String,
     // The number of the last event that was looked at.
@@ -114,7 +114,7 @@ struct EventStream {
     queue: VecDeque<Arc<StoredEvent>>,
     // Whether the store has more after those.
     behind: bool,
-    // What has to be said about events that are gone.
+    // The message about events that were removed.
     missed: Option<SseEvent>,
     held: Held,
 }
@@ -158,7 +158,8 @@ impl EventStream {
                 return Some(missed);
             }
             if let Some(event) = self.queue.pop_front() {
-                // What was read from the store also comes from the hub.
+                // Events that were read from the store also arrive from the
+                // hub.
                 if event.number <= self.after {
                     continue;
                 }
@@ -181,7 +182,7 @@ impl EventStream {
             let until = self.held.watch.next_check().into();
             match tokio::time::timeout_at(until, next).await {
                 Ok(Ok(event)) => self.queue.push_back(event),
-                // The store still has what the hub has dropped.
+                // The store still has the events that the hub has dropped.
                 Ok(Err(RecvError::Lagged(_))) => self.behind = true,
                 Ok(Err(RecvError::Closed)) => return None,
                 Err(_) => {}

@@ -59,6 +59,9 @@ struct CacheMetrics {
     entries: Gauge<u64, AtomicU64>,
     hits: Counter,
     misses: Counter,
+    tenant_limit: Gauge<u64, AtomicU64>,
+    largest_tenant: Gauge<u64, AtomicU64>,
+    tenant_evictions: Counter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -279,6 +282,9 @@ impl CacheMetrics {
             entries: Gauge::default(),
             hits: Counter::default(),
             misses: Counter::default(),
+            tenant_limit: Gauge::default(),
+            largest_tenant: Gauge::default(),
+            tenant_evictions: Counter::default(),
         };
         let help = "Memory that the caches of the process use";
         registry.register_with_unit("cache", help, Unit::Bytes, metrics.bytes.clone());
@@ -290,6 +296,15 @@ impl CacheMetrics {
         registry.register("cache_hits", help, metrics.hits.clone());
         let help = "Cache lookups that found no entry";
         registry.register("cache_misses", help, metrics.misses.clone());
+        let help = "Maximum memory of the caches of one tenant";
+        let name = "cache_tenant_limit";
+        registry.register_with_unit(name, help, Unit::Bytes, metrics.tenant_limit.clone());
+        let help = "Memory of the caches of the tenant that uses most";
+        let name = "cache_largest_tenant";
+        registry.register_with_unit(name, help, Unit::Bytes, metrics.largest_tenant.clone());
+        let help = "Cache entries that were evicted because a tenant reached its limit";
+        let evictions = metrics.tenant_evictions.clone();
+        registry.register("cache_tenant_evictions", help, evictions);
         metrics
     }
 
@@ -303,6 +318,10 @@ impl CacheMetrics {
         self.hits.inner().fetch_max(stats.hits, Ordering::Relaxed);
         let misses = self.misses.inner();
         misses.fetch_max(stats.misses, Ordering::Relaxed);
+        self.tenant_limit.set(stats.owner_limit);
+        self.largest_tenant.set(stats.largest_owner_bytes);
+        let evictions = self.tenant_evictions.inner();
+        evictions.fetch_max(stats.owner_evictions, Ordering::Relaxed);
     }
 }
 

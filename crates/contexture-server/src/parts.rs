@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::problem::Problem;
 
-/// A part of an answer, or why there are no more.
+/// A part of a response, or the error that ended it.
 pub(crate) type Part = Result<Bytes, Problem>;
 
 /// Sends parts from the thread that makes them.

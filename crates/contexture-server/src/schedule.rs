@@ -1,7 +1,7 @@
 //! Work at fixed intervals: garbage collection and backups.
 //!
-//! Each runs in a thread of its own with a lower priority, and never takes the place
-//! of a request. A failure is logged and counted; the next run is at its usual time.
+//! Each runs in its own thread with a lower priority, and never uses the slot of a
+//! request. A failure is logged and counted; the next run is at its usual time.
 //! The first collection is at the start, the first backup when the last one is old
 //! enough.
 

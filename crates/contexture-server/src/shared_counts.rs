@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::limits::{Bucket, INTERVAL};
 use crate::quota::DAY;
 
-/// What the thread knows between two exchanges.
+/// The state of the thread between two exchanges.
 struct Exchange {
     // Whether other machines can use the store. Those of one machine share the
     // requests of a day only.
@@ -49,8 +49,8 @@ impl App {
 }
 
 impl Exchange {
-    /// Adds what this server has counted to the counts in the store, and learns what
-    /// other servers have.
+    /// Adds this server's counts to those in the store, and reads the counts of
+    /// other servers.
     fn run(&mut self, app: &App) {
         let today = Timestamp::now().as_second().div_euclid(DAY);
         let days = &app.requests_of_day().counts;

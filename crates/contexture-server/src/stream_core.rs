@@ -8,18 +8,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contexture::store::{CallPlace, ModelCall};
+use contexture::store::{ExecutionSlot, ModelCall};
 use tokio::runtime::Handle;
 
 use crate::app::App;
-use crate::places::Place;
+use crate::slots::Slot;
 
 /// The core of a stream.
 pub(crate) struct StreamCore {
     app: App,
     tenant: Arc<str>,
     runtime: Handle,
-    held: Mutex<Option<Place>>,
+    held: Mutex<Option<Slot>>,
 }
 
 impl StreamCore {
@@ -48,12 +48,12 @@ impl StreamCore {
         drop(core);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Place>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Slot>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl CallPlace for StreamCore {
+impl ExecutionSlot for StreamCore {
     fn wait(&self) {
         self.give_up();
     }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use contexture::config::{self, ActiveSetting, Config};
+use contexture::core::cache::Owner;
 use contexture::core::guard::MarkKey;
 use contexture::key::{check_tenant, tenant_name};
 use contexture::memory::FillIn;
@@ -54,6 +55,8 @@ const HERE: &str = ".";
 pub(crate) struct Tenant {
     tenant: contexture_api::Tenant,
     pub(crate) events: Arc<Hub>,
+    // The share of the process's cache.
+    cache: Owner,
     // One permit per open record stream.
     pub(crate) streams: Arc<Semaphore>,
     // One permit per KiB of memory that the tenant's bodies can take.
@@ -70,7 +73,7 @@ impl Deref for Tenant {
     }
 }
 
-/// Counts what operations do, and wakes those who listen to events.
+/// Counts the actions of operations, and wakes listeners to events.
 struct Observed {
     events: Arc<Hub>,
     metrics: Arc<Metrics>,
@@ -313,7 +316,8 @@ impl Tenants {
         let root = self.root_of(name, settings)?;
         root.remove_left_over();
         let stored = self.stored_files(name, &root, settings)?;
-        let mut builder = Engine::builder();
+        let cache = before.map_or_else(Owner::new, |before| before.cache.clone());
+        let mut builder = cache.own(Engine::builder);
         // A tenant can have settings of its own. Commands, endpoints, keys and
         // paths elsewhere are the operator's to set: a tenant's file can come
         // with content that others wrote.
@@ -333,7 +337,7 @@ impl Tenants {
         }
         let metrics = Arc::clone(&self.metrics);
         let tenant_of_engine = name.to_owned();
-        let engine = builder
+        let builder = builder
             .store(self.stores.tenant(name))
             .confined()
             .background_snapshots()
@@ -341,8 +345,8 @@ impl Tenants {
                 metrics.upkeep.failed_snapshots.inc();
                 let tenant = tenant_name(&tenant_of_engine);
                 tracing::warn!(tenant, %error, "a snapshot was not saved");
-            })
-            .build()?;
+            });
+        let engine = cache.own(|| builder.build())?;
         let limits = &settings.config.server;
         let body_memory = limits.body_memory_bytes / 2 / 1024;
         let events = before.map_or_else(
@@ -362,6 +366,7 @@ impl Tenants {
                 }),
             },
             events,
+            cache,
             measured: Measured::default(),
             keys_in_progress: KeysInProgress::default(),
             streams: before.map_or_else(
@@ -438,7 +443,8 @@ impl Tenants {
         };
         let mut any = false;
         for tenant in tenants {
-            // What cannot be computed or saved now is tried again later.
+            // Vectors that cannot be computed or saved now are tried again
+            // later.
             let filled = tenant
                 .engine
                 .memory()
@@ -455,12 +461,13 @@ impl Tenants {
         any
     }
 
-    /// Opens the stores whose files still hold deleted text, so that it is
-    /// overwritten although nobody uses the tenant.
+    /// Opens the stores whose files still contain deleted text, so that it is
+    /// overwritten even if the tenant is unused.
     pub(crate) fn find_deleted_text(&self) {
         for name in self.stores.tenant_names().unwrap_or_default() {
             let store = self.stores.tenant(&name);
-            // A store that cannot be read now says so when it is used.
+            // A store that cannot be read now reports its error when it is
+            // used.
             if store.has_deleted_text().unwrap_or(false) {
                 self.unclean().push(store);
             }
@@ -495,7 +502,8 @@ impl Tenants {
             .collect();
         known.sort_by(|a, b| b.cmp(a));
         for (_, name) in known.into_iter().take(MOST_LOADED) {
-            // A tenant that cannot be loaded now says so when it is used.
+            // A tenant that cannot be loaded now reports its error when it is
+            // used.
             if let Ok(tenant) = self.get(&name) {
                 let loaded = tenant
                     .engine

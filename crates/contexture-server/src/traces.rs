@@ -177,8 +177,8 @@ impl Traces {
         Self { queue, dropped }
     }
 
-    /// Begins the span of a request. `None` if there are no traces, or the caller
-    /// says that this one is not sampled.
+    /// Begins the span of a request. Returns `None` if traces are off, or if
+    /// the caller marks this one as not sampled.
     pub(crate) fn begin(&self, headers: &HeaderMap) -> Option<ActiveSpan> {
         let queue = self.queue.clone()?;
         let context = headers.get("traceparent").and_then(|it| it.to_str().ok());
@@ -429,8 +429,8 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // Without random numbers, spans of different requests cannot be told apart.
-    // That is no reason to reject a request.
+    // Without random numbers, spans of different requests cannot be
+    // distinguished. That is no reason to reject a request.
     let _ = getrandom::fill(&mut bytes);
     bytes
 }

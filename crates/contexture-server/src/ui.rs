@@ -57,7 +57,7 @@ const ASSETS: &[Asset] = assets! {
 
 const INDEX: &str = include_str!("../ui/index.html");
 
-/// What the page may do: load its own files and call its own server.
+/// The permissions of the page: load its own files and call its own server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' \
     data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

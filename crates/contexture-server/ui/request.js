@@ -33,6 +33,8 @@ function RequestView({ report, tab, query }) {
   const budget = report.budget ?? {};
   const layers = useMemo(() => byLayer(blocks), [report]);
   const used = blocks.reduce((sum, block) => sum + block.tokens, 0);
+  // The blocks of an imported request are estimates; its size is what the provider reported.
+  const whole = report.has_report || !snapshot.tokens ? used : snapshot.tokens;
   const words = wanted.toLowerCase();
   const matches = (row) => (!layer || row.layer === layer) && (!words || [row.path, row.id, row.layer, row.tool, row.text, row.reason].some((text) => text?.toLowerCase().includes(words)));
   const inside = useMemo(() => blocks.filter(matches), [report, layer, words]);
@@ -60,7 +62,7 @@ function RequestView({ report, tab, query }) {
       <button type="button" onClick=${() => exportRequest(report)}>Export</button></div>
     <dl class="facts">
       <${Fact} name="Model">${visible(snapshot.model)}<//>
-      <${Fact} name="Tokens">${count(used)}${budget.max ? html` <small>${percent(used, budget.max)} of ${count(budget.max)}</small>` : null}<//>
+      <${Fact} name="Tokens">${count(whole)}${whole !== used && html` <small>blocks: about ${count(used)}</small>`}${budget.max ? html` <small>${percent(used, budget.max)} of ${count(budget.max)}</small>` : null}<//>
       <${Fact} name="Blocks">${count(blocks.length)}<//>
       <${Fact} name="Left out">${report.has_report ? count(left) : "unknown"}<//>
       ${report.recipe && html`<${Fact} name="Recipe">${visible(report.recipe)}<//>`}
@@ -72,7 +74,7 @@ function RequestView({ report, tab, query }) {
     <div class="bar-row">
       <${Tabs} label="Parts of the request" current=${tab} tabs=${[
         ["blocks", html`In the request <b>${count(found ? inside.length : blocks.length)}</b>`, here("blocks")],
-        ["left-out", html`Left out <b>${found ? count(outside.length) : count(left)}</b>`, here("left-out")],
+        ["left-out", html`Left out <b>${!report.has_report ? "?" : found ? count(outside.length) : count(left)}</b>`, here("left-out")],
         ["what-if", "What if…", here("what-if")],
         ["sent", "As sent", here("sent")],
       ]} />

@@ -20,6 +20,8 @@ pub const DECIDE: u16 = 1 << 3;
 pub const DONE: u16 = 1 << 4;
 /// A constraint.
 pub const BOUND: u16 = 1 << 6;
+/// A constraint in words that hardly mean anything else.
+pub const FIRM: u16 = 1 << 5;
 /// "Let me look": outdated immediately.
 pub const PLAN: u16 = 1 << 7;
 /// The next steps.
@@ -38,14 +40,15 @@ pub const PREFER: u16 = 1 << 14;
 /// The sign of each list of words and phrases. They have no punctuation apart
 /// from spaces.
 #[rustfmt::skip]
-const CUES: [(u16, &str); 13] = [
+const CUES: [(u16, &str); 14] = [
     (FAIL, "failed|fails|panicked|timed out|undefined reference|no such file|permission denied|access denied|segmentation fault|segfault|connection refused|command not found|out of memory|mismatched types|got an error|gives an error|returned an error|throws|crashed|crashes|stack overflow|rejected"),
     (STRONG, "did not work|didn't work|does not work|doesn't work|not working|still fails|still failing|still broken|no luck|dead end|gave up|made it worse|had no effect|made no difference|had to revert|reverted|did not help|didn't help"),
     (LOG, "error|errors|err|exception|traceback|panic|failure|failures|cannot|can't|could not|couldn't|unable to|not found|fatal|aborted|denied|timeout|unresolved|undefined|invalid|assertion|conflict|enoent|eacces|econnrefused|killed|refused"),
     (DECIDE, "decided|decision|we'll use|i'll use|we will use|let's use|let us use|let's go with|go with|going with|chose|settled on|agreed|switched to|switching to|opted|stick with|sticking with|the plan is|we'll keep|let's keep"),
     (PREFER, "instead|instead of|rather than|go for|switch to|choose"),
     (DONE, "added|fixed|implemented|created|updated|removed|renamed|moved|wrote|rewrote|refactored|replaced|deleted|deployed|merged|committed|pushed|installed|migrated|extracted|done|completed|finished|passes now|now passes|tests pass|all green|i've|built|converted|bumped|resolved|verified|confirmed|configured|upgraded|works now|now works"),
-    (BOUND, "i want|need to|needs to|must|mustn't|never|always|don't|do not|only|at most|at least|no more than|without|required|requirement|keep|avoid|ensure|make sure|should|shouldn't|limit|deadline|not allowed|may not"),
+    (BOUND | FIRM, "i want|need to|needs to|must|mustn't|never|always|don't|do not|only|at most|at least|no more than|required|requirement|avoid|ensure|make sure|should not|shouldn't|limit|deadline|not allowed|may not"),
+    (BOUND, "without|keep|should"),
     (PLAN, "let me|i'll|i will|i'm going to|i am going to|let's look|looking at|i need to|i should|now i|first i|i want to"),
     (NEXT, "next|todo|remaining|remains|still need|still needs|still to do|left to do|not yet|pending|haven't|have not|hasn't been|follow up|remains to"),
     (FACT, "root cause|turns out|because|the problem is|the problem was|the issue is|the issue was|the bug is|the bug was|caused by|means that|the reason|note that|set to|is called|lives in|runs on|listens on|depends on|named|it was|it is"),
@@ -62,13 +65,13 @@ const CJK_CUES: [(u16, &str); 9] = [
     (STRONG, "不起作用|没有用|无效|没有成功|動かな|うまくいか"),
     (DECIDE, "决定|采用|改用|选择|決定|採用|にします|ことにし"),
     (DONE, "已经|已完成|完成了|修复了|添加了|删除了|更新了|しました|完了"),
-    (BOUND, "必须|不要|不能|不得|只能|至少|最多|禁止|なければ|しないで|必ず"),
+    (BOUND | FIRM, "必须|不要|不能|不得|只能|至少|最多|禁止|なければ|しないで|必ず"),
     (NEXT, "下一步|接下来|还需要|剩下|待办|次に|残り"),
     (FACT, "因为|原因|由于|端口|版本|原因は|ため"),
     (PLAN, "让我|我来看|我先|見てみ"),
 ];
 
-/// The words of which sentences consist that say nothing.
+/// The words of sentences without information.
 #[rustfmt::skip]
 const TRIVIAL: &[&str] = &[
     "ahead", "and", "cool", "continue", "do", "done", "for", "go", "good", "got", "great", "hello", "hey", "hi", "it", "lgtm", "looks",
@@ -115,8 +118,7 @@ struct Cue {
 /// The number of places that words hash to.
 const PLACES: usize = 1 << 12;
 
-/// Returns the place of a word: by its length and its first and last letters,
-/// which are at hand.
+/// Returns the slot of a word, from its length and its first and last letters.
 fn place(word: &[u8]) -> usize {
     let at = |index: usize| word.get(index).map_or(0, |byte| usize::from(*byte & 31));
     let last = word.len().wrapping_sub(1);
@@ -282,8 +284,8 @@ pub fn clip(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// What a byte of plain text is to [`normalise`]: a letter or digit in lower
-/// case, an apostrophe, or 0 for everything else.
+/// The class of a byte of plain text for [`normalise`]: a letter or digit in
+/// lower case, an apostrophe, or 0 for everything else.
 static WRITTEN: [u8; 128] = {
     let mut written = [0; 128];
     let mut byte = 0;

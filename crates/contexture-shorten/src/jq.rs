@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 1000;
 /// The deepest nesting of an expression.
 const MOST_DEPTH: usize = 32;
 
-/// The most values that an expression may yield on its way.
+/// The maximum number of intermediate values of an expression.
 const MOST_VALUES: usize = 1_000_000;
 
 enum Filter {

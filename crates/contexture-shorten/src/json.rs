@@ -227,7 +227,7 @@ impl Writer<'_> {
                 Value::String(format!("[... list of {} ...]", items(list.len())))
             }
             Value::Array(list) => {
-                // One more element is no longer than a marker.
+                // One more element is at most as long as a marker.
                 let shown = match list.len() <= shape.items + 1 {
                     true => list.len(),
                     false => shape.items,

@@ -180,8 +180,8 @@ fn inwards(lines: &[usize]) -> Vec<usize> {
     pairs.flatten().copied().collect()
 }
 
-/// Returns the lines around a failure: its stack trace, what follows, and what
-/// leads to it.
+/// Returns the lines around a failure: its stack trace, the lines after it, and
+/// the lines before it.
 fn surroundings(line: usize, lines: &Lines<'_>) -> Vec<usize> {
     let continues = |line: &usize| {
         let text = lines.get(*line);

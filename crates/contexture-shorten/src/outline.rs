@@ -291,8 +291,8 @@ fn is_docstring(node: &Node<'_>) -> bool {
     node.kind() == "expression_statement" && node.child(0).is_some_and(|it| it.kind() == "string")
 }
 
-/// Returns the last line of a node. What ends with a line end ends on the line
-/// before.
+/// Returns the last line of a node. A node that ends with a line end ends on
+/// the line before.
 fn last_row(node: Node<'_>) -> usize {
     let end = node.end_position();
     match end.column == 0 && end.row > node.start_position().row {

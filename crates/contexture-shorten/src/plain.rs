@@ -7,8 +7,8 @@ use crate::lines::Lines;
 use crate::pick::{Plan, Step};
 use crate::{Kind, Shortened, Task};
 
-/// Returns the plan for a text of which nothing is known: its start and its
-/// end, in equal parts.
+/// Returns the plan for a text of unknown kind: its start and its end, in equal
+/// parts.
 pub(crate) fn plan(lines: &Lines<'_>) -> Plan {
     let mut plan = Plan::new(lines.len());
     plan.share(50, Step::Head);

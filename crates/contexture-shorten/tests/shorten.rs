@@ -1,4 +1,4 @@
-//! What is kept of each kind of tool result, and the laws that hold for any.
+//! The kept part of each kind of tool result, and properties of any result.
 
 use contexture_core::TokenCounter;
 use contexture_shorten::{Hint, Kind, Shortened, shorten};
@@ -64,7 +64,7 @@ fn log() -> String {
 }
 
 #[test]
-fn what_fits_is_not_shortened() {
+fn a_text_that_fits_is_not_shortened() {
     assert_eq!(shorten("a\nb", &hint(""), 10, &counter(), HANDLE), None);
     assert_eq!(shorten("", &hint(""), 0, &counter(), HANDLE), None);
 }

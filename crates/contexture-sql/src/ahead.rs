@@ -1,16 +1,17 @@
-//! Reads ahead what a call will ask for, in one round trip.
+//! Reads the data of a call ahead of its use, in one round trip.
 
 use contexture_store::{Call, ReadAhead};
 
 use crate::driver::Connection;
 use crate::error::Fault;
-use crate::memory::state as memory_state;
 use crate::together::{Answer, Together};
 use crate::{Backend, SqlStore, pins, sessions, snapshots};
+use contexture_sql_memory::embed::state as memory_state;
 
 /// The data that a call will read.
 pub struct Reading {
     session: Option<String>,
+    pins: bool,
     snapshots: usize,
     snapshot: Option<String>,
     samples: Option<(String, String, usize)>,
@@ -19,17 +20,17 @@ pub struct Reading {
 
 /// The answers to a [`Reading`], by name.
 #[derive(Default)]
-pub struct Answers(Vec<(String, Keep)>);
+pub struct Answers(Vec<(String, StoreAnswer)>);
 
 /// Stores an answer in the current call.
-type Keep = Box<dyn FnOnce(String) + Send>;
+type StoreAnswer = Box<dyn FnOnce(String) + Send>;
 
 /// Takes an answer after all have arrived.
-type Take<'r> = Box<dyn FnOnce() -> Option<Keep> + 'r>;
+type TakeAnswer<'r> = Box<dyn FnOnce() -> Option<StoreAnswer> + 'r>;
 
 /// Takes an answer, unless it is an error: the caller then gets the error from
 /// the call itself.
-fn take<'r, T: Send + 'static>(answer: Answer<T>) -> Take<'r> {
+fn take<'r, T: Send + 'static>(answer: Answer<T>) -> TakeAnswer<'r> {
     Box::new(move || {
         let answer = answer.take().ok()?;
         Some(Box::new(move |key| Call::keep_ahead(key, answer)))
@@ -40,6 +41,7 @@ impl Reading {
     fn new(wanted: &ReadAhead<'_>) -> Self {
         Self {
             session: wanted.session.map(str::to_owned),
+            pins: wanted.pins,
             snapshots: wanted.snapshots,
             snapshot: wanted.snapshot.map(str::to_owned),
             samples: (wanted.samples)
@@ -48,14 +50,14 @@ impl Reading {
         }
     }
 
-    /// Reads what one call of a tenant will ask for.
+    /// Reads the data that one call of a tenant will use.
     pub fn run(&self, db: &Connection, tenant: i64) -> Result<Answers, Fault> {
         let all = Self::run_all(db, &[(tenant, self)])?;
         Ok(all.into_iter().next().unwrap_or_default())
     }
 
-    /// Reads what calls of tenants with those keys will ask for, in as many round
-    /// trips as for one.
+    /// Reads the data that calls of the tenants with these keys will use. The
+    /// number of round trips is the same as for one call.
     pub fn run_all(db: &Connection, readings: &[(i64, &Reading)]) -> Result<Vec<Answers>, Fault> {
         let mut together = Together::default();
         let all: Vec<_> = readings
@@ -63,7 +65,7 @@ impl Reading {
             .map(|(tenant, reading)| reading.add_to(&mut together, *tenant))
             .collect();
         together.run(db)?;
-        let answers = |taken: Vec<(String, Take<'_>)>| {
+        let answers = |taken: Vec<(String, TakeAnswer<'_>)>| {
             let taken = taken.into_iter();
             Answers(
                 taken
@@ -74,13 +76,19 @@ impl Reading {
         Ok(all.into_iter().map(answers).collect())
     }
 
-    fn add_to<'r>(&'r self, together: &mut Together<'r>, tenant: i64) -> Vec<(String, Take<'r>)> {
-        let mut all: Vec<(String, Take<'r>)> = Vec::new();
+    fn add_to<'r>(
+        &'r self,
+        together: &mut Together<'r>,
+        tenant: i64,
+    ) -> Vec<(String, TakeAnswer<'r>)> {
+        let mut all: Vec<(String, TakeAnswer<'r>)> = Vec::new();
         if let Some(label) = self.session.as_deref() {
             let found = together.add(move |db| sessions::get(db, tenant, label));
             all.push((session(label), take(found)));
-            let found = together.add(move |db| pins::list(db, tenant, label));
-            all.push((pins(label), take(found)));
+            if self.pins {
+                let found = together.add(move |db| pins::list(db, tenant, label));
+                all.push((pins(label), take(found)));
+            }
             let most = self.snapshots;
             let found = together.add(move |db| snapshots::of_session(db, tenant, label, most));
             all.push((latest_snapshots(label, most), take(found)));
@@ -140,7 +148,7 @@ impl<B: Backend> SqlStore<B> {
         format!("{address}\n{tenant}\n{name}")
     }
 
-    /// Reads what is wanted and keeps it with the current call.
+    /// Reads the wanted data and caches it in the current call.
     pub(crate) fn keep_ahead(&self, wanted: &ReadAhead<'_>) {
         if !self.backend.is_remote() || Call::current().is_none() {
             return;

@@ -7,8 +7,8 @@ use contexture_store::{EventHint, Recorded, StoreError, Usage, Watch};
 
 use crate::{Answers, Backend, Connection, Fault, Reading, Recording};
 
-/// Two handles on one database. Each call uses the other one than the call before,
-/// so that a test of a store also tests what another handle sees.
+/// Two handles on one database. Successive calls alternate between the handles,
+/// so that a test of a store also tests what the other handle sees.
 #[derive(Clone)]
 pub struct Alternating<B> {
     handles: [B; 2],
@@ -64,7 +64,7 @@ impl<B: Backend> Backend for Alternating<B> {
         write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) {
-        // Writes that nobody waits for are in order within a handle only.
+        // Background writes are ordered only within one handle.
         self.handles[0].write_later(write, done);
     }
 

@@ -1,9 +1,10 @@
-//! Portable copies: a tenant's rows, out of one database and into another.
+//! Portable copies: export a tenant's rows from one database and import them
+//! into another.
 //!
-//! [`tables`] lists the tables and what their columns mean. The keys of rows are
-//! numbers of a database; in a copy, rows are numbered from 1 in the order of
-//! their keys. An import takes new keys in the same order, so that a copy of the
-//! import is the same as the copy that it was made from.
+//! [`tables`] lists the tables and the meaning of their columns. Row keys are
+//! specific to a database; in a copy, rows are numbered from 1 in the order of
+//! their keys. An import assigns new keys in the same order. A copy of the
+//! import is therefore identical to the copy that was imported.
 
 use contexture_store::{Archive, ArchiveSink, ArchiveSource, SharedPart, StoreError};
 

@@ -8,21 +8,21 @@ use contexture_store::{EventPage, Events, MAX_EVENTS, StoreError, StoredEvent};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::driver::{Batch, Connection};
+use crate::driver::{Batch, Connection, OptionalExtension as _};
 use crate::error::Fault;
 use crate::row::{Json, Time, limit, unsigned};
 use crate::together::Together;
 use crate::{Backend, SqlStore};
 
-/// How long events are kept, in milliseconds.
-const KEPT_MS: i64 = 7 * 24 * 3600 * 1000;
+/// How long events are stored, in milliseconds.
+const RETENTION_MS: i64 = 7 * 24 * 3600 * 1000;
 
 impl<B: Backend> Events for SqlStore<B> {
     fn put_event(&self, kind: &str, session: &str, data: Map<String, Value>, now: Timestamp) {
         let (kind, session) = (kind.to_owned(), session.to_owned());
         let write =
             move |db: &Connection, tenant: i64| insert(db, tenant, &kind, &session, &data, now);
-        // A listener that misses it can read the session.
+        // A listener that misses the event can read the session.
         let backend = self.backend.clone();
         self.write_later(write, move |done| {
             if done.is_ok() {
@@ -77,20 +77,21 @@ fn list(db: &Connection, tenant: i64, after: i64, most: usize) -> Result<Vec<Sto
 
 /// Returns the number of the latest event, or 0.
 pub(crate) fn latest(db: &Connection, tenant: i64) -> Result<i64, Fault> {
-    let sql = "SELECT coalesce(max(seq), 0) FROM events WHERE tenant = ?1";
-    Ok(db.query_row(sql, [tenant], |row| row.get(0))?)
+    let sql = "SELECT seq FROM events WHERE tenant = ?1 ORDER BY seq DESC LIMIT 1";
+    let found = db.query_row(sql, [tenant], |row| row.get(0)).optional()?;
+    Ok(found.unwrap_or(0))
 }
 
 /// Events of one transaction, whose numbers follow from the latest ones before it.
 #[derive(Default)]
 pub(crate) struct NewEvents {
     batch: Batch,
-    /// Tenants whose old events are removed.
+    /// The tenants whose old events are removed, with the time of the call.
     full: Vec<(i64, Timestamp)>,
 }
 
 impl NewEvents {
-    /// Adds an event. `latest` is the number of the tenant's latest.
+    /// Adds an event. `latest` is the number of the tenant's latest event.
     pub(crate) fn add(
         &mut self,
         tenant: i64,
@@ -108,7 +109,7 @@ impl NewEvents {
         Ok(())
     }
 
-    /// Writes them.
+    /// Writes the events.
     pub(crate) fn insert(self, db: &Connection) -> Result<(), Fault> {
         db.prepare_cached(
             "INSERT INTO events (tenant, seq, at, kind, session, data)
@@ -122,8 +123,8 @@ impl NewEvents {
     }
 }
 
-/// Adds an event, as a part of the transaction in which it happens. Every 64th event
-/// of a tenant removes old ones.
+/// Adds an event in the transaction that causes it. Every 64th event of a
+/// tenant removes old events.
 pub(crate) fn insert(
     db: &Connection,
     tenant: i64,
@@ -140,11 +141,11 @@ pub(crate) fn insert(
     remove_old(db, tenant, now)
 }
 
-/// How many events of a tenant are added until old ones are removed.
+/// The number of new events of a tenant after which old events are removed.
 const REMOVE_EACH: i64 = 64;
 
-/// Removes events that are no longer kept. The latest stays, because the next number
-/// follows from it.
+/// Removes events that are too old. The latest event remains, because the next
+/// number follows from it.
 fn remove(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
     db.prepare_cached(
         "DELETE FROM events WHERE tenant = ?1
@@ -153,16 +154,17 @@ fn remove(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
     )?
     .execute((
         tenant,
-        now.as_millisecond().saturating_sub(KEPT_MS),
+        now.as_millisecond().saturating_sub(RETENTION_MS),
         MAX_EVENTS as i64,
     ))?;
     Ok(())
 }
 
-/// Removes events like [`remove`], if the number of the latest is a multiple of 64.
+/// Removes events like [`remove`], if the number of the latest event is a
+/// multiple of 64.
 ///
-/// The number is compared in the statement, so that nothing waits for it. For other
-/// numbers no row is looked at.
+/// The statement compares the number itself, so that no call waits for it. For
+/// other numbers the statement reads no row.
 fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
     db.prepare_cached(
         "DELETE FROM events WHERE tenant = ?1
@@ -172,13 +174,13 @@ fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault>
     )?
     .execute((
         tenant,
-        now.as_millisecond().saturating_sub(KEPT_MS),
+        now.as_millisecond().saturating_sub(RETENTION_MS),
         MAX_EVENTS as i64,
     ))?;
     Ok(())
 }
 
-/// Empties the events of a session that is deleted. Their numbers stay taken.
+/// Clears the events of a deleted session. Their numbers are not reused.
 pub(crate) fn forget_session(db: &Connection, tenant: i64, label: &str) -> Result<(), Fault> {
     db.prepare_cached(
         "UPDATE events SET session = '', data = '{}' WHERE tenant = ?1 AND session = ?2",

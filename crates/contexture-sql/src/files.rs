@@ -101,7 +101,7 @@ fn file_row(row: &Row<'_>) -> crate::driver::Result<StoredFile> {
     })
 }
 
-/// Returns the file if it is what the caller expects.
+/// Returns the file if it has the state that the caller expects.
 fn expected_file(
     db: &Connection,
     tenant: i64,
@@ -123,7 +123,7 @@ fn expected_file(
     }
 }
 
-/// Counts a change of the tenant's files.
+/// Increments the revision of the tenant's files.
 fn next_revision(db: &Connection, tenant: i64) -> Result<u64, Fault> {
     let next = revision(db, tenant)? + 1;
     db.prepare_cached(
@@ -134,7 +134,7 @@ fn next_revision(db: &Connection, tenant: i64) -> Result<u64, Fault> {
     Ok(next)
 }
 
-/// Returns the file, and whether something was written.
+/// Returns the file, and true if the call wrote it.
 fn put(
     db: &Connection,
     tenant: i64,
@@ -143,7 +143,7 @@ fn put(
     expected: ExpectedFile,
     now: Timestamp,
 ) -> Result<(StoredFile, bool), Fault> {
-    // As it is read back.
+    // The time is rounded to milliseconds, as it is read back.
     let now = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
     let hash = ContentHash::of(bytes);
     let found = expected_file(db, tenant, path, expected)?;

@@ -50,7 +50,7 @@ pub(crate) fn claim(db: &Connection, tenant: i64, call: &IdempotentCall) -> Resu
     Ok(())
 }
 
-/// Removes all answers: they can have the text of what is deleted.
+/// Removes all stored responses: they can contain text that is deleted.
 pub(crate) fn remove_answers(db: &Connection, tenant: i64) -> Result<(), Fault> {
     db.prepare_cached(
         "UPDATE done_calls SET answer = NULL WHERE tenant = ?1 AND answer IS NOT NULL",
@@ -75,14 +75,14 @@ fn find(db: &Connection, tenant: i64, call: &IdempotentCall) -> Result<Option<Do
     }
 }
 
-/// Removes the tenant's keys and answers that are too old to count.
+/// Removes the tenant's expired keys and responses.
 fn remove_old(db: &Connection, tenant: i64, call: &IdempotentCall) -> Result<(), Fault> {
     db.prepare_cached("DELETE FROM done_calls WHERE tenant = ?1 AND at < ?2")?
         .execute((tenant, oldest(call)))?;
     Ok(())
 }
 
-/// Returns the time before which a key does not count any more.
+/// Returns the time before which a key has expired.
 fn oldest(call: &IdempotentCall) -> Time {
     let age = SignedDuration::from_hours(IDEMPOTENCY_HOURS);
     Time(call.now.saturating_sub(age).unwrap_or(call.now))

@@ -16,7 +16,7 @@ use crate::row::{Hash, limit, number, unsigned};
 use crate::sessions::{self, SessionRow};
 use crate::{Backend, SqlStore, snapshots, turns};
 
-/// A step with everything that can be done before the thread that writes has it.
+/// A step, prepared as far as possible before the writer thread gets it.
 enum ReadyStep {
     Turn {
         session: String,
@@ -175,7 +175,7 @@ impl<'db> Batch<'db> {
             ReadyStep::Other(step) => step,
         };
         match step {
-            // Made ready before.
+            // Turns are prepared before this point.
             ImportStep::Turn { .. } => Ok(nothing),
             ImportStep::Session { new, head, at } => {
                 match sessions::find(self.db, self.tenant, &new.label) {
@@ -207,7 +207,8 @@ impl<'db> Batch<'db> {
                 let to = self.id(*to)?;
                 let to = to.map(|to| turns::key(self.db, self.tenant, to));
                 let to = to.transpose()?;
-                // As it is now: a step before may have moved it.
+                // The session is read again: an earlier step may have moved its
+                // head.
                 let row = sessions::find(self.db, self.tenant, session)?;
                 if row.head == to {
                     return Ok(nothing);
@@ -225,6 +226,10 @@ impl<'db> Batch<'db> {
                 snapshots::put_blobs(self.db, self.tenant, blobs)?;
                 let added = snapshots::add_snapshot(self.db, self.tenant, &snapshot)?;
                 Ok(ImportOutcome { added, ..nothing })
+            }
+            ImportStep::Content(blobs) => {
+                snapshots::put_blobs(self.db, self.tenant, blobs)?;
+                Ok(nothing)
             }
             ImportStep::Cursor(cursor) => {
                 self.put_cursor(cursor)?;
@@ -312,8 +317,8 @@ impl<'db> Batch<'db> {
         }
     }
 
-    /// Reads the session, unless that was done before.
-    fn know_session(&mut self, label: &str) -> Result<(), Fault> {
+    /// Reads the session, unless this batch has read it before.
+    fn load_session(&mut self, label: &str) -> Result<(), Fault> {
         if !self.sessions.contains_key(label) {
             let row = sessions::find(self.db, self.tenant, label)?;
             self.sessions.insert(label.to_owned(), row);
@@ -321,10 +326,11 @@ impl<'db> Batch<'db> {
         Ok(())
     }
 
-    /// Reads the turn that another one follows, unless that was done before.
-    fn know_parent(&mut self, id: TurnId) -> Result<(), Fault> {
+    /// Reads a parent turn, unless this batch has read it before.
+    fn load_parent(&mut self, id: TurnId) -> Result<(), Fault> {
         if !self.parents.contains_key(&id) {
-            let key = turns::key(self.db, self.tenant, id)?;
+            // A file that is imported again can begin with deleted turns.
+            let key = turns::key_to_refer_to(self.db, self.tenant, id)?;
             let parent = record::parent(self.db, key)?;
             self.parents.insert(id, parent);
         }
@@ -339,9 +345,9 @@ impl<'db> Batch<'db> {
         at: Timestamp,
     ) -> Result<ImportOutcome, Fault> {
         let parent = self.id(parent)?;
-        self.know_session(label)?;
+        self.load_session(label)?;
         if let Some(parent) = parent {
-            self.know_parent(parent)?;
+            self.load_parent(parent)?;
         }
         let root = Parent::default();
         let session = &self.sessions[label];
@@ -376,8 +382,8 @@ impl<'db> Batch<'db> {
         compaction.first_kept = self.id(first_kept)?.or(compaction.first_kept);
         compaction.summarized_through = compaction.summarized_through.or(Some(parent));
         compaction.check()?;
-        self.know_session(label)?;
-        self.know_parent(parent)?;
+        self.load_session(label)?;
+        self.load_parent(parent)?;
         let session = &self.sessions[label];
         let before = &self.parents[&parent];
         let (recorded, added) =

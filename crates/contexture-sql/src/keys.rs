@@ -1,4 +1,4 @@
-//! API keys, and what was done with them.
+//! API keys, quotas and the audit log of administrative acts.
 
 use std::sync::Arc;
 
@@ -65,8 +65,9 @@ impl<B: Backend> Tenants for SqlStore<B> {
             let shared = self.backend.shared(name);
             shared.write(move |db, key| revoke_all(db, key, &tenant, &act))
         };
-        // First nobody can call any more, then the data goes. On a full disk, the
-        // data has to make room for that.
+        // The keys are revoked first, so that no caller can read while the data
+        // is deleted. If the disk is too full to store that, the data is
+        // deleted first, which frees space.
         match revoke() {
             Err(StoreError::Full { .. }) => {
                 self.backend.remove_tenant(name)?;
@@ -110,7 +111,7 @@ impl<B: Backend> Tenants for SqlStore<B> {
         let act = Act::new(act, now);
         let (tenant, subject) = (tenant.to_owned(), subject.to_owned());
         let shared = self.backend.shared("");
-        shared.write(move |db, _| act.note(db, &tenant, &subject))
+        shared.write(move |db, _| act.log(db, &tenant, &subject))
     }
 
     fn export_shared(&self, part: SharedPart, put: ArchiveSink<'_>) -> Result<(), StoreError> {
@@ -127,7 +128,7 @@ impl<B: Backend> Tenants for SqlStore<B> {
         oldest: i64,
     ) -> Result<Vec<u64>, StoreError> {
         let counts = counts.to_vec();
-        // Each name is added to by all servers, so the lock of one tenant covers it.
+        // All servers add to each name, so the lock of one tenant protects it.
         let shared = self.backend.shared("");
         shared.write(move |db, _| add_counts(db, &counts, oldest))
     }
@@ -198,7 +199,7 @@ fn revoke(db: &Connection, id: &str, act: &Act) -> Result<KeyRecord, Fault> {
         .change((id, Time(act.at)))?;
     let key = find(db, id)?.ok_or_else(|| Fault::not_found("key", id))?;
     if changed > 0 {
-        act.note(db, &key.tenant, &key.id)?;
+        act.log(db, &key.tenant, &key.id)?;
     }
     Ok(key)
 }
@@ -209,7 +210,7 @@ fn revoke_all(db: &Connection, tenant: i64, name: &str, act: &Act) -> Result<(),
         .execute((tenant, Time(act.at)))?;
     db.prepare_cached("DELETE FROM quotas WHERE tenant = ?1")?
         .execute([name])?;
-    act.note(db, name, name)
+    act.log(db, name, name)
 }
 
 /// Returns the latest administrative acts.
@@ -232,8 +233,8 @@ pub(crate) fn audit(db: &Connection, most: usize) -> Result<Vec<AuditEntry>, Fau
 const COLUMNS: &str = "SELECT k.id, k.hash, t.name, k.scope, k.name, k.created, k.revoked
     FROM keys k JOIN tenants t ON t.key = k.tenant";
 
-/// An administrative act, with its caller. Made in the caller's thread: the
-/// writer may have another.
+/// An administrative act with its caller. It is created in the caller's thread,
+/// because the writer thread can belong to another call.
 struct Act {
     name: &'static str,
     at: Timestamp,
@@ -247,7 +248,7 @@ impl Act {
     }
 
     /// Adds the act to the audit log.
-    fn note(&self, db: &Connection, tenant: &str, subject: &str) -> Result<(), Fault> {
+    fn log(&self, db: &Connection, tenant: &str, subject: &str) -> Result<(), Fault> {
         let mut insert = db.prepare_cached(
             "INSERT INTO audit (at, act, tenant, subject, actor) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?;
@@ -268,14 +269,14 @@ impl<B: Backend> SqlStore<B> {
         let act = Act::new(act, Timestamp::now());
         let tenant = self.backend.tenant_name().to_owned();
         let shared = self.backend.shared("");
-        let noted = shared.write(move |db, _| act.note(db, &tenant, &subject));
-        // The deletion is done, and on a full disk it must be possible: a caller
-        // who got an error would believe that the text is still there.
+        let noted = shared.write(move |db, _| act.log(db, &tenant, &subject));
+        // The deletion is done, and it must work on a full disk. After an error
+        // the caller would believe that the text still exists.
         drop(noted);
     }
 }
 
-/// Returns the quotas that were set.
+/// Returns the quotas that were set explicitly.
 fn quotas(db: &Connection) -> Result<Vec<(String, TenantQuota)>, Fault> {
     let mut select = db.prepare_cached(
         "SELECT tenant, bytes, sessions, records, nodes, requests_per_day
@@ -320,7 +321,7 @@ fn set_quota(
         ])?;
     }
     match existed || quota.is_some() {
-        true => act.note(db, tenant, tenant),
+        true => act.log(db, tenant, tenant),
         false => Ok(()),
     }
 }
@@ -345,11 +346,11 @@ fn add(db: &Connection, tenant: i64, key: &KeyRecord, act: &Act) -> Result<(), F
         Time(key.created_at),
         key.revoked_at.map(Time),
     ])?;
-    // For another tenant it may be added at the same time.
+    // The same id may be added for another tenant at the same time.
     if added == 0 {
         return Err(Fault::exists("key", &key.id));
     }
-    act.note(db, &key.tenant, &key.id)
+    act.log(db, &key.tenant, &key.id)
 }
 
 /// Finds a key by its id.

@@ -28,8 +28,6 @@ mod ahead;
 #[cfg(feature = "alternating")]
 mod alternating;
 pub mod archive;
-mod driver;
-mod error;
 mod events;
 mod files;
 mod idempotency;
@@ -40,49 +38,48 @@ mod memory;
 mod pins;
 mod record;
 mod results;
-mod row;
 mod sessions;
 mod snapshots;
 mod tasks;
-mod together;
 mod trees;
 mod turns;
 mod upkeep;
-mod value;
 mod verify;
 
 pub use ahead::{Answers, Reading};
 #[cfg(feature = "alternating")]
 pub use alternating::Alternating;
-pub use driver::{Columns, Connection, Driver, OptionalExtension, Prepared, Row, Statement};
-pub use error::{Error, Fault};
+pub use contexture_driver::{
+    Columns, Connection, Driver, Error, Fault, FromSql, HasSqlType, OptionalExtension, Params,
+    Prepared, Question, Row, Rows, SqlType, Statement, ToSql, Value, ValueRef,
+};
 pub use record::Recording;
-pub use together::{Question, Rows};
-pub use value::{FromSql, HasSqlType, Params, SqlType, ToSql, Value, ValueRef};
 
-/// The key of nobody: databases count from 1.
-pub const NOBODY: i64 = 0;
+use contexture_driver::{driver, error, params, row, together, value};
 
-/// Transactions on a database, as one tenant sees it. Clones share everything.
+/// The key of a tenant without data. Databases assign keys from 1.
+pub const NO_TENANT: i64 = 0;
+
+/// Transactions on a database for one tenant. Clones share all state.
 pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// Calls `read` with a connection and the tenant's key, in a transaction
-    /// that sees one state of the store. The key of a tenant that has nothing is
-    /// [`NOBODY`].
+    /// that sees one state of the store. The key of a tenant without data is
+    /// [`NO_TENANT`].
     fn read<T>(
         &self,
         read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError>;
 
     /// Calls `write` with a connection and the tenant's key, in a transaction
-    /// that is durable when this returns. Nobody else writes for the tenant
-    /// meanwhile.
+    /// that is durable on return. No other write of the tenant runs at the same
+    /// time.
     fn write<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError>;
 
-    /// Reads what a call will ask for, like [`read`](Self::read). A backend can read
-    /// for several callers in one transaction.
+    /// Reads the data that a call will use, like [`read`](Self::read). A
+    /// backend can read for several callers in one transaction.
     fn read_ahead(&self, reading: Reading) -> Result<Answers, StoreError> {
         self.read(move |db, tenant| reading.run(db, tenant))
     }
@@ -93,33 +90,33 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
         self.write(move |db, tenant| recording.run(db, tenant))
     }
 
-    /// Calls `write` like [`write`](Self::write), and returns whether what it
-    /// deleted is in none of the database's files any more.
+    /// Calls `write` like [`write`](Self::write), and returns true if the
+    /// deleted data is in none of the database's files any more.
     fn write_and_clean<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<(T, bool), StoreError>;
 
-    /// Calls `write` like [`write`](Self::write), without waiting for the disk,
-    /// and tells `done` what came of it.
+    /// Calls `write` like [`write`](Self::write) without waiting for the disk,
+    /// and passes the result to `done`.
     fn write_later(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     );
 
-    /// Waits until nothing is on its way that [`write_later`](Self::write_later)
-    /// was asked for before.
+    /// Waits until every earlier [`write_later`](Self::write_later) has
+    /// finished.
     fn settle(&self);
 
-    /// Returns the same store as another tenant sees it.
+    /// Returns the same store for another tenant.
     fn for_tenant(&self, tenant: &str) -> Self;
 
-    /// Returns the rows of a tenant in the place that holds what all tenants
-    /// share: the keys, and the list of tenants.
+    /// Returns the backend of the database that has the shared data: the API
+    /// keys and the list of tenants. Its tenant is `tenant`.
     fn shared(&self, tenant: &str) -> Self;
 
-    /// Returns the error for the store.
+    /// Converts a fault to the error that callers get.
     fn explain(&self, fault: Fault) -> StoreError;
 
     /// Returns true when each statement costs a round trip to another process.
@@ -127,13 +124,13 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
         false
     }
 
-    /// Returns the path of the file in which an index of the tenant's memory can
-    /// be kept on the local disk, if there is one.
+    /// Returns the path for an index of the tenant's memory on the local disk,
+    /// if the store has one.
     fn index_path(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Returns the largest message, or node of a tree, that is accepted.
+    /// Returns the size limit of a message or a tree node, in bytes.
     fn max_message_bytes(&self) -> u64;
 
     /// Returns the address of the store.
@@ -145,32 +142,32 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// Returns false when the tenant has never stored anything.
     fn has_data(&self) -> Result<bool, StoreError>;
 
-    /// Adds to a usage how many bytes that is, and whether something deleted may
-    /// still be in the files.
+    /// Adds the size in bytes to a usage, and whether deleted text may still be
+    /// in the files.
     fn measure(&self, usage: Usage) -> Result<Usage, StoreError>;
 
-    /// Returns true while something deleted may still be in the files, and the
-    /// store overwrites it by itself.
+    /// Returns true while deleted text may still be in the files and the store
+    /// will overwrite it.
     fn has_deleted_text(&self) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    /// Returns the names of the tenants that have data, the default one first.
+    /// Returns the names of the tenants with data, the default tenant first.
     fn tenant_names(&self) -> Result<Vec<String>, StoreError>;
 
     /// Removes the data of a tenant.
     fn remove_tenant(&self, name: &str) -> Result<(), StoreError>;
 
-    /// Reads and writes something that is undone, to see whether that works.
+    /// Tests reads and writes with a change that is rolled back.
     fn probe(&self) -> Result<(), StoreError>;
 
-    /// Says that an event of the tenant was stored, for other servers.
+    /// Notifies other servers that an event of the tenant was stored.
     fn announce(&self) {}
 
-    /// Has `woken` told of events that other servers have stored.
+    /// Calls `woken` for events that other servers have stored.
     fn on_event(&self, _woken: EventHint) {}
 
-    /// Reports to `watch` how long callers wait, unless another watch is set
+    /// Reports the waiting times of callers to `watch`, unless a watch is set
     /// already.
     fn watch(&self, watch: Watch);
 
@@ -183,19 +180,19 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     fn incarnation(&self) -> u64;
 }
 
-/// A backend that is opened at a place of that type.
+/// A backend that can be opened at an address of type `P`.
 pub trait Open<P>: Backend {
-    /// How a store is opened.
+    /// The options for opening a store.
     type Options: Default;
 
-    /// Opens the store at `place`, and creates it if there is none.
+    /// Opens the store at `place`, and creates it if it does not exist.
     fn open(place: P, options: Self::Options) -> Result<Self, StoreError>;
 
     /// Opens the store at `place` for reading only. It must exist.
     fn open_read_only(place: P) -> Result<Self, StoreError>;
 }
 
-/// A store in SQL, as one tenant sees it. Clones share everything.
+/// A store in SQL for one tenant. Clones share all state.
 #[derive(Clone)]
 pub struct SqlStore<B> {
     backend: B,
@@ -207,7 +204,7 @@ impl<B: Backend> SqlStore<B> {
         Self { backend }
     }
 
-    /// Opens the store at `place`, and creates it if there is none.
+    /// Opens the store at `place`, and creates it if it does not exist.
     pub fn open<P>(place: P) -> Result<Self, StoreError>
     where
         B: Open<P>,
@@ -231,9 +228,9 @@ impl<B: Backend> SqlStore<B> {
         B::open_read_only(place).map(Self::new)
     }
 
-    /// Returns the same store as another tenant sees it. Tenants share nothing:
-    /// what one has stored, another can neither see nor name. The tenant of a
-    /// store that was just opened is `""`.
+    /// Returns the same store for another tenant. Tenants share nothing: a
+    /// tenant can neither see nor name the data of another. The tenant of a
+    /// newly opened store is `""`.
     pub fn for_tenant(&self, tenant: &str) -> Self {
         Self::new(self.backend.for_tenant(tenant))
     }
@@ -250,7 +247,7 @@ impl<B: Backend> SqlStore<B> {
         self.backend.read(read)
     }
 
-    /// Returns an answer that was read ahead, or reads it.
+    /// Returns data that was read ahead, or reads it now.
     fn read_once<T: 'static>(
         &self,
         name: impl Fn() -> String,
@@ -270,8 +267,8 @@ impl<B: Backend> SqlStore<B> {
         self.backend.write(write)
     }
 
-    /// Writes what a call changes. If the call has an idempotency key, the key is
-    /// stored in the same transaction.
+    /// Writes the changes of a call. If the call has an idempotency key, the
+    /// key is stored in the same transaction.
     fn write_keyed<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,

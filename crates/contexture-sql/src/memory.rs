@@ -1,37 +1,21 @@
-//! Memory records.
-//!
-//! Each kind of record has a table. Search data (words, vectors, mentions) is
-//! in tables of its own, in the same transaction. Every change gets a sequence
-//! number, from which indexes are updated.
-
-mod archive;
-mod batch;
-mod changes;
-mod embed;
-mod entities;
-pub(crate) mod forget;
-mod later;
-pub(crate) mod load;
-pub(crate) mod prepare;
-mod relations;
-mod remember;
-mod stats;
+//! Memory records: the transactions around `contexture-sql-memory`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use contexture_store::{
     Analysis, Change, EmbedderInfo, Forget, Forgotten, LaterVector, Memories, MemoryState,
-    MemoryStats, NewRecord, Outcome, PendingText, Record, RecordKey, RecordKind, RecordList,
-    Remembered, StoreError,
+    MemoryStats, NewRecord, PendingText, Record, RecordKey, RecordKind, RecordList, Remembered,
+    StoreError,
 };
 use jiff::Timestamp;
 
-use crate::error::Error;
-use crate::together::Together;
-use crate::{Backend, SqlStore, ahead};
+use contexture_driver::together::Together;
+use contexture_sql_memory::{
+    archive, changes, embed, forget, later, load, prepare, remember, stats,
+};
 
-pub(crate) use embed::state;
+use crate::{Backend, SqlStore, ahead};
 
 impl<B: Backend> Memories for SqlStore<B> {
     fn remember(
@@ -155,75 +139,4 @@ impl<B: Backend> Memories for SqlStore<B> {
     fn memory_stats(&self) -> Result<MemoryStats, StoreError> {
         self.read(stats::stats)
     }
-}
-
-/// The kinds as the column `kind` has them.
-mod kind {
-    pub(super) const EVENT: i64 = 0;
-    pub(super) const CHUNK: i64 = 1;
-    pub(super) const ENTITY: i64 = 2;
-    pub(super) const RELATION: i64 = 3;
-    pub(super) const PATTERN: i64 = 4;
-}
-
-/// Returns the kind that a number in the column `kind` stands for.
-fn kind_of(number: i64) -> crate::driver::Result<RecordKind> {
-    match number {
-        kind::EVENT => Ok(RecordKind::Event),
-        kind::CHUNK => Ok(RecordKind::Chunk),
-        kind::ENTITY => Ok(RecordKind::Entity),
-        kind::RELATION => Ok(RecordKind::Relation),
-        kind::PATTERN => Ok(RecordKind::Pattern),
-        other => Err(Error::Content(format!("{other} is no kind of record"))),
-    }
-}
-
-/// Returns the number of a kind; `None` for tasks, which are elsewhere.
-fn number_of(kind: RecordKind) -> Option<i64> {
-    match kind {
-        RecordKind::Event => Some(kind::EVENT),
-        RecordKind::Chunk => Some(kind::CHUNK),
-        RecordKind::Entity => Some(kind::ENTITY),
-        RecordKind::Relation => Some(kind::RELATION),
-        RecordKind::Pattern => Some(kind::PATTERN),
-        RecordKind::Task => None,
-    }
-}
-
-fn is_text(kind: i64) -> bool {
-    matches!(kind, kind::EVENT | kind::CHUNK)
-}
-
-/// Returns true for the kinds of which texts tell.
-fn is_counted(kind: i64) -> bool {
-    matches!(kind, kind::ENTITY | kind::RELATION)
-}
-
-fn outcome_number(outcome: Outcome) -> i64 {
-    match outcome {
-        Outcome::Success => 0,
-        Outcome::Failure => 1,
-        Outcome::Partial => 2,
-    }
-}
-
-fn outcome_of(number: i64) -> Option<Outcome> {
-    match number {
-        0 => Some(Outcome::Success),
-        1 => Some(Outcome::Failure),
-        2 => Some(Outcome::Partial),
-        _ => None,
-    }
-}
-
-/// Writes the keys of entities as the column `mentions`; none take no room.
-pub(crate) fn pack(keys: &[i64]) -> Option<Vec<u8>> {
-    let bytes = keys.iter().flat_map(|key| key.to_le_bytes());
-    (!keys.is_empty()).then(|| bytes.collect())
-}
-
-/// Reads the column `mentions`.
-pub(crate) fn unpack(bytes: Option<&[u8]>) -> Vec<i64> {
-    let (keys, _) = bytes.unwrap_or_default().as_chunks::<8>();
-    keys.iter().copied().map(i64::from_le_bytes).collect()
 }

@@ -1,4 +1,4 @@
-//! Pins in SQLite. A row is a revision, and is never changed.
+//! Pins. Each row is one revision and is never changed.
 
 use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;
@@ -99,7 +99,7 @@ pub(crate) fn put(
     if let Some(before) = &before
         && before.text.as_ref() == Some(&new.text)
     {
-        // It says the same.
+        // The text is unchanged.
         return Ok(before.clone());
     }
     let pin = SessionPin {
@@ -149,11 +149,11 @@ fn insert(db: &Connection, session: &SessionRow, pin: SessionPin) -> Result<Sess
         session.head,
         Time(pin.created_at),
     ])?;
-    // In milliseconds, as it is read again.
+    // The pin is read back, because its time is stored in milliseconds.
     Ok(latest(db, session, &pin.name)?.unwrap_or(pin))
 }
 
-/// Gives a fork the pins that its session had at the fork's first turn.
+/// Copies to a fork the pins that its session had at the fork's first turn.
 pub(crate) fn fork(db: &Connection, from: i64, to: i64, head: i64) -> Result<(), Fault> {
     db.prepare_cached(
         "INSERT INTO session_pins (session, name, revision, text, origin, depth, seq, created_at)

@@ -21,12 +21,12 @@ use crate::sessions::{self, SessionRow};
 use crate::together::{Answer, Together};
 use crate::{events, snapshots, turns};
 
-/// A turn with everything that can be made of it before it is the turn's turn:
-/// the thread that writes has only to write.
+/// A turn, prepared as far as possible before the write, so that the writer
+/// thread only writes.
 pub(crate) struct Prepared {
     turn: NewTurn,
     body: Body,
-    // The JSON of each message's context. That of its content is in the body.
+    // The JSON of each message's context. The content is in the body.
     contexts: Vec<Option<String>>,
     // The tool results of each message that can be fetched.
     results: Vec<Vec<Listed>>,
@@ -46,7 +46,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Prepares a turn of an import, whose place is said apart from it.
+    /// Prepares a turn of an import. The import passes its parent separately.
     pub(crate) fn imported(mut turn: NewTurn) -> Result<Self, Fault> {
         turn.parent_turn_id = ParentTurn::Head;
         turn.idempotency_key = None;
@@ -73,13 +73,13 @@ impl Prepared {
     }
 }
 
-/// The turn that a new one follows.
+/// The turn that a new turn follows.
 #[derive(Default)]
 pub(crate) struct Parent {
     key: Option<i64>,
     id: Option<TurnId>,
     depth: u64,
-    /// The latest compaction on the path to it, itself included.
+    /// The latest compaction on the path to the turn, the turn included.
     compaction: Option<i64>,
     open_calls: Vec<OpenCall>,
 }
@@ -110,13 +110,13 @@ impl Parent {
     }
 }
 
-/// Reads the turn with that key, which a new one follows.
+/// Reads the parent turn with this key.
 pub(crate) fn parent(db: &Connection, key: i64) -> Result<Parent, Fault> {
     let sql = format!("SELECT {PARENT} FROM turns t WHERE t.key = ?1");
     Ok(db.query_row(&sql, [key], |row| Parent::read(row, 0, key))?)
 }
 
-/// A turn on its way into a session.
+/// A turn to be recorded in a session.
 pub struct Recording {
     label: String,
     new: Prepared,
@@ -139,10 +139,10 @@ impl Recording {
         done.unwrap_or(Err(Fault::Sql(Error::NotRead)))
     }
 
-    /// Records turns of tenants with those keys, in their order. Nobody else may
-    /// write for one of the tenants. Returns what came of each: a turn that is
-    /// refused leaves nothing, and the others are recorded. Fails when the database
-    /// does; nothing of the transaction may be kept then.
+    /// Records turns of the tenants with these keys, in their order. The caller
+    /// must be the only writer of these tenants. Returns a result per turn: a
+    /// rejected turn writes nothing, and the others are recorded. Fails when
+    /// the database fails; the caller must then roll back the transaction.
     pub fn run_all(
         db: &Connection,
         recordings: &[(i64, &Recording)],
@@ -174,15 +174,15 @@ struct Accepted<'r> {
     key: Option<i64>,
 }
 
-/// Records some turns, at most one in each session, with as few statements as for
-/// one. Returns which are left: they follow those of their session.
+/// Records turns, at most one per session, with as few statements as for one
+/// turn. Returns the remaining turns, which follow others of their session.
 fn record_some(
     db: &Connection,
     recordings: &[(i64, &Recording)],
     some: &[usize],
     done: &mut [Option<Result<Recorded, Fault>>],
 ) -> Result<Vec<usize>, Fault> {
-    // Everything that is known now is read in one round trip.
+    // All rows that can be selected now are read in one round trip.
     db.expect_insert("turns", some.len());
     let mut together = Together::default();
     let mut counters = BTreeMap::new();
@@ -222,8 +222,8 @@ fn record_some(
     for (at, state, first) in states {
         let (tenant, recording) = recordings[at];
         let checked = state.take().and_then(|state| {
-            // A retry comes first: what it answered is answered, and the head has
-            // moved on.
+            // A retry is checked first: it gets the first response, although
+            // the head has moved on.
             match first.map(Answer::take).transpose()?.flatten() {
                 Some(first) => Ok(Err(first)),
                 None => Ok(Ok(state)),
@@ -295,8 +295,8 @@ fn accept<'r>(
     })
 }
 
-/// Finds turns that were recorded before: the same turn may have been recorded
-/// before the head was moved back, at the same time.
+/// Finds turns that already exist. The same turn may have been recorded with
+/// the same time before the head was moved back.
 fn find_again(db: &Connection, accepted: &mut [Accepted<'_>]) -> Result<(), Fault> {
     let mut together = Together::default();
     let mut found = Vec::new();
@@ -398,8 +398,8 @@ fn write_all<'r>(
     new_events.insert(db)
 }
 
-/// Writes a turn after `parent`, unless it is there. The head does not move.
-/// Returns the turn as what the next one follows, if it is new.
+/// Writes a turn after `parent`, unless it exists. The head does not move.
+/// Returns the turn as a parent for the next one, if it is new.
 pub(crate) fn append(
     db: &Connection,
     tenant: i64,
@@ -438,11 +438,11 @@ pub(crate) fn append(
     Ok((recorded, Some(made)))
 }
 
-/// How many turns back a call may be that a late result answers.
+/// The largest distance, in turns, between a call and its late result.
 const MOST_TURNS_BACK: i64 = 1000;
 
-/// Returns the calls of earlier turns that a turn answers, and for which the
-/// conversation did not wait.
+/// Returns the calls of earlier turns that this turn answers, and that the
+/// conversation continued without.
 fn given_up(db: &Connection, parent: &Parent, turn: &NewTurn) -> Result<Vec<OpenCall>, Fault> {
     let late = turn.late_results(&parent.open_calls);
     if late.is_empty() || parent.key.is_none() {
@@ -469,7 +469,7 @@ fn given_up(db: &Connection, parent: &Parent, turn: &NewTurn) -> Result<Vec<Open
     Ok(found)
 }
 
-/// Returns what was recorded with that key before.
+/// Returns the result of the earlier request with the same idempotency key.
 fn replay(
     db: &Connection,
     tenant: i64,
@@ -568,7 +568,7 @@ fn insert_turns(db: &Connection, rows: Batch) -> Result<Vec<i64>, Fault> {
     Ok(insert.insert_all(rows)?)
 }
 
-/// Returns a list as a column; an empty one takes no room.
+/// Returns a list as a column. An empty list is null.
 fn list<T: serde::Serialize>(values: &[T]) -> Option<Json<&[T]>> {
     (!values.is_empty()).then_some(Json(values))
 }
@@ -584,7 +584,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Adds what belongs to the turn with that key.
+    /// Adds the rows of the turn with this key.
     fn add(
         &mut self,
         tenant: i64,
@@ -620,7 +620,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Writes all of it.
+    /// Writes the rows.
     fn insert(self, db: &Connection) -> Result<(), Fault> {
         db.prepare_cached(
             "INSERT INTO tool_calls (turn, seq, id, name, message, is_error)
@@ -644,7 +644,7 @@ impl Parts {
     }
 }
 
-/// Keeps the counts of a turn, unless that counter's are there.
+/// Stores the token counts of a turn, unless this counter's are stored.
 pub(crate) fn insert_counts(
     db: &Connection,
     tenant: i64,
@@ -670,7 +670,7 @@ fn insert_all_counts(db: &Connection, batch: Batch) -> Result<(), Fault> {
     Ok(insert.execute_all(batch)?)
 }
 
-/// Returns the key of a counter, which is there from then on.
+/// Returns the key of a counter. Creates the counter if it does not exist.
 pub(crate) fn counter(db: &Connection, tenant: i64, name: &str) -> Result<i64, Fault> {
     if let Some(counter) = turns::counter(db, tenant, name)? {
         return Ok(counter);
@@ -704,8 +704,8 @@ pub(crate) fn compact(
     Ok(recorded)
 }
 
-/// Writes a compaction after `parent`, unless it is there. The head does not
-/// move. Returns true if it is new.
+/// Writes a compaction after `parent`, unless it exists. The head does not
+/// move. Returns true if the compaction is new.
 pub(crate) fn append_compaction(
     db: &Connection,
     tenant: i64,
@@ -714,7 +714,11 @@ pub(crate) fn append_compaction(
     compaction: &Compaction,
     now: Timestamp,
 ) -> Result<(Recorded, bool), Fault> {
-    let known = |id: Option<TurnId>| id.map(|id| turns::key(db, tenant, id)).transpose();
+    // The restored state of an earlier compaction can name deleted turns.
+    let known = |id: Option<TurnId>| {
+        id.map(|id| turns::key_to_refer_to(db, tenant, id))
+            .transpose()
+    };
     let through = known(compaction.summarized_through)?;
     let first_kept = known(compaction.first_kept)?;
     let recorded = Recorded {

@@ -11,7 +11,7 @@ use crate::turns;
 /// How many turns are listed in one transaction.
 const TURNS_AT_ONCE: i64 = 256;
 
-/// A tool result that can be fetched: the number of its block, and its handle.
+/// A tool result that can be fetched: the index of its block, and its handle.
 pub(crate) type Listed = (usize, Handle);
 
 /// Returns the tool results of a message that can be fetched.
@@ -34,7 +34,7 @@ pub(crate) fn insert(
     insert_all(db, batch)
 }
 
-/// Adds tool results of a message to those that are listed.
+/// Adds the tool results of a message to a batch.
 pub(crate) fn add(
     batch: &mut Batch,
     tenant: i64,
@@ -56,10 +56,10 @@ pub(crate) fn insert_all(db: &Connection, batch: Batch) -> Result<(), Fault> {
     Ok(insert.execute_all(batch)?)
 }
 
-/// What a search for a handle found.
+/// The result of a search for a handle.
 pub(crate) enum Search {
     Found(ToolResult),
-    /// Nothing, but some turns are not listed yet.
+    /// The handle was not found, but some turns are not listed yet.
     Unlisted,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn find(db: &Connection, tenant: i64, prefix: &HandlePrefix) -> Resul
 struct Unlisted {
     next: i64,
     last: i64,
-    /// `None` for the turns of all tenants.
+    /// The tenant of the turns. `None` for the turns of all tenants.
     tenant: Option<i64>,
 }
 
@@ -127,7 +127,7 @@ fn unlisted(db: &Connection, tenant: i64) -> Result<Option<Unlisted>, Fault> {
     Ok(found.optional()?)
 }
 
-/// Notes that all turns of a tenant have to be listed again.
+/// Marks all turns of a tenant to be listed again.
 pub(crate) fn unlist(db: &Connection, tenant: i64) -> Result<(), Fault> {
     db.prepare_cached("DELETE FROM unlisted_results WHERE tenant = ?1")?
         .execute([tenant])?;

@@ -15,11 +15,11 @@ use crate::row::{Time, Word, id, limit, unsigned};
 use crate::together::Together;
 use crate::{pins, record, turns};
 
-/// What recording needs to know of a session.
+/// The columns of a session that recording needs.
 pub(crate) struct SessionRow {
     pub(crate) key: i64,
     pub(crate) label: String,
-    /// The key of its latest turn.
+    /// The key of the session's latest turn.
     pub(crate) head: Option<i64>,
     moves: i64,
     is_sound: bool,
@@ -37,7 +37,7 @@ impl SessionRow {
         })
     }
 
-    /// Fails when the head is not where it was last moved to.
+    /// Fails when the head differs from the target of the last head move.
     fn check(&self) -> Result<(), Fault> {
         match self.is_sound {
             true => Ok(()),
@@ -56,8 +56,8 @@ pub(crate) fn find(db: &Connection, tenant: i64, label: &str) -> Result<SessionR
     Ok(session)
 }
 
-/// Finds a session by its label or an alias, and reads columns of its row `s` and
-/// of what is joined to it.
+/// Finds a session by its label or an alias. Reads columns of its row `s` and
+/// of the joined rows.
 fn find_as<T>(
     db: &Connection,
     tenant: i64,
@@ -84,7 +84,7 @@ fn find_as<T>(
 pub(crate) const KEY: &str = "(SELECT key FROM sessions WHERE tenant = ?1 AND label = ?2
     UNION ALL SELECT session FROM aliases WHERE tenant = ?1 AND alias = ?2)";
 
-/// What recording needs to know of a session and its latest turn.
+/// The columns of a session and its latest turn that recording needs.
 pub(crate) struct RecordingRow {
     pub(crate) session: SessionRow,
     pub(crate) head: record::Parent,
@@ -99,7 +99,7 @@ impl RecordingRow {
     }
 }
 
-/// Finds a session with its latest turn, to record another.
+/// Finds a session with its latest turn, to record another turn.
 pub(crate) fn find_to_record(
     db: &Connection,
     tenant: i64,
@@ -123,7 +123,8 @@ pub(crate) fn find_to_record(
     Ok(found)
 }
 
-/// The columns of a [`SessionRow`]. Where the head is, the last move says, too.
+/// The columns of a [`SessionRow`]. The last one is true when the last head
+/// move has the same target as `head`.
 const ROW: &str = "s.key, s.label, s.head, s.moves, s.head IS NOT DISTINCT FROM (
     SELECT m.target FROM head_moves m WHERE m.session = s.key AND m.seq = s.moves - 1)";
 
@@ -146,7 +147,8 @@ fn check_status(session: &SessionRow, status: SessionStatus) -> Result<(), Fault
 }
 
 const COLUMNS: &str = "s.label, head.id, coalesce(head.depth, 0), s.persona, p.label, parent.id, \
-    s.task, s.status, s.created_at, s.updated_at, s.remember, s.key";
+    s.task, s.status, s.created_at, s.updated_at, s.remember, \
+    (SELECT n.turn_deletions FROM tenants n WHERE n.key = s.tenant), s.key";
 
 const JOINS: &str = "LEFT JOIN turns head ON head.key = s.head
     LEFT JOIN sessions p ON p.key = s.parent_session
@@ -166,8 +168,9 @@ fn session(row: &Row<'_>) -> crate::driver::Result<(i64, Session)> {
         created_at: row.get::<Time>(8)?.0,
         updated_at: row.get::<Time>(9)?.0,
         remember: row.get(10)?,
+        turn_deletions: unsigned(row, 11)?,
     };
-    Ok((row.get(11)?, session))
+    Ok((row.get(12)?, session))
 }
 
 fn with_aliases(db: &Connection, (key, mut session): (i64, Session)) -> Result<Session, Fault> {
@@ -188,7 +191,7 @@ pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, 
     let mut together = Together::default();
     let found = together.add(|db| {
         let (found, row) = find_as(db, tenant, label, &columns, JOINS, |row| {
-            Ok((session(row)?.1, SessionRow::read(row, 12)?))
+            Ok((session(row)?.1, SessionRow::read(row, 13)?))
         })?;
         row.check()?;
         Ok(found)
@@ -212,7 +215,7 @@ pub(crate) fn list(
     after: Option<&str>,
     most: usize,
 ) -> Result<Vec<Session>, Fault> {
-    // Every label comes behind the empty text.
+    // Every label sorts after the empty text.
     let mut select = db.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM sessions s {JOINS}
          WHERE s.tenant = ?1 AND s.label > ?2 ORDER BY s.label LIMIT ?3"
@@ -313,8 +316,8 @@ pub(crate) fn change(
     by_key(db, session.key)
 }
 
-/// Moves the head of a session and notes it. The session is not read again: it
-/// must be as it was found in this transaction.
+/// Moves the head of a session and stores the move. The session is not read
+/// again: the caller must have read it in this transaction.
 pub(crate) fn move_head(
     db: &Connection,
     session: &SessionRow,
@@ -335,7 +338,7 @@ pub(crate) struct HeadMoves {
 }
 
 impl HeadMoves {
-    /// Adds a move, as [`move_head`] does.
+    /// Adds a move, like [`move_head`].
     pub(crate) fn add(
         &mut self,
         session: &SessionRow,
@@ -355,14 +358,14 @@ impl HeadMoves {
         Ok(())
     }
 
-    /// Writes them.
+    /// Writes the moves.
     pub(crate) fn write(self, db: &Connection) -> Result<(), Fault> {
         db.prepare_cached(
             "INSERT INTO head_moves (session, seq, source, target, reason, at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute_all(self.moves)?;
-        // A clock that goes back does not take the session with it.
+        // The time of the session never decreases, even if the clock does.
         db.prepare_cached(
             "UPDATE sessions SET head = ?1, moves = ?2, updated_at = CASE
                  WHEN updated_at > ?3 THEN updated_at ELSE ?3 END
@@ -373,8 +376,7 @@ impl HeadMoves {
     }
 }
 
-/// Fails with a conflict unless `head`, where the session's head is, is where
-/// it was expected.
+/// Fails with a conflict unless the session's head is the expected one.
 pub(crate) fn check_head(
     session: &SessionRow,
     head: Option<TurnId>,

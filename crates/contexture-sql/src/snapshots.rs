@@ -15,18 +15,18 @@ use crate::row::{Hash, Id, Time, id, limit, number, unsigned};
 use crate::together::Together;
 use crate::{Backend, SqlStore, ahead};
 
-/// Samples that are kept for a model and a counter: calibration looks at the
-/// latest only.
+/// The number of samples stored per model and counter. Calibration uses only
+/// the latest.
 const MAX_SAMPLES: i64 = 1000;
 
-/// Below this many bytes content is handed to the thread that writes without a
-/// look whether it is there.
+/// Content with fewer bytes is passed to the writer thread without checking
+/// whether it exists.
 const SMALL: usize = 64 * 1024;
 
 impl<B: Backend> Snapshots for SqlStore<B> {
     fn put_snapshot(&self, snapshot: &Snapshot, blobs: &[Blob]) -> Result<(), StoreError> {
-        // What is there stays, so it need not be copied for the thread that
-        // writes; a little is copied sooner than looked for.
+        // Existing content is not copied for the writer thread. For little
+        // content, a copy is cheaper than the check.
         let bytes: usize = blobs.iter().map(|blob| blob.bytes.len()).sum();
         let new: Vec<Blob> = match bytes <= SMALL {
             true => blobs.to_vec(),
@@ -47,7 +47,7 @@ impl<B: Backend> Snapshots for SqlStore<B> {
         let new_snapshot = snapshot.clone();
         let complete = self.write(move |db, tenant| {
             put_blobs(db, tenant, &new)?;
-            // Content that was there may have been collected since.
+            // Existing content may have been collected since the check.
             for hash in known {
                 if !has_blob(db, tenant, hash)? {
                     return Ok(false);
@@ -124,7 +124,7 @@ impl<B: Backend> Snapshots for SqlStore<B> {
 
     fn put_snapshot_report(&self, hash: ContentHash, report: Vec<u8>) {
         let write = move |db: &Connection, tenant: i64| {
-            // The snapshot itself may not have been saved.
+            // The snapshot itself may be missing.
             db.prepare_cached(
                 "INSERT INTO snapshot_reports (tenant, hash, report)
                  SELECT ?1, ?2, ?3 WHERE EXISTS (
@@ -134,7 +134,8 @@ impl<B: Backend> Snapshots for SqlStore<B> {
             .execute((tenant, Hash(hash), report))?;
             Ok(())
         };
-        // A report explains a request; without it the request is still there.
+        // A report only explains a request, so a failure to store it is
+        // ignored.
         self.write_later(write, drop);
     }
 
@@ -154,7 +155,7 @@ impl<B: Backend> Snapshots for SqlStore<B> {
             return Ok(secret);
         }
         self.write(move |db, tenant| {
-            // Another handle may have made it meanwhile.
+            // Another handle may have created the row meanwhile.
             db.prepare_cached(
                 "INSERT INTO mark_keys (tenant, secret) VALUES (?1, ?2)
                  ON CONFLICT (tenant) DO NOTHING",
@@ -175,6 +176,28 @@ impl<B: Backend> Snapshots for SqlStore<B> {
                 .collect();
             together.run(db)?;
             blobs.into_iter().map(|blob| blob.take()).collect()
+        })
+    }
+
+    fn has_blobs(&self, hashes: &[ContentHash]) -> Result<bool, StoreError> {
+        self.settle();
+        self.read(|db, tenant| {
+            // Requests have many messages. On a database in another process, a
+            // round trip for each of them takes long.
+            for hashes in hashes.chunks(1024) {
+                let mut together = Together::default();
+                let found: Vec<_> = hashes
+                    .iter()
+                    .map(|&hash| together.add(move |db| has_blob(db, tenant, hash)))
+                    .collect();
+                together.run(db)?;
+                for found in found {
+                    if !found.take()? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Ok(true)
         })
     }
 }
@@ -245,13 +268,14 @@ pub(crate) fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<
 }
 
 fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
-    // The latest has the largest key, so one that is there gets a new one.
+    // The latest snapshot has the largest key, so an existing one gets a new
+    // key.
     db.prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3")?
         .execute((tenant, Hash(snapshot.hash), &snapshot.session))?;
     insert_snapshot(db, tenant, snapshot)
 }
 
-/// Keeps a snapshot unless the session has it. Returns true if it is new.
+/// Stores a snapshot unless the session has it. Returns true if it is new.
 pub(crate) fn add_snapshot(
     db: &Connection,
     tenant: i64,
@@ -288,7 +312,7 @@ fn insert_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<
 }
 
 /// Returns the first and the last hash whose hexadecimal form begins with
-/// `prefix`, if there can be any.
+/// `prefix`. Returns `None` if no hash can.
 fn range(prefix: &str) -> Option<(ContentHash, ContentHash)> {
     let rest = 64_usize.checked_sub(prefix.len())?;
     let first = ContentHash::from_hex(&(prefix.to_owned() + &"0".repeat(rest)))?;
@@ -338,7 +362,7 @@ fn has_snapshot(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool,
     Ok(select.exists((tenant, Hash(hash)))?)
 }
 
-/// Keeps a sample, and removes those that are too old to be looked at.
+/// Stores a sample, and removes the samples beyond [`MAX_SAMPLES`].
 pub(crate) fn insert_sample(
     db: &Connection,
     tenant: i64,
@@ -374,7 +398,7 @@ impl NewSamples {
         Ok(())
     }
 
-    /// Keeps them, and removes those that are too old to be looked at.
+    /// Stores the samples, and removes those beyond [`MAX_SAMPLES`].
     pub(crate) fn insert(self, db: &Connection) -> Result<(), Fault> {
         db.prepare_cached(
             "INSERT INTO samples (tenant, model, counter, counted, actual)

@@ -35,7 +35,7 @@ impl<B: Backend> Trees for SqlStore<B> {
         self.read(|db, tenant| {
             let tree = TreeRow::find(db, tenant, tree)?;
             let (document, _) = export::load(db, &tree)?;
-            // Every time is set.
+            // Every node has a time, so the default is not used.
             Ok(document.normalised(Timestamp::UNIX_EPOCH))
         })
     }
@@ -139,7 +139,7 @@ impl<B: Backend> Trees for SqlStore<B> {
     }
 }
 
-/// A tree as its row has it.
+/// A row of the table of trees.
 struct TreeRow {
     key: i64,
     tenant: i64,
@@ -225,7 +225,7 @@ fn list(
     after: Option<&str>,
     most: usize,
 ) -> Result<Vec<TreeInfo>, Fault> {
-    // Nothing comes before the empty text, and no id is empty.
+    // The empty text sorts first, and no id is empty.
     let mut select = db.prepare_cached(&format!(
         "{COLUMNS} WHERE tenant = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
     ))?;

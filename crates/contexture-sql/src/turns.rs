@@ -17,29 +17,42 @@ use crate::error::{Error, Fault};
 use crate::row::{Id, Json, Time, Word, id, json, unsigned, word};
 use crate::together::Together;
 
-/// How far the key of a turn is shifted in the keys of its messages.
+/// The number of bits by which the key of a turn is shifted in message keys.
 const SHIFT: u32 = 14;
 const _: () = assert!(MAX_MESSAGES < 1 << SHIFT);
 
-/// How many messages the keys of a turn have room for.
+/// The largest number of messages in a turn.
 pub(crate) const MESSAGES_OF_TURN: usize = 1 << SHIFT;
 
-/// Returns the turn that a message's key is of, and the message's number in it.
+/// Returns the turn of a message key, and the message's index in the turn.
 pub(crate) fn parts_of_message_key(key: i64) -> (i64, i64) {
     (key >> SHIFT, key & ((1 << SHIFT) - 1))
 }
 
-/// Returns the key of a turn's message, which is also that of the first behind
-/// those of the turn before.
+/// Returns the key of a turn's message. With `seq` 0 it is also the exclusive
+/// end of the previous turn's keys.
 pub(crate) fn message_key(turn: i64, seq: usize) -> i64 {
     (turn << SHIFT) + seq as i64
 }
 
-/// Finds a turn's key.
+/// Returns the key of a turn. Fails if there is no such turn, or if its content
+/// was deleted.
 pub(crate) fn key(db: &Connection, tenant: i64, id: TurnId) -> Result<i64, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT key FROM turns WHERE tenant = ?1 AND id = ?2 AND deleted IS NULL",
+    )?;
+    let found = select.query_row((tenant, Id(id)), |row| row.get(0));
+    found
+        .optional()?
+        .ok_or_else(|| Fault::not_found("turn", id))
+}
+
+/// Returns the key of a turn to refer to. Its content may have been deleted.
+pub(crate) fn key_to_refer_to(db: &Connection, tenant: i64, id: TurnId) -> Result<i64, Fault> {
     find_key(db, tenant, id)?.ok_or_else(|| Fault::not_found("turn", id))
 }
 
+/// Returns the key of a turn, also if its content was deleted.
 pub(crate) fn find_key(db: &Connection, tenant: i64, id: TurnId) -> Result<Option<i64>, Fault> {
     let mut select = db.prepare_cached("SELECT key FROM turns WHERE tenant = ?1 AND id = ?2")?;
     Ok(select
@@ -53,7 +66,7 @@ pub(crate) fn id_of(db: &Connection, key: i64) -> Result<TurnId, Fault> {
     Ok(select.query_row([key], |row| row.get::<Id>(0))?.0)
 }
 
-/// Returns the key of a counter, if it ever counted something.
+/// Returns the key of a counter, if the tenant has one with this name.
 pub(crate) fn counter(db: &Connection, tenant: i64, name: &str) -> Result<Option<i64>, Fault> {
     let mut select =
         db.prepare_cached("SELECT key FROM counters WHERE tenant = ?1 AND name = ?2")?;
@@ -72,21 +85,31 @@ pub(crate) fn walk(
     let counter = together.add(|db| counter(db, tenant, walk.counter));
     let first = together.add(|db| key(db, tenant, from));
     together.run(db)?;
-    // One row at a time: how far to go is decided on the way.
+    // Rows are read one at a time, because the loop decides when to stop.
     let mut rows = PathRows::new(db, counter.take()?)?;
     let mut heads: Vec<TurnHead> = Vec::new();
     let (mut tokens, mut normal) = (0_u64, 0);
     let mut next = Some(first.take()?);
     let mut latest_compaction: Option<(i64, TurnId)> = None;
     while let Some(key) = next {
-        let (mut head, parent, compaction) = rows.row(key)?;
+        let PathRow {
+            mut head,
+            parent,
+            compaction,
+            is_deleted,
+        } = rows.row(key)?;
+        // The turns before it were deleted, too.
+        if is_deleted {
+            next = None;
+            break;
+        }
         if heads.is_empty() && head.id != from {
             let message = "the index of turns leads to another turn";
             return Err(Fault::damaged(format!("turn `{from}`"), message));
         }
         if let Some(last) = heads.last_mut() {
             last.parent = Some(head.id);
-            // A page whose rows lost their order can lead to another turn.
+            // A page with reordered rows can return another turn.
             if head.depth + u64::from(last.kind == TurnKind::Normal) != last.depth {
                 let message = "the turn that it leads to is not the turn before it";
                 return Err(Fault::damaged(format!("turn `{}`", last.id), message));
@@ -113,29 +136,34 @@ pub(crate) fn walk(
             break;
         }
     }
-    // The last one's parent was not walked to.
+    // The parent of the last turn was not read.
     if let (Some(last), Some(parent)) = (heads.last_mut(), next) {
-        last.parent = Some(rows.id_of(parent)?);
+        last.parent = rows.id_unless_deleted(parent)?;
     }
     Ok(heads)
 }
 
 /// A turn without the ids of its parent and compaction, and their keys.
-type PathRow = (TurnHead, Option<i64>, Option<i64>);
+struct PathRow {
+    head: TurnHead,
+    parent: Option<i64>,
+    compaction: Option<i64>,
+    is_deleted: bool,
+}
 
-/// The rows of turns on the way to the first.
+/// The rows of a path from a turn to the first one.
 struct PathRows<'db> {
     db: &'db Connection,
     counter: Option<i64>,
     select: Statement<'db>,
-    // Rows that were read before they were asked for.
+    // Rows that were read ahead.
     ahead: HashMap<i64, PathRow>,
-    // How many are read at a time.
+    // The number of rows that one statement reads.
     at_once: i64,
 }
 
 const PATH_COLUMNS: &str = "SELECT t.id, t.parent, t.depth, t.kind, t.compaction, t.begins, \
-    t.bytes, c.total, t.key";
+    t.bytes, c.total, t.deleted IS NOT NULL, t.key";
 
 impl<'db> PathRows<'db> {
     fn new(db: &'db Connection, counter: Option<i64>) -> Result<Self, Fault> {
@@ -166,9 +194,21 @@ impl<'db> PathRows<'db> {
     /// Returns the id of the turn with that key.
     fn id_of(&self, key: i64) -> Result<TurnId, Fault> {
         match self.ahead.get(&key) {
-            Some((head, ..)) => Ok(head.id),
+            Some(row) => Ok(row.head.id),
             None => id_of(self.db, key),
         }
+    }
+
+    /// Returns the id of the turn with that key, unless its content was deleted.
+    fn id_unless_deleted(&self, key: i64) -> Result<Option<TurnId>, Fault> {
+        if let Some(row) = self.ahead.get(&key) {
+            return Ok(Some(row.head.id).filter(|_| !row.is_deleted));
+        }
+        let mut select =
+            (self.db).prepare_cached("SELECT id, deleted IS NOT NULL FROM turns WHERE key = ?1")?;
+        let (id, is_deleted) =
+            select.query_row([key], |row| Ok((row.get::<Id>(0)?.0, row.get::<bool>(1)?)))?;
+        Ok(Some(id).filter(|_| !is_deleted))
     }
 
     fn read_ahead(&mut self, key: i64) -> Result<(), Fault> {
@@ -182,7 +222,7 @@ impl<'db> PathRows<'db> {
              LEFT JOIN counts c ON c.turn = t.key AND c.counter = ?2"
         ))?;
         let rows = select.query_map((key, self.counter, self.at_once), |row| {
-            Ok((row.get(8)?, head_row(row)?))
+            Ok((row.get(9)?, head_row(row)?))
         })?;
         self.ahead = rows.collect::<Result<_, _>>()?;
         self.at_once = (self.at_once * 2).min(1024);
@@ -204,7 +244,12 @@ fn head_row(row: &Row<'_>) -> crate::driver::Result<PathRow> {
             _ => Some(unsigned(row, 7)?),
         },
     };
-    Ok((head, row.get(1)?, row.get(4)?))
+    Ok(PathRow {
+        head,
+        parent: row.get(1)?,
+        compaction: row.get(4)?,
+        is_deleted: row.get(8)?,
+    })
 }
 
 pub(crate) fn turns(
@@ -228,7 +273,7 @@ pub(crate) fn turns(
                 let turn = together.add(|db| whole(db, key));
                 together.run(db)?;
                 let mut turn = turn.take()?;
-                // A damaged index can lead to another turn, which is whole.
+                // A damaged index can return another, undamaged turn.
                 if turn.id != id {
                     let message = "the index of turns leads to another turn";
                     return Err(Fault::damaged(format!("turn `{id}`"), message));
@@ -242,15 +287,19 @@ pub(crate) fn turns(
     turns.into_iter().map(|turn| turn.take()).collect()
 }
 
-/// Reads a turn, and fails when it is not what was recorded: its id is the hash
-/// of all of it.
+/// Reads a turn, and fails when its content does not match its id, which is the
+/// hash of the content.
 pub(crate) fn whole(db: &Connection, key: i64) -> Result<Turn, Fault> {
     let mut together = Together::default();
     let found = together.add(|db| turn(db, key));
     let messages = together.add(|db| messages(db, key));
     let sent = together.add(|db| sent(db, key));
     together.run(db)?;
-    let (mut turn, label) = found.take()?;
+    let StoredTurn {
+        mut turn,
+        label,
+        is_parent_deleted,
+    } = found.take()?;
     let body = match turn.kind {
         TurnKind::Normal => {
             turn.turn.messages = messages.take()?;
@@ -263,7 +312,11 @@ pub(crate) fn whole(db: &Connection, key: i64) -> Result<Turn, Fault> {
         }
     };
     match body.id(turn.parent, &label, turn.created_at) == turn.id {
-        true => Ok(turn),
+        // A turn whose parent was deleted is the first of its path.
+        true => Ok(Turn {
+            parent: turn.parent.filter(|_| !is_parent_deleted),
+            ..turn
+        }),
         false => Err(Fault::damaged(
             format!("turn `{}` of session `{label}`", turn.id),
             "its content does not match its hash",
@@ -271,15 +324,23 @@ pub(crate) fn whole(db: &Connection, key: i64) -> Result<Turn, Fault> {
     }
 }
 
-/// Reads a turn without its messages, and the label of the session that it was
-/// recorded in.
-fn turn(db: &Connection, key: i64) -> Result<(Turn, String), Fault> {
+/// A turn without its messages.
+struct StoredTurn {
+    turn: Turn,
+    /// The label of the session that the turn was recorded in.
+    label: String,
+    is_parent_deleted: bool,
+}
+
+/// Reads a turn without its messages.
+fn turn(db: &Connection, key: i64) -> Result<StoredTurn, Fault> {
     let mut select = db.prepare_cached(
         "SELECT t.id, parent.id, t.depth, t.kind, t.created_at, t.model, t.provider,
              t.input_tokens, t.output_tokens, t.cached_input_tokens, t.cache_write_tokens,
              t.reasoning_tokens, t.stop_reason, t.error_kind, t.error_message, t.status, t.role,
              t.toolset_name, t.tools, t.permissions_granted, t.source_event_id, t.request_hash,
-             t.parent_given, t.idempotency_key, coalesce(l.label, s.label)
+             t.parent_given, t.idempotency_key, coalesce(l.label, s.label),
+             parent.deleted IS NOT NULL
          FROM turns t LEFT JOIN turns parent ON parent.key = t.parent
          JOIN sessions s ON s.key = t.session LEFT JOIN turn_labels l ON l.turn = t.key
          WHERE t.key = ?1",
@@ -318,7 +379,8 @@ fn turn(db: &Connection, key: i64) -> Result<(Turn, String), Fault> {
             permissions_granted: json(row, 19)?.unwrap_or_default(),
             source_event_id: row.get(20)?,
             request_hash: row.get(21)?,
-            // A parent that was given is the parent, or there was a conflict.
+            // A parent that the caller gave equals the stored parent; otherwise
+            // recording failed with a conflict.
             parent_turn_id: match (parent_given, parent) {
                 (false, _) => ParentTurn::Head,
                 (true, None) => ParentTurn::Empty,
@@ -337,7 +399,11 @@ fn turn(db: &Connection, key: i64) -> Result<(Turn, String), Fault> {
             compaction: None,
             counts: None,
         };
-        Ok((turn, row.get(24)?))
+        Ok(StoredTurn {
+            turn,
+            label: row.get(24)?,
+            is_parent_deleted: row.get(25)?,
+        })
     })?)
 }
 
@@ -397,7 +463,7 @@ fn compaction(db: &Connection, turn: i64) -> Result<Compaction, Fault> {
     })?)
 }
 
-/// Reads the message that a turn answers, as it was sent.
+/// Reads the message that a turn answers, in the form that was sent.
 fn sent(db: &Connection, turn: i64) -> Result<Vec<SentBlock>, Fault> {
     let mut select = db.prepare_cached("SELECT blocks FROM sent_messages WHERE turn = ?1")?;
     let found = select.query_row([turn], |row| row.get::<Json<_>>(0));

@@ -1,16 +1,19 @@
-//! Measures, deletes and collects what a tenant has stored.
+//! Measures, deletes and collects the data of a tenant.
+
+mod trim;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use crate::driver::Connection;
 use contexture_core::ContentHash;
-use contexture_store::{Deleted, Retention, StoreError, Upkeep, Usage, Verification};
+use contexture_sql_memory::{forget, tasks};
+use contexture_store::{Deleted, Retention, StoreError, TurnId, Upkeep, Usage, Verification};
 
 use crate::error::Fault;
 use crate::row::{Hash, Time};
 use crate::sessions::SessionRow;
-use crate::{Backend, SqlStore, events, memory, results, sessions, tasks, verify};
+use crate::{Backend, SqlStore, events, results, sessions, verify};
 
 impl<B: Backend> Upkeep for SqlStore<B> {
     fn usage(&self) -> Result<Usage, StoreError> {
@@ -28,7 +31,7 @@ impl<B: Backend> Upkeep for SqlStore<B> {
             return Ok(Verification::default());
         }
         match self.read(verify::verify) {
-            // What cannot even be read is damage, too.
+            // Unreadable data is damage, too.
             Err(StoreError::NotAStore { store, message }) => {
                 let mut verified = Verification::default();
                 let damage = contexture_store::Damage {
@@ -46,6 +49,22 @@ impl<B: Backend> Upkeep for SqlStore<B> {
         let name = label.to_owned();
         let deleted = self.delete(move |db, tenant| delete_session(db, tenant, &name))?;
         self.note_deletion("session_deleted", label.to_owned());
+        Ok(deleted)
+    }
+
+    fn delete_turns_before(&self, label: &str, turn: TurnId) -> Result<Deleted, StoreError> {
+        // A request that is being saved may contain the turns.
+        self.settle();
+        let name = label.to_owned();
+        let deleted = self.delete(move |db, tenant| trim::run(db, tenant, &name, turn))?;
+        self.note_deletion("turns_deleted", format!("{label} before {turn}"));
+        Ok(deleted)
+    }
+
+    fn delete_snapshot(&self, hash: ContentHash) -> Result<Deleted, StoreError> {
+        self.settle();
+        let deleted = self.delete(move |db, tenant| delete_snapshot(db, tenant, hash))?;
+        self.note_deletion("snapshot_deleted", hash.to_string());
         Ok(deleted)
     }
 
@@ -86,23 +105,23 @@ impl<B: Backend> SqlStore<B> {
     }
 }
 
-/// Deletes the snapshots, memory records and tasks that are not kept, and content
-/// that nothing refers to.
-/// In a dry run it only counts them.
+/// Deletes snapshots, memory records and tasks that have expired, and content
+/// without references. A dry run only counts them.
 pub(crate) fn collect(
     db: &Connection,
     tenant: i64,
     retention: &Retention,
     dry_run: bool,
 ) -> Result<BTreeMap<String, u64>, Fault> {
-    // Found in the transaction that deletes: what is written meanwhile is seen.
-    let doomed = Doomed::find(db, tenant, retention)?;
+    // The search runs in the transaction that deletes, so that it sees
+    // concurrent writes.
+    let garbage = Garbage::find(db, tenant, retention)?;
     if !dry_run {
-        doomed.delete(db)?;
+        garbage.delete(db)?;
     }
-    let mut counts = doomed.counts();
+    let mut counts = garbage.counts();
     if let Some(before) = retention.memories_before {
-        let records = memory::forget::forget_older(db, tenant, Time(before), dry_run)?;
+        let records = forget::forget_older(db, tenant, Time(before), dry_run)?;
         counts.extend((records > 0).then(|| ("records".to_owned(), records)));
     }
     if let Some(before) = retention.tasks_before {
@@ -112,7 +131,7 @@ pub(crate) fn collect(
     Ok(counts)
 }
 
-/// Counts what a tenant has. How many bytes that is, the store knows.
+/// Counts the rows of a tenant. The store adds the size in bytes.
 pub(crate) fn usage(db: &Connection, tenant: i64) -> Result<Usage, Fault> {
     let count = |sql: &str| -> Result<u64, Fault> {
         let number: i64 = db
@@ -123,7 +142,11 @@ pub(crate) fn usage(db: &Connection, tenant: i64) -> Result<Usage, Fault> {
     Ok(Usage {
         bytes: 0,
         sessions: count("SELECT count(*) FROM sessions WHERE tenant = ?1")?,
-        turns: count("SELECT count(*) FROM turns WHERE tenant = ?1")?,
+        // Two counts, because each can use an index.
+        turns: count(
+            "SELECT (SELECT count(*) FROM turns WHERE tenant = ?1)
+                 - (SELECT count(*) FROM turns WHERE tenant = ?1 AND deleted = 1)",
+        )?,
         snapshots: count("SELECT count(*) FROM snapshots WHERE tenant = ?1")?,
         records: count("SELECT count(*) FROM memories WHERE tenant = ?1")?,
         trees: count("SELECT count(*) FROM trees WHERE tenant = ?1")?,
@@ -135,8 +158,8 @@ pub(crate) fn usage(db: &Connection, tenant: i64) -> Result<Usage, Fault> {
     })
 }
 
-/// Runs statements that delete rows of one thing, whose key is `?1`. Returns how
-/// many rows of each table went, where a name is given.
+/// Runs statements that delete the rows of one object, whose key is `?1`.
+/// Returns the number of deleted rows for each named table.
 fn delete_rows(
     db: &Connection,
     key: i64,
@@ -198,7 +221,7 @@ pub(crate) fn delete_tree(
     )
 }
 
-/// Deletes a session, and its turns as far as no other session needs them.
+/// Deletes a session, and those of its turns that no other session needs.
 pub(crate) fn delete_session(
     db: &Connection,
     tenant: i64,
@@ -207,7 +230,7 @@ pub(crate) fn delete_session(
     let session = sessions::find(db, tenant, label)?;
     let key = session.key;
     db.defer_references()?;
-    give_away(db, tenant, &session, &needed(db, tenant, key)?)?;
+    reassign_turns(db, tenant, &session, &needed(db, tenant, key)?)?;
     events::forget_session(db, tenant, &session.label)?;
     const TURNS: &str = "(SELECT key FROM turns WHERE session = ?1)";
     let by_turn = |table: &str| format!("DELETE FROM {table} WHERE turn IN {TURNS}");
@@ -248,19 +271,38 @@ pub(crate) fn delete_session(
             ("sessions", "DELETE FROM sessions WHERE key = ?1"),
         ],
     );
-    // A text that a deleted message had may be in others, too. They are listed
-    // again when somebody asks for it.
+    // Other messages may have the text of a deleted message. They are listed
+    // again on the next search for it.
     results::unlist(db, tenant)?;
     let mut counts = counts?;
-    // Content that only those requests had.
-    let content = Doomed::find(db, tenant, &Retention::default())?;
+    // Content that only the requests of this session had.
+    let content = Garbage::find(db, tenant, &Retention::default())?;
     content.delete(db)?;
     counts.extend(content.counts());
     Ok(counts)
 }
 
-/// Returns the turns recorded in a session that others need: those that others
-/// are at, were at, began at or follow, and what comes before them.
+/// Deletes a snapshot in all sessions that have it.
+fn delete_snapshot(
+    db: &Connection,
+    tenant: i64,
+    hash: ContentHash,
+) -> Result<BTreeMap<String, u64>, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT key FROM snapshots WHERE tenant = ?1 AND hash = ?2")?;
+    let keys = select.query_map((tenant, Hash(hash)), |row| row.get(0))?;
+    let keys: Vec<i64> = keys.collect::<Result<_, _>>()?;
+    if keys.is_empty() {
+        return Err(Fault::not_found("snapshot", hash.to_string()));
+    }
+    let garbage = Garbage::with_content(db, tenant, keys)?;
+    garbage.delete(db)?;
+    Ok(garbage.counts())
+}
+
+/// Returns the turns of a session that other sessions need. Heads, head moves,
+/// fork points, parents and compactions of other sessions refer to them, or
+/// needed turns follow them.
 fn needed(db: &Connection, tenant: i64, session: i64) -> Result<BTreeSet<i64>, Fault> {
     let mut select = db.prepare_cached(
         "SELECT t.key, t.parent, t.compaction, c.summarized_through, c.first_kept
@@ -300,9 +342,9 @@ fn needed(db: &Connection, tenant: i64, session: i64) -> Result<BTreeSet<i64>, F
     Ok(needed)
 }
 
-/// Gives turns of a session to another one. The id of a turn follows from the
-/// label of the session that it was recorded in.
-fn give_away(
+/// Assigns turns of a session to another session. The id of a turn depends on
+/// the label of the session that recorded it.
+fn reassign_turns(
     db: &Connection,
     tenant: i64,
     session: &SessionRow,
@@ -322,24 +364,29 @@ fn give_away(
     Ok(())
 }
 
-/// Snapshots that are not kept, and content that no other refers to.
-struct Doomed {
+/// Snapshots that have expired, and content that no other snapshot refers to.
+struct Garbage {
     snapshots: Vec<i64>,
     blobs: Vec<i64>,
     bytes: u64,
 }
 
-impl Doomed {
+impl Garbage {
     fn find(db: &Connection, tenant: i64, retention: &Retention) -> Result<Self, Fault> {
         let snapshots = Self::snapshots(db, tenant, retention)?;
-        let doomed: BTreeSet<i64> = snapshots.iter().copied().collect();
-        // Everything that the others refer to, directly or not.
+        Self::with_content(db, tenant, snapshots)
+    }
+
+    /// Adds the content that no other snapshot refers to.
+    fn with_content(db: &Connection, tenant: i64, snapshots: Vec<i64>) -> Result<Self, Fault> {
+        let garbage: BTreeSet<i64> = snapshots.iter().copied().collect();
+        // All content that other snapshots refer to, directly or indirectly.
         let mut roots = db.prepare_cached("SELECT key, root FROM snapshots WHERE tenant = ?1")?;
         let roots = roots.query_map([tenant], |row| Ok((row.get(0)?, row.get::<Hash>(1)?.0)))?;
         let mut waiting = Vec::new();
         for root in roots {
             let (key, root): (i64, ContentHash) = root?;
-            if !doomed.contains(&key) {
+            if !garbage.contains(&key) {
                 waiting.push(root);
             }
         }
@@ -412,13 +459,13 @@ impl Doomed {
     }
 }
 
-/// Returns the hashes in content: those that are written out, and those of a
-/// list of hashes as bytes. Text that happens to look like one is no harm: more
-/// is kept.
+/// Returns the hashes in content: written out as text, and as bytes in a list
+/// of hashes. Text that only resembles a hash keeps some content longer, which
+/// is harmless.
 pub(crate) fn hashes_in(bytes: &[u8]) -> Vec<ContentHash> {
     let mut found = Vec::new();
     let (list, rest) = bytes.as_chunks::<32>();
-    // Hashes are hardly ever text.
+    // Bytes of hashes are rarely valid UTF-8.
     if rest.is_empty() && std::str::from_utf8(bytes).is_err() {
         found.extend(list.iter().map(|hash| ContentHash::from_bytes(*hash)));
         return found;

@@ -1,12 +1,12 @@
-//! Measures a memory: how fast it takes events, how fast an index is built from
-//! it, and what a recall asks of it.
+//! Measures a memory: the rate of recorded events, the time to build an index,
+//! and the reads of a recall.
 //!
 //! ```text
 //! cargo run --release -p contexture-sqlite --example memory [EVENTS [DIRECTORY]]
 //! ```
 //!
-//! Events come in calls of 1000, with ids that are hashes, vectors of 256 bytes,
-//! words of about 100 bytes and two mentions each.
+//! Events are recorded in calls of 1000. Each has a hash as its id, a vector of
+//! 256 bytes, words of about 100 bytes and two mentions.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use jiff::Timestamp;
 
 const CALL: u64 = 1000;
 const PAGE: usize = 10_000;
-/// How many entities there are, the first ones mentioned most.
+/// The number of entities. The first ones are mentioned most.
 const NAMES: u64 = 50_000;
 
 fn analysis() -> Analysis {
@@ -72,7 +72,7 @@ fn event(n: u64) -> NewRecord {
         user: None,
         agent: None,
     };
-    // Squared, so that few are named often.
+    // The square makes a few names frequent.
     let name = |random: u64| (random % NAMES) * (random % 977) / 977;
     NewRecord {
         record: Record::Event(record),

@@ -70,8 +70,7 @@ fn record(store: &SqliteStore, n: u64) -> TurnId {
     recorded.unwrap().id
 }
 
-/// Makes a store of so many turns, with many writers, so that they share
-/// commits.
+/// Creates a store with this many turns. Many writers share the commits.
 fn build(path: &Path, turns: u64) -> SqliteStore {
     let store = SqliteStore::open(path).unwrap();
     let labels = (0..OTHERS).map(|n| label(2 * n + 1));
@@ -148,8 +147,8 @@ fn walk(store: &SqliteStore, at_least: usize) -> usize {
     store.walk(head, &walk).unwrap().len()
 }
 
-/// Records with 64 writers for a while and returns how many were acknowledged
-/// per second, and the time that one took in the middle.
+/// Records with 64 writers for a while. Returns the acknowledged turns per
+/// second, and the median time of one turn.
 fn many_writers(store: &SqliteStore, next: &AtomicU64) -> (f64, f64) {
     let (start, length) = (Instant::now(), Duration::from_secs(3));
     let mut times: Vec<Duration> = std::thread::scope(|scope| {

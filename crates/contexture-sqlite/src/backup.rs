@@ -212,7 +212,7 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
         }
         let above = target.parent().unwrap_or(Path::new("."));
         make_directory(above).map_err(|error| failed(above, &error))?;
-        let new = beside(&target, ".restored");
+        let new = with_suffix(&target, ".restored");
         copies.0.push((new.clone(), target));
         fs::copy(backup.join(&file.name), &new)
             .and_then(|_| make_private(&new))
@@ -223,10 +223,10 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
     // From here on, files are only renamed.
     for (new, target) in &copies.0 {
         for suffix in ["-wal", "-shm", "-journal", "-seal", INDEX] {
-            let beside = beside(target, suffix);
-            match fs::remove_file(&beside) {
+            let with_suffix = with_suffix(target, suffix);
+            match fs::remove_file(&with_suffix) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed(&beside, &error));
+                    return Err(failed(&with_suffix, &error));
                 }
                 _ => {}
             }
@@ -248,14 +248,14 @@ impl Drop for Copies {
     fn drop(&mut self) {
         for (new, _) in &self.0 {
             for suffix in ["", "-wal", "-shm", "-seal"] {
-                let _ = fs::remove_file(beside(new, suffix));
+                let _ = fs::remove_file(with_suffix(new, suffix));
             }
         }
     }
 }
 
 /// Returns `path` with `suffix` at the end of its name.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

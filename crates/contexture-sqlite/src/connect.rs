@@ -18,6 +18,8 @@ use crate::error::{self, Fault};
 use crate::handles::FileUse;
 use crate::presence::{FileId, Files};
 use crate::schema::{self, STEPS, State};
+use crate::seal;
+use crate::stats::free_bytes;
 use crate::writer::RETRY;
 
 /// The number of prepared statements that a connection caches: more than there
@@ -38,11 +40,14 @@ const WRITER_CACHE_KIB: i32 = 64 * 1024;
 /// often is copied into the file less often.
 const CHECKPOINT_PAGES: i32 = 16_000;
 
+/// The free space below which a disk is too full to create a log, in bytes.
+const LOG_BYTES: u64 = 128 << 10;
+
 /// Held while a file is searched for and created. POSIX removes all locks of a
 /// process on a file when any handle to it is closed. The handle that creates
 /// the file must therefore be closed before SQLite opens the file anywhere in
 /// the process.
-static MAKING: Mutex<()> = Mutex::new(());
+static CREATING: Mutex<()> = Mutex::new(());
 
 /// Where a store is and how it is opened.
 #[derive(Debug, Clone)]
@@ -78,7 +83,7 @@ impl StoreLocation {
     /// migrated.
     pub(crate) fn prepare(&self) -> Result<(Reader, Files), Fault> {
         self.find_or_make()?;
-        self.open_stable(|| {
+        self.open_with_reserve(|| {
             if let Some(reader) = self.current_reader()? {
                 return Ok(reader);
             }
@@ -89,7 +94,7 @@ impl StoreLocation {
     /// Opens a store that existed before. An empty file is an error: treating
     /// it as a store would hide the loss.
     pub(crate) fn find_again(&self) -> Result<(Reader, Files), Fault> {
-        self.open_stable(|| {
+        self.open_with_reserve(|| {
             let found = fs::metadata(&self.path).map_err(|error| self.io(error))?;
             if !found.is_file() {
                 return Err(self.not_a_store("is not a file"));
@@ -102,6 +107,23 @@ impl StoreLocation {
             }
             self.make_current()
         })
+    }
+
+    /// Opens the store like [`open_stable`](Self::open_stable). The log needs a
+    /// little disk space. If opening fails on a full disk, the reserve is released.
+    fn open_with_reserve(
+        &self,
+        open: impl Fn() -> Result<Reader, Fault>,
+    ) -> Result<(Reader, Files), Fault> {
+        match self.open_stable(&open) {
+            Err(Fault::Sql(_))
+                if free_bytes(&self.path).is_some_and(|free| free < LOG_BYTES)
+                    && seal::release_at(&self.path) =>
+            {
+                self.open_stable(&open)
+            }
+            opened => opened,
+        }
     }
 
     /// Calls `open`, and returns the connection together with its open files.
@@ -143,7 +165,7 @@ impl StoreLocation {
     }
 
     fn find_or_make(&self) -> Result<(), Fault> {
-        let _alone = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
         match fs::metadata(&self.path) {
             Ok(found) if found.is_file() => Ok(()),
             Ok(found) if found.is_dir() => Err(self.not_a_store("is a directory")),
@@ -210,7 +232,7 @@ impl StoreLocation {
             return Err(self.is_read_only());
         }
         let current = State::Ours(STEPS.len() as u32);
-        self.patiently(&connection, || {
+        self.retry_while_busy(&connection, || {
             // Another process may have finished the same work meanwhile.
             if schema::state(&connection, &self.address, STEPS)? == current {
                 return Ok(());
@@ -226,7 +248,7 @@ impl StoreLocation {
     /// Retries while another connection holds a lock, until the timeout. SQLite
     /// can wait by itself, but not everywhere, and its intervals are too long
     /// for the short gaps of a busy process.
-    fn patiently<T>(
+    fn retry_while_busy<T>(
         &self,
         connection: &Connection,
         mut attempt: impl FnMut() -> Result<T, Fault>,
@@ -329,8 +351,8 @@ impl StoreLocation {
     }
 
     fn configure(&self, connection: &Connection) -> Result<(), Fault> {
-        // SQLite has the timeout in an `i32` of milliseconds; a day is long
-        // enough.
+        // SQLite stores the timeout in an `i32` of milliseconds. One day is the
+        // maximum here.
         let timeout = self.options.busy_timeout.min(Duration::from_secs(86_400));
         connection.busy_timeout(timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -347,9 +369,6 @@ impl StoreLocation {
         // run, and a damaged page is detected.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        // Without it, a statement on a table with partial indexes is compiled
-        // again for every value that is bound.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         // Plans do not depend on bound values. Otherwise SQLite would prepare a
         // statement again for each new value if its plan could depend on it,
@@ -361,7 +380,7 @@ impl StoreLocation {
     /// Switches the file to write-ahead logging permanently. Readers and the
     /// writer then do not wait for each other.
     fn use_log(&self, connection: &Connection) -> Result<(), Fault> {
-        let mode: String = self.patiently(connection, || {
+        let mode: String = self.retry_while_busy(connection, || {
             let mode = connection
                 .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
             Ok(mode)

@@ -41,10 +41,10 @@ impl Driver for Database {
     }
 
     fn has_all_memories(&self) -> Result<bool, Error> {
-        // SQLite does not notice a page that lost the number of its rows, a row of
-        // an index in the wrong place, or one that leads to another record. Rows are
-        // counted, and their keys are added up, as a list would find them and in
-        // another tree of pages.
+        // SQLite does not detect a page with a wrong number of rows, an index
+        // row in the wrong position, or an index row with another record's key.
+        // Rows are therefore counted, and their keys added, in the order of a
+        // list and in another tree of pages.
         let sql = "SELECT (i.rows, i.keys) = (m.rows + c.rows, m.keys + c.keys) FROM
             (SELECT count(*) AS rows, coalesce(sum(key), 0) AS keys
                 FROM memories INDEXED BY memories_by_id) i,
@@ -83,7 +83,7 @@ struct SqliteStatement<'d> {
     statement: CachedStatement<'d>,
 }
 
-/// A value on its way into a statement.
+/// A value that is bound to a statement.
 struct Bound<'v>(&'v Value<'v>);
 
 impl rusqlite::ToSql for Bound<'_> {

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use contexture_sql::{Backend, Connection, NOBODY, SqlStore};
+use contexture_sql::{Backend, Connection, NO_TENANT, SqlStore};
 use contexture_store::{StoreError, StoreStats, Usage, Waited, Watch};
 use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
@@ -75,7 +75,7 @@ mod writer;
 const PROBE_BYTES: u32 = 64 << 10;
 
 /// The maximum number of pending background writes.
-const MOST_ON_THEIR_WAY: usize = 1024;
+const MAX_PENDING_WRITES: usize = 1024;
 
 /// The options for opening a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,14 +101,14 @@ impl Default for Options {
     }
 }
 
-/// A store in SQLite files, as one tenant sees it. Clones share everything.
+/// A store in SQLite files for one tenant. Clones share all state.
 ///
-/// [`open`](SqlStore::open) opens the store in the file at a path, and creates it
-/// if there is none, with the directories it is in, for its owner only. A file
-/// that cannot be written can still be read; writing then fails.
+/// [`open`](SqlStore::open) opens the store in the file at a path. If the file
+/// does not exist, it is created with its directories, with permissions for the
+/// owner only. A read-only file can still be read; writes then fail.
 pub type SqliteStore = SqlStore<SqliteBackend>;
 
-/// The files of a store, as one tenant sees them.
+/// The files of a store, for one tenant.
 #[derive(Clone)]
 pub struct SqliteBackend {
     files: Arc<TenantFiles>,
@@ -142,7 +142,7 @@ struct Shared {
     reopening: Mutex<()>,
     watch: Arc<OnceLock<Watch>>,
     // The number of pending background writes.
-    on_their_way: Arc<AtomicUsize>,
+    pending_writes: Arc<AtomicUsize>,
 }
 
 impl Shared {
@@ -159,7 +159,7 @@ impl Shared {
             current: RwLock::new(Arc::new(Open::new(first, 0))),
             reopening: Mutex::new(()),
             watch,
-            on_their_way: Arc::default(),
+            pending_writes: Arc::default(),
         });
         if unclean {
             // The writer thread overwrites deleted data. A file that cannot be
@@ -181,7 +181,8 @@ impl SqliteBackend {
         Ok(TenantFiles::open(place)?.store(""))
     }
 
-    /// Returns the rows that the store's own file has of a tenant: its keys.
+    /// Returns the backend for the tenant's rows in the store's own file: its
+    /// API keys.
     pub(crate) fn in_main(&self, tenant: &str) -> Self {
         Self {
             files: Arc::clone(&self.files),
@@ -190,7 +191,7 @@ impl SqliteBackend {
         }
     }
 
-    /// Returns the file of the tenant, if there is one.
+    /// Returns the file of the tenant, if it exists.
     pub(crate) fn existing(&self) -> Result<Option<Arc<Shared>>, StoreError> {
         if let Some(own) = self.own.get() {
             return Ok(Some(Arc::clone(own)));
@@ -199,7 +200,7 @@ impl SqliteBackend {
         Ok(found.map(|found| Arc::clone(self.own.get_or_init(|| found))))
     }
 
-    /// Returns the file of the tenant, and creates it if there is none.
+    /// Returns the file of the tenant. Creates it if it does not exist.
     pub(crate) fn own(&self) -> Result<Arc<Shared>, StoreError> {
         if let Some(own) = self.existing()? {
             return Ok(own);
@@ -219,7 +220,7 @@ impl SqliteBackend {
         read: impl FnOnce(&Database, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let Some(shared) = self.existing()? else {
-            return self.files.read_nothing(|db| read(db, NOBODY));
+            return self.files.read_nothing(|db| read(db, NO_TENANT));
         };
         let place = &shared.place;
         let since = Instant::now();
@@ -268,7 +269,7 @@ impl SqliteBackend {
         done
     }
 
-    /// Reads, and makes a write that is rolled back.
+    /// Reads, and writes a row that is rolled back.
     fn probe_file(&self) -> Result<(), StoreError> {
         self.read_rows(|db, _| {
             db.query_row("SELECT count(*) FROM probe", [], |_| Ok(()))?;
@@ -344,7 +345,7 @@ impl Backend for SqliteBackend {
             Ok(shared) => shared,
             Err(error) => return done(Err(error)),
         };
-        if shared.on_their_way.load(Ordering::Relaxed) >= MOST_ON_THEIR_WAY {
+        if shared.pending_writes.load(Ordering::Relaxed) >= MAX_PENDING_WRITES {
             return done(self.write(write));
         }
         let (open, writer) = match shared.writer() {
@@ -356,7 +357,7 @@ impl Backend for SqliteBackend {
             let tenant = tenant.find_or_add(connection, number)?;
             Ok(write(connection, tenant)?)
         };
-        let counted = Arc::clone(&shared.on_their_way);
+        let counted = Arc::clone(&shared.pending_writes);
         counted.fetch_add(1, Ordering::AcqRel);
         let asked = writer.run_later(work, move |result| {
             done(result);
@@ -370,7 +371,7 @@ impl Backend for SqliteBackend {
 
     fn settle(&self) {
         if let Some(shared) = self.own.get()
-            && shared.on_their_way.load(Ordering::Acquire) > 0
+            && shared.pending_writes.load(Ordering::Acquire) > 0
             && let Ok((open, writer)) = shared.writer()
         {
             let nothing = |_: &Database, _: u64| Ok(());
@@ -378,8 +379,8 @@ impl Backend for SqliteBackend {
         }
     }
 
-    /// The data of the default tenant is in the store's own file. All others
-    /// have files of their own next to it.
+    /// The data of the default tenant is in the store's own file. Every other
+    /// tenant has its own file next to it.
     fn for_tenant(&self, tenant: &str) -> Self {
         self.files.store(tenant)
     }
@@ -428,7 +429,9 @@ impl Backend for SqliteBackend {
 
     fn has_deleted_text(&self) -> Result<bool, StoreError> {
         match self.existing()? {
-            Some(_) => self.read_rows(|db, tenant| Ok(tenant != NOBODY && writer::is_unclean(db))),
+            Some(_) => {
+                self.read_rows(|db, tenant| Ok(tenant != NO_TENANT && writer::is_unclean(db)))
+            }
             None => Ok(false),
         }
     }
@@ -458,7 +461,7 @@ impl Backend for SqliteBackend {
     }
 }
 
-/// The tenant whose rows are visible.
+/// The tenant whose rows a backend uses.
 #[derive(Clone)]
 struct Tenant {
     name: Arc<str>,
@@ -492,7 +495,7 @@ impl Tenant {
             return Ok(key);
         }
         let Some(key) = Self::select(connection, &self.name)? else {
-            return Ok(NOBODY);
+            return Ok(NO_TENANT);
         };
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(CachedTenantKey { open, key });
@@ -583,7 +586,7 @@ mod tests {
         assert!(matches!(gone, StoreError::Unavailable { .. }), "{gone}");
         std::fs::rename(&away, &path).unwrap();
         store.create_session(&session("after"), now).unwrap();
-        // The same with its log.
+        // The bytes include the log.
         let log = directory.path().join("store.db-wal");
         let removes = move |db: &Database, tenant: i64| {
             create(db, tenant, "half again")?;
@@ -601,7 +604,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
         std::thread::scope(|scope| {
-            // While the first is at work, the others come, and share the next
+            // While the first write runs, the others queue, and share the next
             // transaction.
             scope.spawn(|| {
                 store.backend().write_rows(|_, _| {

@@ -17,10 +17,10 @@ use crate::readers::Readers;
 use crate::writer::{AfterCommit, LeaveOutcome, Writer, WriterStatus};
 
 /// How long closing waits for readers of files that were removed or replaced.
-const LEAVING: Duration = Duration::from_millis(100);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How often readers check that the log exists.
-const LOOKING_MS: u64 = 100;
+const CHECK_INTERVAL_MS: u64 = 100;
 
 /// All connections to one set of files.
 ///
@@ -32,13 +32,14 @@ pub(crate) struct Open {
     pub(crate) number: u64,
     pub(crate) readers: Readers,
     files: Files,
-    // Started by the first write. A program that only reads needs no writer.
+    // The writer is started by the first write. A program that only reads needs
+    // none.
     writer: Mutex<Option<Arc<Writer>>>,
     // Whether the log was empty when the writer closed the files.
     emptied: AtomicBool,
     opened: Instant,
-    // When all files are to be looked at again, in milliseconds since then.
-    look_at: AtomicU64,
+    // The time of the next check of all files, in milliseconds since `opened`.
+    next_check_ms: AtomicU64,
 }
 
 impl Open {
@@ -50,7 +51,7 @@ impl Open {
             writer: Mutex::new(None),
             emptied: AtomicBool::new(false),
             opened: Instant::now(),
-            look_at: AtomicU64::new(LOOKING_MS),
+            next_check_ms: AtomicU64::new(CHECK_INTERVAL_MS),
         }
     }
 
@@ -66,10 +67,11 @@ impl Open {
             return false;
         }
         let now = self.opened.elapsed().as_millis() as u64;
-        if now < self.look_at.load(Ordering::Relaxed) {
+        if now < self.next_check_ms.load(Ordering::Relaxed) {
             return true;
         }
-        self.look_at.store(now + LOOKING_MS, Ordering::Relaxed);
+        self.next_check_ms
+            .store(now + CHECK_INTERVAL_MS, Ordering::Relaxed);
         self.files.are_there()
     }
 
@@ -77,7 +79,7 @@ impl Open {
     /// meanwhile.
     pub(crate) fn explain(&self, address: &str, fault: Fault) -> StoreError {
         if fault.code().is_some() && !self.files.are_there() {
-            self.look_at.store(0, Ordering::Relaxed);
+            self.next_check_ms.store(0, Ordering::Relaxed);
             return error::gone(address);
         }
         fault.at(address)
@@ -86,7 +88,7 @@ impl Open {
     /// Opens another connection that reads these files.
     pub(crate) fn reader(&self, place: &StoreLocation) -> Result<Reader, Fault> {
         let reader = place.reader();
-        self.still_there(place, reader)
+        self.if_current(place, reader)
     }
 
     /// Returns the writer thread. Returns `None` if these files were closed.
@@ -104,7 +106,7 @@ impl Open {
             let files = Files::look(&place.path).map_err(|error| place.io(error))?;
             Ok((connection, files))
         });
-        let (connection, files) = self.still_there(place, opened)?;
+        let (connection, files) = self.if_current(place, opened)?;
         let writer = Writer::start(
             connection,
             files,
@@ -119,8 +121,8 @@ impl Open {
     }
 
     /// Returns the opened value, unless it may belong to other files. If
-    /// opening failed, the error reports that the store is gone.
-    fn still_there<T>(&self, place: &StoreLocation, opened: Result<T, Fault>) -> Result<T, Fault> {
+    /// opening failed, the error reports that the files are missing.
+    fn if_current<T>(&self, place: &StoreLocation, opened: Result<T, Fault>) -> Result<T, Fault> {
         if !self.files.are_there() {
             return Err(Fault::Refused(error::gone(&place.address)));
         }
@@ -130,7 +132,7 @@ impl Open {
 
     /// Closes all connections. Returns false when some are still in use.
     fn leave(&self) -> bool {
-        if !self.readers.close(LEAVING) {
+        if !self.readers.close(CLOSE_TIMEOUT) {
             return false;
         }
         let mut current = self.lock_writer();
@@ -257,8 +259,8 @@ impl Shared {
             && let Some(log) = old.files.stray_log()
         {
             return unavailable(&format!(
-                "another file is in its place, and the log of the one before is beside it: remove \
-                 {}, or move it to where that file is now",
+                "another file is at its path, next to the log of the earlier file; delete {}, or \
+                 move it next to the earlier file",
                 log.display()
             ));
         }

@@ -1,10 +1,10 @@
-//! Checks that the store's path still leads to the files that are open.
+//! Checks that the store's path still leads to the open files.
 //!
-//! A file that is deleted or renamed stays open: SQLite continues to write into
-//! it, and those writes are lost with the last connection. Therefore the path is
-//! compared with the open file before a connection is used, and again after a
-//! write before it is acknowledged. The check is one system call per file, about
-//! two microseconds.
+//! A file that is deleted or renamed stays open. SQLite continues to write into
+//! it, and those writes are lost with the last connection. The path is
+//! therefore compared with the open file before a connection is used, and again
+//! after a write before it is acknowledged. The check is one system call per
+//! file, about two microseconds.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

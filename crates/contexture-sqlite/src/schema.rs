@@ -31,6 +31,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v17.sql"),
     include_str!("v18.sql"),
     include_str!("v19.sql"),
+    include_str!("v20.sql"),
 ];
 
 /// The kind of a database, by its header.

@@ -1,16 +1,18 @@
-//! Overwrites what deleted rows leave in a database file.
+//! Overwrites the remains of deleted rows in a database file.
 //!
-//! SQLite overwrites deleted rows and pages (`secure_delete`). But when it
+//! SQLite overwrites deleted rows and pages (`secure_delete`). When it
 //! redistributes the rows of neighbouring pages, it leaves copies of rows in
-//! the unused part of the pages that they were moved away from. [`scrub`]
-//! zeroes those parts, in place: nothing is moved and no disk space is needed.
-//! Unused bytes are never read, so a power failure in between is harmless.
+//! the unused part of the source pages. On a full disk, SQLite also leaves free
+//! pages as they are (`secure_delete = FAST`). [`scrub`] zeroes those parts and
+//! pages in place: no data moves and no disk space is needed. Unused bytes are
+//! never read, so a power failure in between is harmless.
 //!
 //! The caller holds the write lock, and the log is empty, so that the pages in
 //! the file are the current ones.
 //!
 //! The layout of pages is in <https://www.sqlite.org/fileformat2.html>.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 
@@ -24,8 +26,7 @@ const HEADER_BYTES: usize = 100;
 /// the page is part of a table: overflow pages begin with a page number.
 const MOST_PAGES: u64 = 1 << 24;
 
-/// Zeroes the unused parts of all pages. Returns how many pages had something
-/// there.
+/// Zeroes the unused parts of all pages. Returns the number of changed pages.
 pub(crate) fn scrub(file: &File) -> io::Result<u64> {
     let mut header = [0; HEADER_BYTES];
     read_at(file, &mut header, 0)?;
@@ -46,6 +47,7 @@ pub(crate) fn scrub(file: &File) -> io::Result<u64> {
             "the file is too large to overwrite deleted rows in place",
         ));
     }
+    let free = free_pages(file, &header, page_bytes, usable, pages)?;
     let at_once = (PART_BYTES / page_bytes).max(1) as u64;
     let mut part = vec![0; at_once as usize * page_bytes];
     let mut changed = 0;
@@ -57,7 +59,11 @@ pub(crate) fn scrub(file: &File) -> io::Result<u64> {
         for (i, page) in part.chunks_exact_mut(page_bytes).enumerate() {
             let at = first + i as u64;
             let begins = if at == 0 { HEADER_BYTES } else { 0 };
-            if clear_unused(&mut page[..usable], begins) {
+            let cleared = match free.get(&at) {
+                Some(used) => zero(&mut page[*used..usable]),
+                None => clear_unused(&mut page[..usable], begins),
+            };
+            if cleared {
                 write_at(file, page, at * page_bytes as u64)?;
                 changed += 1;
             }
@@ -70,9 +76,40 @@ pub(crate) fn scrub(file: &File) -> io::Result<u64> {
     Ok(changed)
 }
 
+/// Returns the free pages, beginning with 0 for the first page of the file, and how
+/// many bytes of each are in use: the list of free pages is in some of them.
+fn free_pages(
+    file: &File,
+    header: &[u8; HEADER_BYTES],
+    page_bytes: usize,
+    usable: usize,
+    pages: u64,
+) -> io::Result<BTreeMap<u64, usize>> {
+    let mut free = BTreeMap::new();
+    let mut next = long(header, 32);
+    let mut page = vec![0; page_bytes];
+    // Page numbers begin with 1. A list that is damaged ends.
+    while next > 1 && next <= pages && !free.contains_key(&(next - 1)) {
+        read_at(file, &mut page, (next - 1) * page_bytes as u64)?;
+        let count = usize::try_from(long(&page, 4)).unwrap_or(usize::MAX);
+        if count > usable / 4 - 2 {
+            break;
+        }
+        free.insert(next - 1, 8 + 4 * count);
+        for i in 0..count {
+            let leaf = long(&page, 8 + 4 * i);
+            if leaf > 1 && leaf <= pages {
+                free.entry(leaf - 1).or_insert(0);
+            }
+        }
+        next = long(&page, 0);
+    }
+    Ok(free)
+}
+
 /// Zeroes the unused parts of a page whose own header begins at `begins`.
-/// Returns true when something was there. Pages that are not part of a table or
-/// an index are left as they are.
+/// Returns true when bytes changed. Pages that are not part of a table or an
+/// index are not changed.
 fn clear_unused(page: &mut [u8], begins: usize) -> bool {
     let header = match page[begins] {
         // Inner pages of an index or a table.
@@ -86,13 +123,14 @@ fn clear_unused(page: &mut [u8], begins: usize) -> bool {
         0 => 65_536,
         content => content,
     };
-    // Between the list of the cells' places and the cells.
+    // The gap between the array of cell offsets and the cells.
     let gap = begins + header + 2 * cells;
     if content > page.len() || gap > content {
         return false;
     }
     let mut changed = zero(&mut page[gap..content]);
-    // Free blocks between cells: each has the place of the next and its size.
+    // Free blocks between cells: each has the offset of the next block and its
+    // size.
     let mut block = number(page, begins + 1);
     while block != 0 {
         if block < content || block + 4 > page.len() {
@@ -119,6 +157,10 @@ fn zero(bytes: &mut [u8]) -> bool {
 
 fn number(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    (number(bytes, at) as u64) << 16 | number(bytes, at + 2) as u64
 }
 
 #[cfg(unix)]
@@ -183,6 +225,43 @@ mod tests {
     }
 
     #[test]
+    fn free_pages_are_cleared() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let db = rusqlite::Connection::open(&path).unwrap();
+        db.execute_batch("PRAGMA secure_delete = FAST; CREATE TABLE t (x)")
+            .unwrap();
+        let text = "canary ".repeat(2_000);
+        for _ in 0..1_500 {
+            db.execute("INSERT INTO t VALUES (?1)", [&text]).unwrap();
+        }
+        db.execute("INSERT INTO t VALUES ('stays')", []).unwrap();
+        db.execute("DELETE FROM t WHERE x <> 'stays'", []).unwrap();
+        drop(db);
+        let has = |word: &str| {
+            let bytes = std::fs::read(&path).unwrap();
+            bytes
+                .windows(word.len())
+                .any(|part| part == word.as_bytes())
+        };
+        assert!(has("canary"));
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        assert!(scrub(&file).unwrap() > 1_000);
+        assert_eq!(scrub(&file).unwrap(), 0);
+        drop(file);
+        assert!(!has("canary") && has("stays"));
+        // The free pages can be used.
+        let db = rusqlite::Connection::open(&path).unwrap();
+        for _ in 0..1_500 {
+            db.execute("INSERT INTO t VALUES (?1)", [&text]).unwrap();
+        }
+        let check: String = db
+            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(check, "ok");
+    }
+
+    #[test]
     fn pages_that_are_not_understood_are_left_alone() {
         for (at, byte) in [(0, 0), (0, 7), (3, 0xFF), (5, 0xFF)] {
             let mut page = leaf();
@@ -191,7 +270,7 @@ mod tests {
             assert!(!clear_unused(&mut page, 0), "{at} {byte}");
             assert_eq!(page, before);
         }
-        // A block that leads back does not lead in circles.
+        // A free block that refers to itself does not cause an endless loop.
         let mut page = leaf();
         page[456..458].copy_from_slice(&456_u16.to_be_bytes());
         assert!(clear_unused(&mut page, 0));

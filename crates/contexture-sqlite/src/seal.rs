@@ -6,6 +6,9 @@
 //! the disk: after a power failure its number can be too small, never too
 //! large. A store whose own number is smaller than the number in this file has
 //! lost commits.
+//!
+//! The rest of the file is a reserve of disk space. A deletion on a full disk
+//! releases it, because the log needs space for the pages that change.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -21,10 +24,16 @@ use crate::presence::FileId;
 pub(crate) struct Seal {
     file: Option<File>,
     id: FileId,
+    // The size of the file that was reached, or given up.
+    reserved: u64,
 }
 
 /// The length of the content: the file's id, the number, and a hash of both.
 const BYTES: usize = 32;
+
+/// The reserve is a sixteenth of the database within these bounds, in bytes.
+const LEAST_RESERVE: u64 = 256 << 10;
+const MOST_RESERVE: u64 = 8 << 20;
 
 /// Returns the path of the file for the store at `main`.
 pub(crate) fn path(main: &Path) -> PathBuf {
@@ -42,7 +51,11 @@ impl Seal {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path(main)).ok();
-        Seal { file, id }
+        Seal {
+            file,
+            id,
+            reserved: 0,
+        }
     }
 
     /// Writes the number. Errors are ignored: the number in the file is then
@@ -55,6 +68,64 @@ impl Seal {
                 .and_then(|_| file.write_all(&content));
         }
     }
+}
+
+impl Seal {
+    /// Extends the reserve for a database of that size. Errors are ignored: on a
+    /// full disk, the reserve stays smaller.
+    pub(crate) fn reserve(&mut self, database_bytes: u64) {
+        let wanted = (database_bytes / 16).clamp(LEAST_RESERVE, MOST_RESERVE);
+        if self.reserved >= wanted {
+            return;
+        }
+        let Some(file) = &mut self.file else {
+            return;
+        };
+        // Written bytes, because an empty range would need no space.
+        let zeros = [0; 64 << 10];
+        let mut end = file.metadata().map_or(0, |found| found.len());
+        let mut at = end.max(BYTES as u64);
+        while at < wanted && file.seek(SeekFrom::Start(at)).is_ok() {
+            match file.write(&zeros) {
+                Ok(written @ 1..) => at += written as u64,
+                _ => break,
+            }
+            end = at;
+        }
+        // Not tried again with every commit while the disk is full.
+        self.reserved = end.max(wanted);
+    }
+
+    /// Gives the reserve back to the disk.
+    pub(crate) fn release(&mut self) {
+        if let Some(file) = &self.file {
+            release(file);
+        }
+        self.reserved = 0;
+    }
+}
+
+fn release(file: &File) {
+    if file
+        .metadata()
+        .is_ok_and(|found| found.len() > BYTES as u64)
+    {
+        let _ = file.set_len(BYTES as u64);
+    }
+}
+
+/// Gives the reserve of the store at `main` back to the disk. Returns true if
+/// there was one.
+pub(crate) fn release_at(main: &Path) -> bool {
+    let reserve = OpenOptions::new().write(true).open(path(main));
+    let Some(file) = reserve.ok() else {
+        return false;
+    };
+    let had = file
+        .metadata()
+        .is_ok_and(|found| found.len() > BYTES as u64);
+    release(&file);
+    had
 }
 
 fn content(id: FileId, number: u64) -> [u8; BYTES] {

@@ -1,7 +1,7 @@
-//! Moves tenants out of a store that holds all of them in one file.
+//! Moves tenants out of a store that has all of them in one file.
 //!
-//! Every tenant but the default one gets a file of its own. A tenant's rows are
-//! copied to a new file, which is renamed, and then deleted here. The write
+//! Every tenant except the default one gets its own file. The rows of a tenant
+//! are copied to a new file, which is renamed, and then deleted here. The write
 //! lock is held throughout. An interrupted split starts again from the
 //! beginning.
 
@@ -61,12 +61,12 @@ pub(crate) fn split(main: &Arc<Shared>) -> Result<(), StoreError> {
 
 /// The rows of a table that belong to a tenant.
 enum Owner {
-    /// None: they belong to the store.
+    /// No tenant: the rows belong to the store.
     Nobody,
-    /// All rows: they are counters that only increase.
+    /// All tenants: the rows are counters that only increase.
     Everybody,
-    /// Those for which this condition holds; `?1` is the tenant's key, and tables
-    /// are in the schema that `source` names.
+    /// The rows that satisfy this condition. `?1` is the tenant's key, and
+    /// `source` is the schema of the tables.
     Condition(String),
 }
 
@@ -104,7 +104,7 @@ fn owner(db: &Connection, source: &str, table: &str, depth: usize) -> Result<Own
     if db.prepare(&columns)?.exists([])? {
         return Ok(Owner::Condition("tenant = ?1".to_owned()));
     }
-    // Through a row that it must refer to.
+    // The owner is found through a required reference.
     let references = format!(
         "SELECT f.\"from\", f.\"table\" FROM pragma_foreign_key_list('{table}', '{source}') f
          JOIN pragma_table_xinfo('{table}', '{source}') c ON c.name = f.\"from\"
@@ -195,7 +195,8 @@ fn copy(main: &Path, key: i64, target: &Path) -> Result<(), Fault> {
     sync_directory(above).map_err(failed)
 }
 
-/// Returns the triggers of the new file: their names, and how they are made.
+/// Returns the triggers of the new file: their names and the SQL that creates
+/// them.
 fn triggers(db: &Connection) -> Result<Vec<(String, String)>, Fault> {
     let mut select =
         db.prepare("SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'")?;
@@ -217,7 +218,7 @@ fn columns(db: &Connection, table: &str) -> Result<String, Fault> {
 fn delete(db: &Connection, key: i64) -> Result<(), Fault> {
     // Rows refer to each other in both directions.
     db.execute_batch("PRAGMA defer_foreign_keys = ON")?;
-    // Those first whose owner is found through others.
+    // Tables whose owner is found through other tables come first.
     let mut conditions: Vec<(String, String)> = (owners(db, "main")?.into_iter())
         .filter_map(|(table, owner)| match owner {
             Owner::Condition(condition) if table != "tenants" => Some((table, condition)),
@@ -236,7 +237,7 @@ fn delete(db: &Connection, key: i64) -> Result<(), Fault> {
 mod tests {
     use super::*;
 
-    /// A table that is added needs an owner, or its rows would be lost when a
+    /// A new table needs an owner. Otherwise its rows would be lost when a
     /// store is split.
     #[test]
     fn every_table_has_an_owner() {

@@ -1,9 +1,9 @@
 //! The files of the tenants.
 //!
-//! The store's own file holds the default tenant's data, the keys, and the list
-//! of tenants. Every other tenant has a file in a directory next to it, created
-//! by the first write. Stores from before version 9 hold all tenants in one
-//! file; [`split`] gives each its own.
+//! The store's own file has the default tenant's data, the API keys, and the
+//! list of tenants. Every other tenant has a file in a directory next to it,
+//! created by the first write. Stores from before version 13 have all tenants
+//! in one file; [`split`] gives each tenant its own.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -35,11 +35,11 @@ pub(crate) struct TenantFiles {
     nothing: Mutex<Option<Database>>,
 }
 
-/// The file of a tenant, as far as it is open.
+/// The file of a tenant. It need not be open.
 #[derive(Default)]
 struct OpenFile {
-    // Held while the file is looked for, opened or removed. That can take long, and
-    // other tenants do not wait for it.
+    // Held while the file is searched, opened or removed. Other tenants do not
+    // wait for that.
     changing: Mutex<()>,
     file: Mutex<Weak<Shared>>,
 }
@@ -103,7 +103,7 @@ impl TenantFiles {
         }
     }
 
-    /// Returns the file of a tenant, if there is one.
+    /// Returns the file of a tenant, if it exists.
     pub(crate) fn find(&self, tenant: &str) -> Result<Option<Arc<Shared>>, StoreError> {
         let entry = self.entry(tenant);
         let _changing = entry.change();
@@ -120,7 +120,7 @@ impl TenantFiles {
         self.open_file(&entry, place).map(Some)
     }
 
-    /// Creates the file of a tenant, unless it exists by now.
+    /// Creates the file of a tenant, unless it exists now.
     pub(crate) fn make(&self, tenant: &str) -> Result<Arc<Shared>, StoreError> {
         let entry = self.entry(tenant);
         let _changing = entry.change();
@@ -141,12 +141,12 @@ impl TenantFiles {
         if let Some(entry) = open.get(tenant) {
             return Arc::clone(entry);
         }
-        // Whoever opens a file holds its entry.
+        // A thread that opens a file holds its entry.
         open.retain(|_, other| Arc::strong_count(other) > 1 || other.is_open());
         Arc::clone(open.entry(tenant.into()).or_default())
     }
 
-    /// Returns the rows that the store's own file has of a tenant.
+    /// Returns the rows about a tenant in the store's own file.
     fn main_rows(&self, tenant: &str) -> MainRows<'_> {
         MainRows {
             main: &self.main,
@@ -169,7 +169,7 @@ impl TenantFiles {
         })
     }
 
-    /// Calls `read` with a store that is empty.
+    /// Calls `read` with an empty store.
     pub(crate) fn read_nothing<T>(
         &self,
         read: impl FnOnce(&Database) -> Result<T, Fault>,

@@ -20,33 +20,38 @@ use crate::error::{self, Fault};
 use crate::presence::Files;
 use crate::scrub::scrub;
 use crate::seal::Seal;
+use crate::stats::free_bytes;
 
 /// The most requests in one transaction, so that a caller waits for at most one
 /// batch of others.
 const MAX_BATCH: usize = 256;
 
 /// How long to wait before a lock is tried again. SQLite's own handler waits up
-/// to 100 ms, and would hardly ever find a gap between the transactions of
-/// another busy process, which is some ten microseconds wide.
+/// to 100 ms. It would rarely hit a gap between the transactions of another
+/// busy process, which lasts some ten microseconds.
 pub(crate) const RETRY: Duration = Duration::from_micros(200);
 
 /// The longest time to write without a pause, and the length of the pause.
 /// Without pauses, a process that always has something to write would lock out
 /// all other processes.
-const STRETCH: Duration = Duration::from_millis(25);
+const MAX_STRETCH: Duration = Duration::from_millis(25);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How long cleaning waits for readers of an earlier state before it is
 /// postponed. Reads are short, and a caller that deletes data needs to know
-/// whether the data is gone.
-const CLEANING: Duration = Duration::from_millis(500);
+/// whether the data is removed.
+const CLEAN_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A deletion saves disk space if less than this remains after a log with all
+/// pages of the file, in bytes.
+const LOW_DISK: u64 = 16 << 20;
 
 /// How often cleaning is tried again while nothing is written.
 const CLEANING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long closing waits for readers. AfterCommit that, files that were removed or
-/// replaced stay open.
-const LEAVING: Duration = Duration::from_millis(100);
+/// How long closing waits for readers. After that time, files that were removed
+/// or replaced stay open.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The reason why nothing can be written.
 enum Refusal {
@@ -136,7 +141,7 @@ impl Writer {
                     status: status_of_thread,
                 };
                 match thread.run(&waiting) {
-                    None => thread.clean(CLEANING),
+                    None => thread.clean(CLEAN_TIMEOUT),
                     Some((asked, left)) => {
                         // The connection is closed before the answer, because
                         // the caller opens other files with the same names
@@ -389,7 +394,7 @@ impl Thread {
             };
             if idle.elapsed() >= PAUSE {
                 paused = Instant::now();
-            } else if paused.elapsed() >= STRETCH {
+            } else if paused.elapsed() >= MAX_STRETCH {
                 std::thread::sleep(PAUSE);
                 paused = Instant::now();
             }
@@ -406,6 +411,9 @@ impl Thread {
                 }
             }
             self.status.queued.fetch_sub(batch.len(), Ordering::Relaxed);
+            if batch.iter().any(|it| it.after() == AfterCommit::Clean) && self.is_disk_low() {
+                self.delete_on_low_disk(&mut batch);
+            }
             while !batch.is_empty() {
                 self.commit(&mut batch);
             }
@@ -415,6 +423,44 @@ impl Thread {
                     left => return Some((asked, left)),
                 }
             }
+        }
+    }
+
+    /// Returns true if the log might not find space for a deletion: it has at most
+    /// all pages of the file.
+    fn is_disk_low(&self) -> bool {
+        let free = free_bytes(self.files.main().0);
+        free.is_some_and(|free| free < self.database_bytes().saturating_add(LOW_DISK))
+    }
+
+    fn database_bytes(&self) -> u64 {
+        let database = std::fs::metadata(self.files.main().0);
+        database.map_or(0, |found| found.len())
+    }
+
+    /// Commits the deletions of a batch, each alone, with as little disk space as
+    /// possible. Other requests remain.
+    fn delete_on_low_disk(&mut self, batch: &mut VecDeque<Box<dyn Request>>) {
+        let (deletions, others) = batch
+            .drain(..)
+            .partition::<VecDeque<_>, _>(|it| it.after() == AfterCommit::Clean);
+        *batch = others;
+        for deletion in deletions {
+            // The space of the log is used again. Errors are ignored: the deletion
+            // may still succeed.
+            let restart = "PRAGMA wal_checkpoint(RESTART)";
+            let _ = self.connection.query_row(restart, [], |_| Ok(()));
+            self.seal.release();
+            // Pages that become free are not written to the log. `scrub` overwrites
+            // them in the file.
+            let _ = self
+                .connection
+                .execute_batch("PRAGMA temp_store = MEMORY; PRAGMA secure_delete = FAST");
+            self.commit(&mut VecDeque::from([deletion]));
+            let _ = self.connection.execute_batch(
+                "PRAGMA secure_delete = ON; PRAGMA temp_store = DEFAULT; PRAGMA shrink_memory",
+            );
+            self.seal.reserve(self.database_bytes());
         }
     }
 
@@ -447,13 +493,18 @@ impl Thread {
             // Without the mark, nothing was deleted.
             self.unclean |= wanted && is_marked(&self.connection).unwrap_or(true);
             // Only callers that deleted something wait for the cleaning.
-            self.clean(if wanted { CLEANING } else { Duration::ZERO });
+            self.clean(if wanted {
+                CLEAN_TIMEOUT
+            } else {
+                Duration::ZERO
+            });
         }
         // Checked again, because the file may have been removed during the
         // write.
         let is_gone = outcome.is_ok() && !self.files.are_there();
         if let (Ok(true), Some(number), false) = (&outcome, self.committed.take(), is_gone) {
             self.seal.write(number);
+            self.seal.reserve(self.database_bytes());
         }
         // Rejections are also answered only now: one may result from another
         // request of the batch, and would be wrong if that request is rolled
@@ -486,7 +537,9 @@ impl Thread {
                 Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) => {
                     return LeaveOutcome::LogRemains;
                 }
-                Ok(false) | Err(_) if start.elapsed() >= LEAVING => return LeaveOutcome::Busy,
+                Ok(false) | Err(_) if start.elapsed() >= CLOSE_TIMEOUT => {
+                    return LeaveOutcome::Busy;
+                }
                 Ok(false) | Err(_) => std::thread::sleep(RETRY),
             }
         }

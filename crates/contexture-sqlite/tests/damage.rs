@@ -1,4 +1,4 @@
-//! What happens to files that are locked, full, damaged or somebody else's.
+//! Tests of files that are locked, full, damaged, or of another program.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -20,7 +20,7 @@ fn place() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// Records so many turns in the session `s`.
+/// Records this many turns in the session `s`.
 fn record(store: &SqliteStore, turns: u64) {
     for i in 0..turns {
         let turn = turn(&format!("turn {i}: {}", "x".repeat(3000)));
@@ -31,14 +31,14 @@ fn record(store: &SqliteStore, turns: u64) {
     }
 }
 
-/// Makes a store with so many turns, and closes it.
+/// Creates a store with this many turns, and closes it.
 fn filled(path: &Path, turns: u64) {
     let store = SqliteStore::open(path).unwrap();
     store.create_session(&session("s"), at(0)).unwrap();
     record(&store, turns);
 }
 
-/// The files in a directory with what is in them.
+/// Returns the files in a directory with their content.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(directory).unwrap();
     entries
@@ -50,7 +50,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// Checks that the file at `path` is refused, and returns why.
+/// Checks that the file at `path` is rejected, and returns the error.
 fn refused(path: &Path) -> StoreError {
     let why = SqliteStore::open(path).unwrap_err();
     let also = SqliteStore::open_read_only(path).unwrap_err();
@@ -58,8 +58,8 @@ fn refused(path: &Path) -> StoreError {
     why
 }
 
-/// Checks that a file with these bytes is refused as no store, with `message`,
-/// and is left alone, as is what lies beside it.
+/// Checks that a file with these bytes is rejected with `message`. Neither the
+/// file nor its directory may change.
 fn is_not_a_store(bytes: &[u8], message: &str) {
     let (directory, path) = place();
     fs::write(&path, bytes).unwrap();
@@ -71,7 +71,7 @@ fn is_not_a_store(bytes: &[u8], message: &str) {
     assert!(files(directory.path()) == before, "something was changed");
 }
 
-/// Returns the bytes of a SQLite file that was made with `sql`.
+/// Returns the bytes of a SQLite file that was created with `sql`.
 fn made_with(sql: &str) -> Vec<u8> {
     let (_directory, path) = place();
     let connection = Connection::open(&path).unwrap();
@@ -113,7 +113,7 @@ fn a_newer_store_is_rejected() {
     drop(connection);
     let before = fs::read(&path).unwrap();
     match refused(&path) {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 19)),
+        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 20)),
         other => panic!("{other}"),
     }
     assert!(fs::read(&path).unwrap() == before);
@@ -290,7 +290,8 @@ fn an_empty_file_becomes_a_store() {
     assert!(refused.to_string().contains("is empty"), "{refused}");
     assert_eq!(fs::metadata(&path).unwrap().len(), 0);
     filled(&path, 2);
-    // So does a database with nothing in it, as `sqlite3 store.db vacuum` makes.
+    // An empty database, as `sqlite3 store.db vacuum` creates it, is accepted,
+    // too.
     fs::remove_file(&path).unwrap();
     fs::write(&path, made_with("VACUUM")).unwrap();
     filled(&path, 2);
@@ -313,7 +314,7 @@ fn a_permanent_lock_is_an_error() {
     assert_eq!(store.session("s").unwrap().turns, 1, "reading goes on");
     other.execute_batch("ROLLBACK").unwrap();
     store.record("s", &turn("now!"), None, None, at(2)).unwrap();
-    // Somebody who wants the file alone keeps readers out, too.
+    // A process with an exclusive lock blocks readers, too.
     drop(store);
     other
         .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT")
@@ -353,8 +354,8 @@ fn writes_above_the_size_limit_are_rejected() {
         ..Options::default()
     };
     let store = SqliteStore::open_with(&path, options).unwrap();
-    // Several writers, so that those who fit and those who do not meet in one
-    // transaction.
+    // Several writers share a transaction, so that some of its requests fit and
+    // others do not.
     let acknowledged: u64 = std::thread::scope(|scope| {
         let write = |writer: u64| {
             let store = &store;
@@ -388,7 +389,7 @@ fn writes_above_the_size_limit_are_rejected() {
     assert_eq!(store.session("s").unwrap().turns, acknowledged + 1);
     drop(store);
     assert_eq!(check_store(&path).len() as u64, acknowledged + 1);
-    // With more room it goes on.
+    // With a higher limit, writes succeed again.
     let store = SqliteStore::open(&path).unwrap();
     record(&store, 5);
     check_rows(&path);

@@ -1,9 +1,10 @@
-//! What was acknowledged is there, whole, wherever the process was killed.
+//! Acknowledged writes exist completely after the process is killed at any
+//! time.
 //!
-//! A kill does not lose what the system has not yet written to disk, as a power
-//! cut does. That commits wait for the disk is shown beside the connections
-//! (`every_connection_that_writes_waits_for_the_disk`), and by cuts of the writes
-//! to a disk (`tests/faults/power-cuts`, which needs root).
+//! A kill does not lose data that the system has not yet written to disk; a
+//! power cut does. The test `every_connection_that_writes_waits_for_the_disk`
+//! shows that commits wait for the disk, and `tests/faults/power-cuts` (which
+//! needs root) cuts the writes to a disk.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -28,8 +29,8 @@ use support::{
 
 const SESSIONS: u64 = 4;
 
-/// Turns of all kinds: short and long, of few messages and of many, with an
-/// idempotency key and without.
+/// Turns of all kinds: short and long, with few and many messages, with and
+/// without an idempotency key.
 fn turn(writer: u64, i: u64) -> NewTurn {
     let name = format!("{}-{writer}-{i}", std::process::id());
     let length = match i % 7 {
@@ -50,8 +51,8 @@ fn turn(writer: u64, i: u64) -> NewTurn {
     }
 }
 
-/// Opens the store in a child. From here on, a panic ends the process, so that
-/// the parent finds that it was not the one who did.
+/// Opens the store in a child. A panic then ends the process, so that the
+/// parent detects that the child was not killed.
 fn open(path: &Path) -> SqliteStore {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("{panic}");
@@ -68,7 +69,8 @@ fn open(path: &Path) -> SqliteStore {
     store
 }
 
-/// Eight writers on four sessions. Each turn is said after it was acknowledged.
+/// Eight writers on four sessions. Each turn is printed after it was
+/// acknowledged.
 #[test]
 fn writes_until_killed() {
     let Some(path) = child_path() else { return };
@@ -95,10 +97,10 @@ fn writes_until_killed() {
     });
 }
 
-/// The same, but each turn is said *before* it is recorded, as by a store that
-/// acknowledges too early.
+/// The same, but each turn is printed *before* it is recorded, like a store
+/// that acknowledges too early.
 #[test]
-fn says_too_early_until_killed() {
+fn prints_too_early_until_killed() {
     let Some(path) = child_path() else { return };
     let store = open(&path);
     std::thread::scope(|scope| {
@@ -120,10 +122,10 @@ fn says_too_early_until_killed() {
     });
 }
 
-/// Says what a store holds after a power cut, and checks that it is whole. The
-/// program `tests/faults/power-cuts` runs it.
+/// Prints the content of a store after a power cut, and checks that it is
+/// complete. The program `tests/faults/power-cuts` runs it.
 #[test]
-fn says_what_is_stored() {
+fn prints_the_stored_turns() {
     let Some(path) = child_path() else { return };
     say("");
     if path.exists() {
@@ -137,9 +139,9 @@ fn says_what_is_stored() {
     say("checked");
 }
 
-/// Starts a child, kills it a while after it has said so many lines, and returns
-/// what it said. On a busy machine, a child that is killed by the clock alone has
-/// hardly begun.
+/// Starts a child, kills it some time after it has printed this many lines, and
+/// returns its output. On a busy machine, a child that is killed after a fixed
+/// time has hardly begun.
 fn kill(name: &str, path: &Path, lines: u64, after: Duration) -> String {
     let mut process = child(name, path)
         .stderr(std::process::Stdio::inherit())
@@ -164,19 +166,19 @@ fn kill(name: &str, path: &Path, lines: u64, after: Duration) -> String {
     while said < lines {
         match hears.recv() {
             Ok(more) => said += more,
-            // It ended by itself, which is noticed below.
+            // The child ended by itself, which the check below detects.
             Err(_) => break,
         }
     }
     std::thread::sleep(after);
-    // SIGKILL: the process has no say in it.
+    // SIGKILL cannot be handled by the process.
     process.kill().unwrap();
     let status = process.wait().unwrap();
     assert_eq!(status.signal(), Some(9), "it ended by itself: {status}");
     reader.join().unwrap()
 }
 
-/// Returns the turns that a child said it recorded.
+/// Returns the turns that a child printed as recorded.
 fn recorded(output: &str) -> Vec<(TurnId, TurnId)> {
     said(output, "recorded")
         .into_iter()
@@ -187,8 +189,8 @@ fn recorded(output: &str) -> Vec<(TurnId, TurnId)> {
         .collect()
 }
 
-/// Kills the child `name` again and again, on a few stores in turn. Returns how
-/// many turns were said, and how many of those were not there.
+/// Kills the child `name` repeatedly, on a few stores in turn. Returns the
+/// number of printed turns, and how many of them are missing.
 fn lost(name: &str, kills: u64) -> (usize, usize) {
     let mut random = Random(0x5EED);
     let (mut all, mut lost) = (0, 0);
@@ -197,10 +199,12 @@ fn lost(name: &str, kills: u64) -> (usize, usize) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.db");
         let mut acknowledged = BTreeMap::new();
-        // Several on one store, so that each finds what the one before left.
+        // Several kills use one store, so that each child opens the remains of
+        // the one before.
         for n in 0..10.min(kills - killed) {
-            // The first while the store is made, the others anywhere in a stream of
-            // commits. The harness and the child say a few lines at first.
+            // The first kill happens while the store is created, the others
+            // anywhere in a series of commits. The test harness prints a few
+            // lines first.
             let lines = if n == 0 { 0 } else { random.below(40) };
             let after = Duration::from_micros(random.below(20_000));
             acknowledged.extend(recorded(&kill(name, &path, lines, after)));
@@ -213,7 +217,7 @@ fn lost(name: &str, kills: u64) -> (usize, usize) {
             let gone = acknowledged.iter().filter(is_lost).count();
             lost += gone;
             if gone > 0 {
-                // The rest of the chain is another one than was said.
+                // From here on, the stored chain differs from the printed one.
                 break;
             }
         }
@@ -231,8 +235,8 @@ fn no_acknowledged_write_is_lost() {
     assert_eq!(lost, 0, "of {all}");
 }
 
-/// Four writers on one tree. Each adds a node behind its last one together with
-/// an edit of it, and says so.
+/// Four writers on one tree. Each adds a node after its last one together with
+/// an edit of it, and prints that.
 #[test]
 fn grows_until_killed() {
     let Some(path) = child_path() else { return };
@@ -295,7 +299,7 @@ fn no_acknowledged_node_is_lost() {
         for id in &acknowledged {
             assert!(ids.contains(&**id), "{id} is lost");
         }
-        // Of every growth there is all or nothing.
+        // Each growth is stored completely or not at all.
         for id in ids.iter().filter(|id| **id != "root") {
             let id = id.strip_suffix("-edit").unwrap_or(id);
             assert!(ids.contains(id) && ids.contains(&*format!("{id}-edit")));
@@ -317,6 +321,6 @@ fn ids_of(document: &TreeDocument) -> Vec<&str> {
 
 #[test]
 fn the_check_finds_a_loss() {
-    let (all, lost) = lost("says_too_early_until_killed", 20);
+    let (all, lost) = lost("prints_too_early_until_killed", 20);
     assert!(lost > 0, "none of {all} was found to be lost");
 }

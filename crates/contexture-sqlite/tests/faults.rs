@@ -1,10 +1,10 @@
 //! Faults that are injected into the writes of a store.
 //!
 //! The limit on the size of a file (`RLIMIT_FSIZE`) makes a write end at any
-//! chosen byte. By default the system then kills the process: that is a kill in
-//! the middle of this write, with a part of it done. With the signal ignored, the
-//! write is short, and the next one is an error: that is a full or a broken disk.
-//! Bits of the database and of its log are flipped at rest.
+//! chosen byte. By default the system then kills the process, in the middle of
+//! this write. If the signal is ignored, the write is short and the next one
+//! fails, like on a full or broken disk. Other tests flip bits of the database
+//! and of its log at rest.
 //!
 //! Each test has a small size. `CONTEXTURE_FAULTS=50` makes each 50 times as
 //! large.
@@ -32,7 +32,7 @@ fn text(i: u64) -> String {
     format!("Turn {i}: {}", "the tide is high at the pier. ".repeat(60))
 }
 
-/// Makes a store with a few turns, and a log that holds some of them.
+/// Creates a store with a few turns, some of which are still in the log.
 fn filled(turns: u64) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.db");
@@ -52,12 +52,12 @@ fn record(store: &SqliteStore, i: u64) -> Result<String, StoreError> {
     Ok(recorded.id.to_string())
 }
 
-/// Records turns until something fails.
+/// Records turns until a call fails.
 #[test]
 fn records_below_a_limit() {
     let Some(path) = child_path() else { return };
-    // Opened before: opening has its own writes, which the test of migrations
-    // is about.
+    // The store is opened without a limit: opening has its own writes, which
+    // the test of migrations covers.
     let store = SqliteStore::open(&path).unwrap();
     let first = store.session("s").unwrap().turns;
     say("ready");
@@ -76,15 +76,16 @@ fn records_below_a_limit() {
     say("done");
 }
 
-/// Ends the writes of a turn at each place, by a kill or with an error. What was
-/// acknowledged is there, and nothing is half there.
+/// Ends the writes of a turn at any byte, by a kill or with an error.
+/// Acknowledged turns exist, and no turn is incomplete.
 #[test]
 fn a_turn_is_whole_or_absent_wherever_its_writes_end() {
     let (directory, _) = filled(3);
     let (mut killed, mut failed, mut unharmed, mut acknowledged) = (0, 0, 0, 0);
     let mut random = Random(0x5EED);
     for round in 0..rounds(40) {
-        // From the first byte of the log to more than four turns need.
+        // The limit ranges from the first byte of the log to more than four
+        // turns need.
         let limit = random.below(160 << 10);
         let ignore = round % 2 == 1;
         let copied = tempfile::tempdir().unwrap();
@@ -109,12 +110,12 @@ fn a_turn_is_whole_or_absent_wherever_its_writes_end() {
             let found = stored.iter().any(|(stored, _)| stored.to_string() == *id);
             assert!(found, "acknowledged and lost at {limit}: {id}\n{out}");
         }
-        // At most one more than was said: acknowledged, and killed before it was
-        // said.
+        // At most one more turn than was printed: it was acknowledged, and the
+        // process was killed before it printed.
         assert!(stored.len() <= 3 + heard.len() + 1, "{out}");
         let store = SqliteStore::open(&path).unwrap();
         assert_eq!(store.verify().unwrap().damaged, []);
-        // The store goes on as usual.
+        // The store works as usual afterwards.
         record(&store, 9).unwrap();
     }
     println!(
@@ -125,7 +126,7 @@ fn a_turn_is_whole_or_absent_wherever_its_writes_end() {
     assert!(acknowledged > 10, "{acknowledged}");
 }
 
-/// Returns all turns, or why they cannot be read.
+/// Returns all turns, or the error of reading them.
 fn contents(path: &Path) -> Result<Vec<String>, StoreError> {
     let store = SqliteStore::open(path)?;
     let session = store.session("s")?;
@@ -140,7 +141,7 @@ fn contents(path: &Path) -> Result<Vec<String>, StoreError> {
 }
 
 /// Flips a bit of the log, which has committed turns that are not yet in the
-/// database. Turns that are lost by that are noticed.
+/// database. The store must detect the lost turns.
 #[test]
 fn a_flipped_bit_of_the_log_is_never_silent() {
     let (directory, path) = filled(3);
@@ -149,7 +150,7 @@ fn a_flipped_bit_of_the_log_is_never_silent() {
         record(&store, i).unwrap();
     }
     let truth = contents(&path).unwrap();
-    // While the store is open, the log is there.
+    // The log exists while the store is open.
     let file = |suffix: &str| directory.path().join(format!("store.db{suffix}"));
     let read = |suffix: &str| fs::read(file(suffix)).unwrap();
     let (database, log, seal) = (read(""), read("-wal"), read("-seal"));
@@ -158,7 +159,8 @@ fn a_flipped_bit_of_the_log_is_never_silent() {
     let mut random = Random(0xB17);
     let (mut told, mut unharmed) = (0, 0);
     for _ in 0..rounds(60) {
-        // In place: the number of commits belongs to this file, not to a copy.
+        // The file is written in place: the number of commits belongs to this
+        // file, not to a copy.
         fs::write(file(""), &database).unwrap();
         fs::write(file("-seal"), &seal).unwrap();
         let mut bytes = log.clone();
@@ -181,7 +183,7 @@ fn a_flipped_bit_of_the_log_is_never_silent() {
     assert!(told > 10, "{told} {unharmed}");
 }
 
-/// Makes a backup where there is no room for it.
+/// Makes a backup with too little disk space.
 #[test]
 fn backs_up_below_a_limit() {
     let Some(path) = child_path() else { return };
@@ -194,7 +196,8 @@ fn backs_up_below_a_limit() {
     }
 }
 
-/// A backup that has no room fails and leaves nothing, and the store is unharmed.
+/// A backup without enough disk space fails and leaves no files, and the store
+/// is not affected.
 #[test]
 fn a_backup_to_a_full_disk_leaves_nothing() {
     let (directory, path) = filled(20);

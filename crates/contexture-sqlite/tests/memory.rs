@@ -1,6 +1,5 @@
-//! What only a file can show of a memory: that nothing is left of what was
-//! forgotten, that what does not fit leaves no half, and that several handles
-//! lose nothing.
+//! Tests of a memory that need a file: deleted data leaves no bytes, a change
+//! that does not fit leaves no part, and several handles lose nothing.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -72,7 +71,7 @@ fn remember(store: &SqliteStore, records: &[NewRecord]) -> Vec<RecordKey> {
     remembered.iter().map(|it| it.key()).collect()
 }
 
-/// Returns the files of a store in which a word is, in any case of letters.
+/// Returns the files of a store that contain a word, ignoring case.
 fn files_with(path: &Path, word: &str) -> Vec<String> {
     let word = word.to_lowercase().into_bytes();
     let mut found = Vec::new();
@@ -101,7 +100,7 @@ fn deleted_records_leave_no_bytes_in_the_files() {
         &store,
         &[event("1", "canary", "x"), event("2", "canary", "y")],
     );
-    // Others that name it, one of them by evidence only.
+    // Other records refer to it, one of them only as evidence.
     let mut naming = event("3", "stays", "x");
     if let Record::Event(event) = &mut naming.record {
         event.parent_id = Some("canary-1".to_owned());
@@ -114,7 +113,7 @@ fn deleted_records_leave_no_bytes_in_the_files() {
         derived: Derived::default(),
     };
     remember(&store, &[naming, relation]);
-    // What it said before, and vectors of another embedder.
+    // An earlier version of the text, and vectors of another embedder.
     remember(
         &store,
         &[event("1", "canary", "before, it said something else")],
@@ -134,7 +133,7 @@ fn deleted_records_leave_no_bytes_in_the_files() {
         (RecordKind::Relation, 2),
     ];
     assert_eq!(gone, BTreeMap::from(expected));
-    // While the store is open, and after it is closed.
+    // Checked while the store is open, and after it is closed.
     assert_eq!(files_with(&path, "canary"), Vec::<String>::new());
     assert!(!files_with(&path, "stays").is_empty());
     drop(store);
@@ -188,8 +187,8 @@ fn deleted_entities_and_tasks_leave_no_bytes_in_the_files() {
     assert_eq!(files_with(&path, "canary"), Vec::<String>::new());
 }
 
-/// Pages are split, joined and freed on the way: what was in one may have been
-/// in others before.
+/// Pages are split, joined and freed on the way, so that copies of a row can be
+/// in several pages.
 #[test]
 fn deleted_records_leave_no_bytes_in_a_large_store() {
     for (seed, most) in [(1, 50), (2, 400), (3, 3000), (4, 12_000)] {
@@ -206,7 +205,7 @@ fn deleted_records_leave_no_bytes_in_a_large_store() {
                 })
                 .collect();
             remember(&store, &new);
-            // Some are said anew, some are put aside.
+            // Some records are replaced, some are archived.
             let mut again = new;
             again.retain(|_| random.below(4) == 0);
             for new in &mut again {
@@ -240,12 +239,12 @@ fn deleted_bytes_are_removed_after_open_reads_end() {
     assert!(store.forget(&what).unwrap().pending);
     assert!(!files_with(&path, "canary").is_empty());
     reader.execute_batch("COMMIT").unwrap();
-    // With the next write, whatever it is.
+    // The next write of any kind cleans the file.
     remember(&store, &[event("1", "stays", "x")]);
     assert_eq!(files_with(&path, "canary"), Vec::<String>::new());
 }
 
-/// Waits until the files hold a word no longer.
+/// Waits until the files no longer contain a word.
 fn wait_until_gone(path: &Path, word: &str) {
     for _ in 0..600 {
         if files_with(path, word).is_empty() {
@@ -272,8 +271,8 @@ fn deleted_bytes_are_removed_after_a_restart() {
     assert!(store.forget(&what).unwrap().pending);
     drop(store);
     assert!(!files_with(&path, "canary").is_empty());
-    // Nothing is written any more. It is done all the same, as soon as the other
-    // one has read.
+    // No further write happens. The file is cleaned as soon as the other reader
+    // has finished.
     let store = SqliteStore::open(&path).unwrap();
     assert!(!files_with(&path, "canary").is_empty());
     reader.execute_batch("COMMIT").unwrap();
@@ -314,11 +313,11 @@ fn a_refused_deletion_changes_nothing() {
         let refused = store.forget(&what).unwrap_err();
         assert!(matches!(refused, StoreError::NotFound { .. }), "{refused}");
     }
-    // Nothing was written anew, emptied or overwritten.
+    // No file was rewritten, emptied or overwritten.
     assert!(state() == before);
 }
 
-/// Pages that the writer had read before could bring back what was overwritten.
+/// Pages in the writer's cache could restore overwritten data.
 #[test]
 fn later_writes_do_not_bring_deleted_bytes_back() {
     let (_directory, path) = place();
@@ -337,7 +336,8 @@ fn later_writes_do_not_bring_deleted_bytes_back() {
         let what = Forget::Session(format!("{word} session"));
         let size = fs::metadata(&path).unwrap().len();
         assert!(!store.forget(&what).unwrap().pending);
-        // In place: the log was emptied into the file, and nothing was added.
+        // The file is cleaned in place: the log was emptied into it, and it did
+        // not shrink.
         assert!(fs::metadata(&path).unwrap().len() >= size);
         for i in 0..40 {
             remember(
@@ -381,7 +381,7 @@ fn too_many_records_are_rejected_as_a_whole() {
         store.memory_state().unwrap().seq
     );
     check_rows(&path);
-    // Forgetting needs no room, and makes some.
+    // A deletion needs no disk space, and frees some.
     let what = Forget::Session("word session".to_owned());
     store.forget(&what).unwrap();
     remember(&store, &[event("1", "word", "x")]);

@@ -1,4 +1,4 @@
-//! Stores of older versions become ones of the newest, with everything in them.
+//! Stores of older versions are migrated to the newest with all their data.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -14,7 +14,7 @@ use contexture_store::{
 use rusqlite::Connection;
 use support::{at, check_store, counted, session, turn, turn_with_result};
 
-/// Returns what there is in a schema, in the order of names.
+/// Returns the objects of a schema, sorted by name.
 fn schema(db: &Connection) -> Vec<String> {
     let mut select = db
         .prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
@@ -23,7 +23,8 @@ fn schema(db: &Connection) -> Vec<String> {
     lines.collect::<Result<_, _>>().unwrap()
 }
 
-/// Makes a store of an older version with three turns, as that version left it.
+/// Creates a store of an older version with three turns, in the state that this
+/// version left.
 fn older(path: &Path, steps: &[&str]) {
     let store = SqliteStore::open(path).unwrap();
     store.create_session(&session("s"), at(0)).unwrap();
@@ -42,7 +43,8 @@ fn older(path: &Path, steps: &[&str]) {
     let db = Connection::open(path).unwrap();
     db.pragma_update(None, "foreign_keys", false).unwrap();
     db.execute_batch(LATER_TRIGGERS).unwrap();
-    // It belongs to a table that every version has, and uses one that is new.
+    // The trigger belongs to a table that every version has, and uses a new
+    // table.
     db.execute_batch("DROP TRIGGER snapshot_reports_end")
         .unwrap();
     // Columns and triggers of tables that every version has.
@@ -59,12 +61,15 @@ fn older(path: &Path, steps: &[&str]) {
             db.execute_batch(&format!("DROP TABLE {table}")).unwrap();
         }
     }
-    // Columns that versions 6, 13 and 19 added.
+    db.execute_batch("DROP INDEX turns_deleted").unwrap();
+    // Columns that versions 6, 13, 19 and 20 added.
     for (table, column) in [
         ("compactions", "first_kept_message"),
         ("compactions", "facts"),
         ("tenants", "inside"),
         ("sessions", "remember"),
+        ("turns", "deleted"),
+        ("tenants", "turn_deletions"),
     ] {
         let drop = format!("ALTER TABLE {table} DROP COLUMN {column}");
         db.execute_batch(&drop).unwrap();
@@ -89,7 +94,7 @@ fn remove_seal(path: &Path) {
     std::fs::remove_file(seal).unwrap();
 }
 
-/// Takes away what version 12 added to tables of earlier ones.
+/// Removes the triggers that version 12 added to earlier tables.
 const LATER_TRIGGERS: &str = "
     DROP TRIGGER text_added; DROP TRIGGER text_replaced;
     DROP TRIGGER text_archived; DROP TRIGGER text_restored;";
@@ -97,8 +102,8 @@ const LATER_COLUMNS: &str = "
     ALTER TABLE memory_states DROP COLUMN later;
     ALTER TABLE memory_states DROP COLUMN later_seq;";
 
-/// Returns a tenant whose data is in the store's own file, as all had it before
-/// version 13.
+/// Returns a tenant whose data is in the store's own file, as before version
+/// 13.
 fn tenant_inside(path: &Path, store: &SqliteStore, name: &str) -> SqliteStore {
     let db = Connection::open(path).unwrap();
     let insert = "INSERT INTO tenants (name, inside) VALUES (?1, 1)";
@@ -116,7 +121,7 @@ fn a_store_of_version_1_keeps_its_turns_and_accepts_trees() {
     let path = directory.path().join("store.db");
     older(&path, &[V1]);
     let before = fs::read(&path).unwrap();
-    // Who may only read cannot bring it up to date.
+    // A read-only handle cannot migrate the store.
     let refused = SqliteStore::open_read_only(&path).unwrap_err();
     assert!(
         matches!(&refused, StoreError::NotAStore { message, .. } if message.contains("older version")),
@@ -124,7 +129,7 @@ fn a_store_of_version_1_keeps_its_turns_and_accepts_trees() {
     );
     assert!(fs::read(&path).unwrap() == before);
 
-    // Somebody else has it open, so that what is done stays in the log.
+    // Another connection is open, so that the changes stay in the log.
     let other = Connection::open(&path).unwrap();
     let turns = "SELECT count(*) FROM turns";
     let _: u32 = other.query_row(turns, [], |row| row.get(0)).unwrap();
@@ -228,7 +233,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     let other = tenant_inside(&path, &store, "other");
     store.create_session(&session("s"), at(0)).unwrap();
     other.create_session(&session("s"), at(0)).unwrap();
-    // More than are listed at once.
+    // More turns than are listed at once.
     for i in 0..600 {
         let store = if i == 300 { &other } else { &store };
         store
@@ -256,6 +261,8 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          DROP TABLE request_counts; DROP TABLE done_calls;
          ALTER TABLE node_contents DROP COLUMN sum;
          ALTER TABLE sessions DROP COLUMN remember;
+         DROP INDEX turns_deleted; ALTER TABLE turns DROP COLUMN deleted;
+         ALTER TABLE tenants DROP COLUMN turn_deletions;
          PRAGMA user_version = 6;",
     )
     .unwrap();
@@ -280,7 +287,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
     );
 }
 
-/// Stores something of every kind, with the tenant's name in it.
+/// Stores a record of every kind, with the tenant's name in it.
 fn fill(store: &SqliteStore, name: &str) {
     store.create_session(&session("s"), at(0)).unwrap();
     for i in 0..20 {
@@ -322,7 +329,7 @@ fn fill(store: &SqliteStore, name: &str) {
     store.mark_key([name.len() as u8; 32]).unwrap();
 }
 
-/// Returns everything that was stored, as text.
+/// Returns all stored data as text.
 fn everything(store: &SqliteStore) -> String {
     let session = store.session("s").unwrap();
     let path = support::path(store, session.head.unwrap());
@@ -368,13 +375,13 @@ fn tenants_of_an_older_store_get_files_of_their_own() {
     let files = contexture_sqlite::tenants_directory(&path);
     assert!(!files.exists());
 
-    // One that may not write reads them where they are.
+    // A read-only handle reads the tenants in the store's own file.
     let reader = SqliteStore::open_read_only(&path).unwrap();
     assert_eq!(everything(&reader.for_tenant("harbour")), before[1]);
     drop(reader);
     assert!(!files.exists());
 
-    // What an attempt that was cut short left is no harm.
+    // The remains of an interrupted attempt are harmless.
     fs::create_dir(&files).unwrap();
     for left in ["t-harbour.new", "t-harbour.db"] {
         fs::write(files.join(left), "not a store").unwrap();
@@ -386,7 +393,7 @@ fn tenants_of_an_older_store_get_files_of_their_own() {
             assert_eq!(&everything(&store.for_tenant(name)), before);
         }
         assert_eq!(store.key("k").unwrap().unwrap().tenant, "harbour");
-        // Retries are still known, and so are tool results and the mark's key.
+        // Idempotency keys, tool results and the mark's key still work.
         let mut again = turn("harbour 19");
         again.idempotency_key = Some("k19".to_owned());
         let harbour = store.for_tenant("harbour");
@@ -396,7 +403,7 @@ fn tenants_of_an_older_store_get_files_of_their_own() {
         harbour.tool_result(&HandlePrefix::from(handle)).unwrap();
         assert_eq!(harbour.mark_key([0; 32]).unwrap(), [7; 32]);
     }
-    // Nothing of theirs is left in the store's own file.
+    // The store's own file has no data of the other tenants.
     let bytes = fs::read(&path).unwrap();
     for name in [
         "harbour said",
@@ -417,7 +424,7 @@ fn tenants_of_an_older_store_get_files_of_their_own() {
     for file in found {
         support::check_rows(&file);
     }
-    // The default tenant's data is unharmed.
+    // The default tenant's data is unchanged.
     let db = Connection::open(&path).unwrap();
     let turns: i64 = (db.query_row("SELECT count(*) FROM turns", [], |row| row.get(0))).unwrap();
     assert_eq!(turns, 40);
@@ -437,8 +444,8 @@ fn migrates_below_a_limit() {
     }
 }
 
-/// A migration that is killed, or that runs out of room, at any of its writes
-/// leaves the older store or the newer one. The next one is complete.
+/// A migration that is killed, or runs out of disk space, at any write leaves
+/// the older store or the newer one. The next migration completes.
 #[cfg(unix)]
 #[test]
 fn a_migration_can_be_killed_at_any_write() {
@@ -454,7 +461,7 @@ fn a_migration_can_be_killed_at_any_write() {
         let copied = tempfile::tempdir().unwrap();
         copy(directory.path(), copied.path());
         let path = copied.path().join("store.db");
-        // Most of them early: there are the first writes.
+        // Half of the limits are small, where the first writes are.
         let limit = match random.below(2) {
             0 => random.below(longest / 16),
             _ => random.below(longest),

@@ -1,7 +1,7 @@
-//! What happens where the system forbids something: to write, or to write more.
+//! Tests where the system forbids a write, or a larger file.
 //!
-//! The system forbids nothing to root, so these run as nobody when they are
-//! started by root.
+//! The system forbids nothing to root. When root starts these tests, they run
+//! as the user `nobody`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,8 @@ fn allow(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// A directory that anybody may enter, and the path of a store in it.
+/// Returns a directory that every user may enter, and the path of a store in
+/// it.
 fn place() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     allow(directory.path(), 0o755);
@@ -33,13 +34,12 @@ fn place() -> (TempDir, PathBuf) {
     (directory, inside.join("store.db"))
 }
 
-/// Returns a command that runs the test `name` as somebody whom the system can
-/// forbid something.
+/// Returns a command that runs the test `name` as a user without privileges.
 fn child_as_nobody(name: &str, directory: &TempDir, path: &Path) -> Command {
     let command = child(name, path);
     let is_root = fs::metadata(directory.path()).unwrap().uid() == 0;
     if is_root {
-        // From where nobody can reach it.
+        // The user `nobody` cannot reach the original of the test binary.
         let copy = directory.path().join("test");
         fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
         allow(&copy, 0o755);
@@ -56,7 +56,7 @@ fn child_as_nobody(name: &str, directory: &TempDir, path: &Path) -> Command {
     command
 }
 
-/// Reading works, and sees one turn; writing is refused.
+/// Reads one turn; writes are rejected.
 #[test]
 fn reads_and_cannot_write() {
     let Some(path) = child_path() else { return };
@@ -82,7 +82,7 @@ fn reads_and_cannot_write() {
     assert!(elsewhere.is_none() || matches!(elsewhere, Some(StoreError::ReadOnly { .. })));
 }
 
-/// Makes a store with one turn and returns it.
+/// Creates a store with one turn and returns it.
 fn one_turn(path: &Path) -> SqliteStore {
     let store = SqliteStore::open(path).unwrap();
     store.create_session(&session("s"), at(0)).unwrap();
@@ -104,7 +104,8 @@ fn a_read_only_file_can_be_read() {
 
 #[test]
 fn a_read_only_directory_can_be_read() {
-    // Whether or not the file could be written: it takes a log beside it.
+    // The mode of the file does not matter: SQLite must create a log next to
+    // it.
     for mode in [0o444, 0o666] {
         let (directory, path) = place();
         drop(one_turn(&path));
@@ -129,15 +130,15 @@ fn a_store_can_be_read_while_another_process_writes() {
     drop(store);
 }
 
-/// While it is open, the file, and then its directory, become read-only and
-/// writable again.
+/// While the store is open, the file, and then its directory, become read-only
+/// and writable again.
 #[test]
 fn becomes_read_only_and_writable_again() {
     let Some(path) = child_path() else { return };
     let store = one_turn(&path);
     let mut turns = 1;
     let reads = |turns: u64| {
-        // More than one connection reads, so that some are made only now.
+        // Several threads read, so that some connections are opened only now.
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -189,7 +190,7 @@ fn a_store_that_becomes_read_only_can_still_be_read() {
     run(child_as_nobody(name, &directory, &own));
 }
 
-/// Records until the system says that the file is too large, then once more.
+/// Records until the system rejects a larger file, then once more.
 #[test]
 fn records_until_the_disk_is_full() {
     let Some(path) = child_path() else { return };
@@ -208,7 +209,7 @@ fn records_until_the_disk_is_full() {
         }
     }
     say(&format!("refused {refused}"));
-    // Reading goes on; that it cannot be written is told.
+    // Reads still work; the write error is reported.
     assert!(store.session("s").unwrap().turns > 10);
     for _ in 0..2 {
         let ping = store.ping();
@@ -227,8 +228,8 @@ fn a_full_disk_loses_no_acknowledged_write() {
     let (_directory, path) = place();
     drop(one_turn(&path));
     let child = child("records_until_the_disk_is_full", &path);
-    // The system lets no file of the process grow beyond 2 MiB: a write fails
-    // in the middle of a commit, or of moving the log into the file.
+    // The system limits each file of the process to 2 MiB. A write fails in the
+    // middle of a commit, or while the log moves into the file.
     let mut limited = Command::new("sh");
     limited
         .arg("-c")

@@ -1,5 +1,4 @@
-//! What happens when the file of a store goes away, or is replaced, while the
-//! store is open.
+//! Tests of a store whose file is removed or replaced while it is open.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +28,7 @@ fn say(store: &SqliteStore, said: &str) -> Result<String, StoreError> {
     Ok(recorded.id.to_string())
 }
 
-/// Makes a store with a session and so many turns.
+/// Creates a store with a session and this many turns.
 fn filled(path: &Path, turns: u64) -> SqliteStore {
     let store = SqliteStore::open(path).unwrap();
     store.create_session(&session("s"), at(0)).unwrap();
@@ -45,8 +44,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// Neither reads, nor writes, nor says that all is well; it says why. Nothing is
-/// made at the path.
+/// Checks that reads, writes and the health check fail with `why`, and that no
+/// file is created at the path.
 #[track_caller]
 fn is_unavailable(store: &SqliteStore, path: &Path, why: &str) {
     let before = fs::symlink_metadata(path).map(|found| found.len()).ok();
@@ -69,7 +68,7 @@ fn is_unavailable(store: &SqliteStore, path: &Path, why: &str) {
     assert_eq!(before, after);
 }
 
-/// Reads and writes, and finds so many turns before that.
+/// Checks that reads and writes work, and that the session has this many turns.
 #[track_caller]
 fn goes_on(store: &SqliteStore, turns: u64) {
     store.ping().unwrap();
@@ -139,7 +138,7 @@ fn acknowledged_writes_are_in_a_moved_file() {
     let store = filled(&path, 3);
     fs::rename(&path, &away).unwrap();
     is_unavailable(&store, &path, "was deleted");
-    // Nothing of it is left in the log, which has another name.
+    // The log, which has another name, is empty.
     assert_eq!(fs::metadata(beside(&path, "-wal")).unwrap().len(), 0);
     assert_eq!(check_store(&away).len(), 3);
     let incarnation = store.incarnation();
@@ -172,7 +171,7 @@ fn a_replaced_file_becomes_the_store() {
         directory.path().join("other.db"),
         directory.path().join("away.db"),
     );
-    // The tenant that is the first here is the second there.
+    // The first tenant in this store is the second in the other.
     let first = SqliteStore::open(&other).unwrap();
     let harbour = first.for_tenant("harbour");
     harbour.create_session(&session("quay"), at(0)).unwrap();
@@ -184,12 +183,12 @@ fn a_replaced_file_becomes_the_store() {
     assert_eq!(harbour.sessions(None, 10).unwrap().len(), 0);
     let incarnation = store.incarnation();
     fs::rename(&path, &away).unwrap();
-    // With the files of its tenants.
+    // The files of the tenants are moved, too.
     let directory_of = |path: &Path| contexture_sqlite::tenants_directory(path);
     fs::rename(directory_of(&other), directory_of(&path)).unwrap();
     fs::rename(&other, &path).unwrap();
     assert_eq!(harbour.session("quay").unwrap().turns, 0);
-    // Whoever keeps something of it in memory can tell.
+    // A cache of its data can detect the change.
     assert_ne!(store.incarnation(), incarnation);
     assert_eq!(harbour.incarnation(), store.incarnation());
     goes_on(&store, 5);
@@ -272,7 +271,7 @@ fn a_deleted_log_loses_no_acknowledged_write() {
         for suffix in removed {
             fs::remove_file(beside(&path, suffix)).unwrap();
         }
-        // Everything that was acknowledged was in there.
+        // The file has all acknowledged turns.
         goes_on(&store, 3);
         let other = SqliteStore::open(&path).unwrap();
         goes_on(&other, 4);
@@ -312,7 +311,7 @@ fn the_log_of_another_file_is_not_used() {
         directory.path().join("away.db"),
     );
     drop(filled(&other, 5));
-    // Somebody else has written, and left what it wrote in the log.
+    // Another handle has written, and its writes are still in the log.
     let writer = filled(&path, 3);
     let reader = SqliteStore::open(&path).unwrap();
     assert_eq!(reader.session("s").unwrap().turns, 3);
@@ -320,7 +319,7 @@ fn the_log_of_another_file_is_not_used() {
     assert!(fs::metadata(beside(&path, "-wal")).unwrap().len() > 0);
     fs::rename(&path, &away).unwrap();
     fs::rename(&other, &path).unwrap();
-    is_unavailable(&reader, &path, "move it to where that file is now");
+    is_unavailable(&reader, &path, "move it next to the earlier file");
     fs::rename(beside(&path, "-wal"), beside(&away, "-wal")).unwrap();
     goes_on(&reader, 5);
     drop(reader);
@@ -328,7 +327,7 @@ fn the_log_of_another_file_is_not_used() {
     assert_eq!(check_store(&away).len(), 3);
 }
 
-/// How the threads get on that record while something changes.
+/// The progress of the recording threads during a change.
 #[derive(Default)]
 struct Progress {
     acknowledged: AtomicU64,
@@ -337,12 +336,12 @@ struct Progress {
 }
 
 impl Progress {
-    /// Waits until so many more have been acknowledged.
+    /// Waits until this many more turns are acknowledged.
     fn wait(&self, more: u64) {
         Self::wait_for(&self.acknowledged, more);
     }
 
-    /// Waits until so many more have been refused.
+    /// Waits until this many more turns are rejected.
     fn wait_refused(&self, more: u64) {
         Self::wait_for(&self.refused, more);
     }
@@ -439,7 +438,7 @@ fn acknowledged_writes_are_in_one_of_the_files() {
             fs::copy(&template, &next).unwrap();
             progress.wait(i as u64 % 5 + 1);
             match i % 2 {
-                // There is always a file at the path.
+                // A file exists at the path at all times.
                 0 => fs::hard_link(&path, named(i)).unwrap(),
                 _ => {
                     fs::rename(&path, named(i)).unwrap();

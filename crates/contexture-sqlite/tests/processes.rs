@@ -14,8 +14,8 @@ use support::{check_store, child, child_path, counted, path as walked, session, 
 
 const EACH: usize = 600;
 
-/// Waits until so many writers have come, so that none is done before another
-/// has begun. Each leaves a file.
+/// Waits until this many writers have started, so that they overlap. Each
+/// writer creates a file as its signal.
 fn meet(path: &Path, name: &str, writers: usize) {
     let directory = path.with_file_name("here");
     let _ = std::fs::create_dir(&directory);
@@ -25,7 +25,7 @@ fn meet(path: &Path, name: &str, writers: usize) {
     }
 }
 
-/// Records `EACH` turns with two threads, as the writer `name` of so many.
+/// Records `EACH` turns with two threads, as the writer `name` of several.
 fn write(path: &Path, name: &str, writers: usize) {
     meet(path, name, writers);
     let store = SqliteStore::open(path).unwrap();
@@ -48,7 +48,7 @@ fn write(path: &Path, name: &str, writers: usize) {
     });
 }
 
-/// Returns who said what in the session, oldest first.
+/// Returns the writers of the turns in the session, oldest first.
 fn speakers(path: &Path) -> Vec<String> {
     let store = SqliteStore::open(path).unwrap();
     let head = store.session("s").unwrap().head.unwrap();
@@ -68,7 +68,7 @@ fn speakers(path: &Path) -> Vec<String> {
     .collect()
 }
 
-/// Checks that nobody had to wait until all others were done.
+/// Checks that no writer waited until all others were done.
 fn took_turns(speakers: &[String], names: &[&str]) {
     for name in names {
         let first = speakers.iter().position(|it| it == name).unwrap();
@@ -87,7 +87,7 @@ fn writes() {
     write(&path, &variable("CONTEXTURE_TEST_NAME"), writers);
 }
 
-/// Two processes that start at once: both make the file, and both write.
+/// Two processes start at once: both create the file, and both write.
 #[test]
 fn two_processes_create_one_chain() {
     let directory = tempfile::tempdir().unwrap();
@@ -107,9 +107,9 @@ fn two_processes_create_one_chain() {
     took_turns(&speakers(&path), &names);
 }
 
-/// Two handles in one process beside a process of its own, while others open
-/// and close the store: closing a file takes away locks that another handle of
-/// the same process holds, unless care is taken.
+/// Two handles in one process next to another process, while other handles open
+/// and close the store. Closing a file handle removes the locks of the process
+/// on that file, unless the store prevents it.
 #[test]
 fn stores_are_opened_and_closed_during_writes() {
     let directory = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn stores_are_opened_and_closed_during_writes() {
     took_turns(&speakers(&path), &["ana", "ben", "cid"]);
 }
 
-/// Many handles that open a new store at the same moment make it once.
+/// Many handles that open a new store at the same time create it once.
 #[test]
 fn concurrent_processes_create_one_store() {
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! Tenants share a file and nothing else.
+//! Tenants of one store share no data.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -41,7 +41,7 @@ fn blob(text: &str) -> Blob {
     }
 }
 
-/// Tenants `a` and `b` of one store, and the one without a name.
+/// Returns the tenants `a` and `b` of one store, and the default tenant.
 fn tenants() -> (tempfile::TempDir, [SqliteStore; 3]) {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path().join("store.db")).unwrap();
@@ -151,7 +151,7 @@ fn tenants_can_use_the_same_names() {
         // The same turn has the same id, and is stored once for each.
         let same = store.record("s", &turn("same"), None, None, at(1)).unwrap();
         first.push(same.id);
-        // The same key stands for another turn.
+        // The same idempotency key belongs to another turn.
         let own = store
             .record("s", &keyed(&format!("own {i}")), None, None, at(2))
             .unwrap();
@@ -213,7 +213,7 @@ fn tenants_can_use_the_same_names() {
         for (other, bytes) in found.iter().enumerate() {
             assert_eq!(bytes.is_some(), other == i);
         }
-        // What one does, the others do not notice.
+        // A change of one tenant is not visible to the others.
         let status = SessionChange {
             status: Some(SessionStatus::Completed),
             ..SessionChange::default()
@@ -224,7 +224,7 @@ fn tenants_can_use_the_same_names() {
             .filter(|store| store.session("s").unwrap().status == SessionStatus::Completed);
         assert_eq!(done.count(), i + 1);
     }
-    // A handle that is made later sees the same as one that was there.
+    // A newly opened handle sees the same data as an existing one.
     let again = SqliteStore::open(directory.path().join("store.db")).unwrap();
     assert_eq!(
         again.for_tenant("b").session("s").unwrap(),
@@ -232,7 +232,7 @@ fn tenants_can_use_the_same_names() {
     );
 }
 
-/// A tree with something of everything. Two short names are not the usual ones.
+/// A tree with every kind of record. Two short names are not the usual ones.
 fn tree(id: &str) -> TreeDocument {
     let json = r#"{"tree":{"id":"ID","mode":"dialogue","created_at":1000},
         "agents":[{"id":"x","type":"model","position":"abcdef2"}],
@@ -264,7 +264,7 @@ fn trees_of_other_tenants_are_not_found() {
         for name in ["abcdef1", "abcdef~2", "abcd"] {
             is_unknown(other.find_node("t", name));
         }
-        // Nor through a tree of their own.
+        // Nor can they reach it through a tree of their own.
         let json = r#"{"tree":{"id":"own","mode":"dialogue"},
             "nodes":[{"id":"own1","author":"human","content":"mine"}]}"#;
         let own: TreeDocument = serde_json::from_str(json).unwrap();
@@ -285,7 +285,7 @@ fn trees_of_other_tenants_are_not_found() {
             };
             is_unknown(other.change_tree(tree, &flags, at(1)));
         }
-        // What is somebody else's is not said to be in a tree.
+        // The error does not reveal that a node is in another tenant's tree.
         let edge = Growth {
             nodes: Vec::new(),
             edges: vec![tree("t").edges.remove(0)],
@@ -299,7 +299,8 @@ fn trees_of_other_tenants_are_not_found() {
     assert_eq!(a.export_tree("t").unwrap().to_json(), before);
 }
 
-/// What one exports, another brings in as it was: bytes and short names.
+/// A tree that one tenant exports is identical after an import by another:
+/// bytes and short names.
 #[test]
 fn tenants_can_use_the_same_tree_ids() {
     let (_directory, [a, b, nameless]) = tenants();
@@ -324,7 +325,7 @@ fn tenants_can_use_the_same_tree_ids() {
             assert_eq!(store.find_node("t", name).unwrap().id, id);
         }
     }
-    // What one does, the others do not notice.
+    // A change of one tenant is not visible to the others.
     let act = TreeChange::Memory {
         agent: "x".to_owned(),
         change: MemoryChange::Act("went".to_owned()),
@@ -346,7 +347,7 @@ fn tenants_can_use_the_same_tree_ids() {
     assert_eq!(counted[0].tokens, None);
 }
 
-/// Texts, an entity, relations and tasks, the same for everybody.
+/// Texts, an entity, relations and tasks, the same for every tenant.
 fn memories() -> Vec<NewRecord> {
     let mention = |name: &str| Mention {
         entity_type: "person".to_owned(),
@@ -446,7 +447,7 @@ fn memories_of_other_tenants_are_not_found() {
         }
         is_unknown(other.forget(&Forget::Source("f".to_owned())));
         is_unknown(other.forget(&Forget::Session("s".to_owned())));
-        // Nor when they have an embedder and texts of their own.
+        // Nor when they have their own embedder and texts.
         other.put_words(2, &[(keys[0], vec![9])]).unwrap();
         other
             .put_vectors(&embedder("m"), &[(keys[0], vec![9])])
@@ -478,7 +479,8 @@ fn memories_of_other_tenants_are_not_found() {
             a.tasks("main").unwrap(),
         )
     );
-    // The same ids are other records; what one forgets, the other keeps.
+    // Records with the same ids are independent; a deletion in one tenant does
+    // not affect the other.
     let own = nameless.for_tenant("c");
     let others = own.remember(&memories(), &analysis("n"), at(0)).unwrap();
     assert!(

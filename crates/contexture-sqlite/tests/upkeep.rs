@@ -86,8 +86,8 @@ fn remember(store: &SqliteStore, word: &str, records: usize) {
     store.remember(&records, &analysis, at(3)).unwrap();
 }
 
-/// Saves a request with `content`, as the engine does: a list of hashes, and the
-/// content itself.
+/// Saves a request with `content`, as the engine does: a list of hashes, and
+/// the content itself.
 fn save(store: &SqliteStore, session: &str, content: &[&str], second: i64) -> ContentHash {
     let mut blobs: Vec<Blob> = content
         .iter()
@@ -159,7 +159,7 @@ fn a_deleted_session_leaves_nothing_but_what_forks_share() {
         store.session("main"),
         Err(StoreError::NotFound { .. })
     ));
-    // The fork is whole, down to what it shares, and its hashes hold.
+    // The fork is complete, with its shared turns, and its hashes match.
     let fork = store.session("fork").unwrap();
     assert_eq!((fork.turns, fork.parent_session), (9, None));
     let ids: Vec<_> = turns_of(&store, fork.head.unwrap())
@@ -171,7 +171,7 @@ fn a_deleted_session_leaves_nothing_but_what_forks_share() {
     let found = store.tool_result(&HandlePrefix::from(Handle::of(&same)));
     assert_eq!(found.unwrap().text, same);
     assert_eq!(store.verify().unwrap().damaged, []);
-    // The label is free, and the fork can go, too.
+    // The label is free, and the fork can be deleted, too.
     store.create_session(&session("main"), at(5)).unwrap();
     store.delete_session("fork").unwrap();
     assert!(!has(&path, "shared"));
@@ -231,7 +231,7 @@ fn only_what_nothing_refers_to_is_collected() {
     };
     assert_eq!(store.collect(&few, false).unwrap().deleted["snapshots"], 3);
     assert!(!has(&path, "canary 7") && has(&path, "canary 9"));
-    // What is kept is whole.
+    // The remaining snapshots are complete.
     for kept in store.snapshots(None, 100).unwrap() {
         let root = store.blobs(&[kept.root]).unwrap().remove(0).unwrap();
         let root = String::from_utf8(root).unwrap();
@@ -260,7 +260,8 @@ fn old_memories_and_finished_tasks_are_collected() {
         let finished = store.finish_task("main", Some(id), done, None, at(second));
         finished.unwrap();
     };
-    // One that was finished long ago with its part; one of which a part is late.
+    // One task was finished long ago with its subtask; another has a subtask
+    // that was finished late.
     for (id, second) in [("old", 0), ("old-part", 1)] {
         push(id, second);
     }
@@ -295,7 +296,7 @@ fn old_memories_and_finished_tasks_are_collected() {
     assert_eq!(did.deleted, would.deleted);
     assert_eq!(tasks(), ["late", "late-part", "open"]);
     assert!(!has(&path, "early-part"));
-    // Records are of the second 0.
+    // All records have the time of second 0.
     assert_eq!(store.usage().unwrap().records, 5);
     let retention = Retention {
         memories_before: Some(at(1)),
@@ -310,7 +311,7 @@ fn old_memories_and_finished_tasks_are_collected() {
     assert_eq!(store.verify().unwrap().damaged, []);
 }
 
-/// What must be returned as it was stored, or not at all.
+/// Returns content that must be returned as stored, or not at all.
 fn contents(store: &SqliteStore) -> Result<String, StoreError> {
     let session = store.session("s")?;
     let path = store.walk(
@@ -341,7 +342,8 @@ fn contents(store: &SqliteStore) -> Result<String, StoreError> {
     ))
 }
 
-/// Flips bytes of a store at rest. Content that is returned is what was stored.
+/// Flips bytes of a store at rest. All content that is returned must equal the
+/// stored content.
 #[test]
 fn damaged_content_is_never_returned() {
     let (directory, path) = place();
@@ -385,10 +387,10 @@ fn damaged_content_is_never_returned() {
     assert!(told > 20 && unharmed > 20, "{told} {unharmed}");
 }
 
-/// A row of an index that leads to another record, or a record without its content,
-/// is not taken for what was stored.
+/// An index row that leads to another record, or a record without its content,
+/// is reported as damage.
 #[test]
-fn a_record_is_not_taken_for_another_one() {
+fn a_record_is_not_confused_with_another() {
     let (_directory, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     remember(&store, "noted", 60);
@@ -473,12 +475,12 @@ fn every_changed_letter_is_found() {
     assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
 }
 
-/// A damaged frame ends the recovery of a log, and what was committed after it is
-/// lost. That is noticed, because the number of commits is in a second place.
+/// A damaged frame ends the recovery of a log, and later commits are lost. The
+/// store detects that, because a second file has the number of commits.
 #[test]
 fn lost_commits_are_noticed() {
     let (directory, _) = place();
-    // Lost commits: an older state of the file, with the number of the newer.
+    // The commits are lost: the file is older than the stored number.
     let older = directory.path().join("older.db");
     let store = SqliteStore::open(&older).unwrap();
     store.create_session(&session("s"), at(0)).unwrap();
@@ -521,8 +523,8 @@ fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() 
     talk(&harbour, "s", "later", 3);
     assert_eq!(contexture_sqlite::check_backup(&target).unwrap(), made);
 
-    // A backup that was changed, truncated or made by others is refused, and
-    // nothing is replaced.
+    // A backup that was changed, truncated or created by another program is
+    // rejected, and no file is replaced.
     let new = directory.path().join("new/store.db");
     let file = target.join("t-harbour.db");
     let good = fs::read(&file).unwrap();
@@ -558,13 +560,13 @@ fn a_backup_is_made_while_the_store_is_used_and_checked_before_it_is_restored() 
     assert_eq!(contents(&restored.for_tenant("harbour")).unwrap(), truth);
     assert_eq!(restored.verify().unwrap().damaged, []);
     drop(restored);
-    // What is there is replaced only when that is asked for.
+    // Existing files are replaced only on request.
     let refused = contexture_sqlite::restore(&target, &new, false).unwrap_err();
     assert!(matches!(refused, StoreError::Exists { .. }), "{refused}");
-    // Nor while somebody uses it.
+    // Files that are in use are not replaced.
     let refused = contexture_sqlite::restore(&target, &path, true).unwrap_err();
     assert!(matches!(refused, StoreError::Busy { .. }), "{refused}");
-    // What was copied before the restore was refused is removed.
+    // Copies of a rejected restore are removed.
     let other = directory.path().join("other/store.db");
     let tenants = contexture_sqlite::tenants_directory(&other);
     fs::create_dir_all(&tenants).unwrap();
@@ -622,7 +624,7 @@ fn a_deleted_tenant_is_gone_and_others_stay() {
         (audit[0].act.as_str(), audit[0].tenant.as_str()),
         ("tenant_deleted", "harbour")
     );
-    // It can begin anew.
+    // The tenant can be created again.
     let harbour = store.for_tenant("harbour");
     harbour.create_session(&session("new"), at(10)).unwrap();
     assert_eq!(harbour.sessions(None, 9).unwrap().len(), 1);
@@ -637,7 +639,7 @@ fn one_tenant_does_not_wait_for_another() {
         it.create_session(&session("s"), at(0)).unwrap();
         remember(it, "noted", 3);
     }
-    // Somebody writes to the file of `a`, for as long as this test takes.
+    // Another connection writes to the file of `a` during the whole test.
     let file = contexture_sqlite::tenants_directory(&path).join("t-a.db");
     let db = Connection::open(file).unwrap();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -648,8 +650,8 @@ fn one_tenant_does_not_wait_for_another() {
     assert_eq!(a.session("s").unwrap().turns, 0);
 }
 
-/// A file that takes long to open, here because another program has it locked, does
-/// not keep other tenants waiting.
+/// A file that takes long to open, here because of another program's lock, does
+/// not delay other tenants.
 #[test]
 fn one_tenant_does_not_wait_until_the_file_of_another_is_open() {
     let (_directory, path) = place();
@@ -685,8 +687,9 @@ fn one_tenant_does_not_wait_until_the_file_of_another_is_open() {
     });
 }
 
-/// A collection that finds nothing does not read and rewrite the whole file. Rubbish
-/// in the free room of a page, which overwriting would remove, is still there.
+/// A collection that finds nothing does not read and rewrite the whole file.
+/// Bytes in the unused part of a page, which cleaning would remove, are
+/// unchanged.
 #[test]
 fn nothing_is_overwritten_when_nothing_was_deleted() {
     let (_directory, path) = place();
@@ -697,7 +700,7 @@ fn nothing_is_overwritten_when_nothing_was_deleted() {
     drop(store);
     let page = 4096;
     let mut file = fs::read(&path).unwrap();
-    // A leaf of a table with room between the list of its cells and the cells.
+    // A leaf page with unused bytes between its cell offsets and its cells.
     let (at_byte, _) = (1..file.len() / page)
         .map(|number| (number * page, &file[number * page..]))
         .filter(|(_, page)| page[0] == 13)
@@ -719,14 +722,14 @@ fn nothing_is_overwritten_when_nothing_was_deleted() {
     let what = Forget::Session("unknown".to_owned());
     store.forget(&what).unwrap_err();
     assert!(has(&path, "canary"));
-    // With something to delete, it is overwritten.
+    // After a deletion, the bytes are overwritten.
     let what = Forget::Session("s".to_owned());
     assert!(!store.forget(&what).unwrap().pending);
     assert!(!has(&path, "canary"));
 }
 
 /// Every 64th event removes those before the latest 10,000, also when the clock
-/// stands still.
+/// does not advance.
 #[test]
 fn the_latest_events_are_kept() {
     let (_directory, path) = place();

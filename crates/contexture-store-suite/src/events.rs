@@ -28,7 +28,7 @@ pub fn events_are_numbered_in_the_order_of_writes(store: &dyn Store) {
     .unwrap();
     let first = store.record("a-alias", &turn, None, None, at(2)).unwrap();
     store.put_event("assembled", "b", data(json!({"tokens": 7})), at(3));
-    // The event is written in the background: another handle may be faster.
+    // The event is written in the background, so it may not be visible yet.
     while store.events(0, 10).unwrap().latest < 2 {
         std::thread::yield_now();
     }
@@ -52,9 +52,10 @@ pub fn events_are_numbered_in_the_order_of_writes(store: &dyn Store) {
     let rest = store.events(1, 1).unwrap();
     assert_eq!(rest.events, page.events[1..2]);
     assert_eq!(store.events(u64::MAX, 10).unwrap().events, []);
-    // A turn that is not recorded is no event.
+    // A turn that is not recorded causes no event.
     assert!(store.record("none", &turn, None, None, at(5)).is_err());
-    // What is deleted is told no more, and its numbers are not used again.
+    // Events of a deleted session are not returned, and their numbers are not
+    // used again.
     store.delete_session("b").unwrap();
     let page = store.events(0, 10).unwrap();
     assert_eq!(page.latest, 3);
@@ -64,7 +65,8 @@ pub fn events_are_numbered_in_the_order_of_writes(store: &dyn Store) {
     assert_eq!(store.events(3, 10).unwrap().events[0].number, 4);
 }
 
-/// The clock of the later events stands still, between two multiples of 64 ms.
+/// The time of the later events does not advance, between two multiples of 64
+/// ms.
 pub fn old_events_are_removed_by_their_number(store: &dyn Store) {
     const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
     let day = |ms| jiff::Timestamp::from_millisecond(ms).unwrap();
@@ -80,7 +82,8 @@ pub fn old_events_are_removed_by_their_number(store: &dyn Store) {
     store.put_event("assembled", "s", data(json!({})), later);
     let page = store.events(0, 100).unwrap();
     assert_eq!((page.oldest, page.latest), (31, 64));
-    // Nothing follows for a long time: the latest stays, with its number.
+    // No event follows for a long time: the latest event remains, with its
+    // number.
     let much_later = day(64_000 + 10 * WEEK_MS);
     for _ in 64..127 {
         store.put_event("assembled", "s", data(json!({})), later);
@@ -101,7 +104,7 @@ pub fn counts_are_added_up(stores: &dyn Tenants) {
     assert_eq!(sums.unwrap(), [1, 1]);
     let sums = stores.add_counts(&[count("a", 5, 0)], 5);
     assert_eq!(sums.unwrap(), [0]);
-    // Without a period, nothing is.
+    // Without a period, no count is removed.
     let sums = stores.add_counts(&[count("a", 6, 1)], 0);
     assert_eq!(sums.unwrap(), [2]);
     assert_eq!(stores.add_counts(&[], 0).unwrap(), [0; 0]);

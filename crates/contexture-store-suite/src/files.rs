@@ -19,7 +19,7 @@ pub fn a_file_is_read_back_unchanged(store: &dyn Store) {
     assert_eq!((first.bytes, first.revision), (content.len() as u64, 1));
     let found = store.file("persona/SOUL.md").unwrap();
     assert_eq!(found, Some((first.clone(), content.to_vec())));
-    // The same again changes nothing.
+    // The same content again changes nothing.
     assert_eq!(put("persona/SOUL.md", content, 2), first);
     let other = put("a.yml", b"", 3);
     assert_eq!(other.revision, 2);

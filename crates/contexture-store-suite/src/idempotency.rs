@@ -1,5 +1,5 @@
-//! What the documentation of [`DoneCalls`](contexture_store::DoneCalls) says, one
-//! function each.
+//! Tests of the documentation of [`DoneCalls`](contexture_store::DoneCalls),
+//! one function for each promise.
 
 use contexture_core::ContentHash;
 use contexture_store::{
@@ -54,10 +54,10 @@ pub fn a_call_with_a_key_is_done_once(store: &dyn Store) {
     assert_eq!(tasks(store), 1);
     store.put_answer(&call, b"done").unwrap();
     assert_eq!(store.done_call(&call).unwrap(), done(Some(b"done")));
-    // Of another call, nothing is stored under the key.
+    // The response of another call is not stored under the key.
     store.put_answer(&other, b"another").unwrap();
     assert_eq!(store.done_call(&call).unwrap(), done(Some(b"done")));
-    // Another key is another call, and a call without one is never compared.
+    // Another key is another call, and a call without a key is never compared.
     push(store, &keyed("l", "push", 2)).unwrap();
     store.push_task("s", &task(), at(3)).unwrap();
     assert_eq!(tasks(store), 3);
@@ -106,7 +106,7 @@ pub fn a_key_is_forgotten_after_a_day(store: &dyn Store) {
     let found = |key, seconds| store.done_call(&keyed(key, "push", seconds)).unwrap();
     assert!(found("k", DAY).is_some());
     assert_eq!(found("k", DAY + 1), None);
-    // Also for the clock of another server, as soon as it was removed.
+    // A removed key is also free for a server with another clock.
     push(store, &keyed("l", "push", DAY + 1)).unwrap();
     assert_eq!(found("k", 0), None);
     assert!(found("l", DAY + 1).is_some());

@@ -1,9 +1,10 @@
-//! Imports: batches of steps, cursors and rows that are kept.
+//! Imports: batches of steps, cursors and stored rows.
 
 use contexture_core::ContentHash;
 use contexture_store::{
     Blob, Block, Compaction, ImportCursor, ImportRow, ImportStep, ImportedTurn, Message,
-    MessageContent, MessageRole, NewSession, NewTurn, Snapshot, Store, StoreError, Trigger,
+    MessageContent, MessageRole, NewSession, NewTurn, Retention, Snapshot, Store, StoreError,
+    Trigger,
 };
 
 use crate::at;
@@ -166,6 +167,24 @@ pub fn an_imported_request_is_stored_once(store: &dyn Store) {
     let found = store.snapshots(Some("a"), 9).unwrap();
     assert_eq!((found.len(), found[0].parent_turn), (1, first[1].turn));
     assert_eq!(store.blobs(&[hash]).unwrap(), [Some(bytes.clone())]);
+}
+
+pub fn content_without_a_request_is_stored_until_a_collection(store: &dyn Store) {
+    let blob = |text: &str| Blob {
+        hash: ContentHash::of(text.as_bytes()),
+        bytes: text.as_bytes().to_vec(),
+    };
+    let (one, other) = (blob("one"), blob("other"));
+    assert!(!store.has_blobs(&[one.hash]).unwrap());
+    let content = ImportStep::Content(vec![one.clone()]);
+    // Stored again, it stays as it is.
+    let outcomes = store.import(vec![content.clone(), content]).unwrap();
+    assert!(outcomes.iter().all(|outcome| !outcome.added));
+    assert!(store.has_blobs(&[]).unwrap());
+    assert!(store.has_blobs(&[one.hash, one.hash]).unwrap());
+    assert!(!store.has_blobs(&[one.hash, other.hash]).unwrap());
+    store.collect(&Retention::default(), false).unwrap();
+    assert!(!store.has_blobs(&[one.hash]).unwrap());
 }
 
 pub fn a_cursor_is_read_back_and_replaced(store: &dyn Store) {

@@ -1,4 +1,4 @@
-//! Keys, and tenants seen from above.
+//! API keys, quotas, and the list of tenants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use contexture_store::{
     Sample, StoreError, TenantQuota, Tenants, TurnSample, Waited,
 };
 
-/// Makes a test of every function of the suite for stores with keys. Takes a
+/// Creates a test of every function of the suite for stores with keys. Takes a
 /// `fn(impl FnOnce(&dyn Tenants))` like [`conformance!`](crate::conformance).
 #[macro_export]
 macro_rules! key_conformance {
@@ -70,7 +70,7 @@ pub fn a_key_is_read_back_unchanged(store: &dyn Tenants) {
             scope: KeyScope::Admin,
             ..key("a", "")
         },
-        // One that is brought from elsewhere may be revoked already.
+        // An imported key may be revoked already.
         KeyRecord {
             revoked_at: Some(at(9)),
             ..key("old", "harbour")
@@ -108,7 +108,7 @@ pub fn any_text_of_a_key_is_read_back_unchanged(store: &dyn Tenants) {
 }
 
 pub fn keys_are_listed_in_the_order_of_creation(store: &dyn Tenants) {
-    // Whatever their ids, tenants and times are.
+    // The order does not depend on ids, tenants or times.
     for (id, tenant, second) in [("m", "b", 5), ("z", "a", 1), ("a", "", 3), ("b", "b", 0)] {
         let created_at = at(second);
         let added = KeyRecord {
@@ -138,7 +138,7 @@ pub fn a_key_id_is_used_once(store: &dyn Tenants) {
         );
     }
     assert_eq!(store.key("same").unwrap(), Some(first));
-    // Ids are told apart to the letter.
+    // Ids are case-sensitive.
     store.add_key(&key("SAME", "a")).unwrap();
     assert_eq!(ids(store), ["same", "SAME"]);
 }
@@ -164,7 +164,7 @@ pub fn a_key_is_revoked_once(store: &dyn Tenants) {
         assert_eq!(store.revoke_key("a", later).unwrap(), revoked);
     }
     assert_eq!(store.keys().unwrap(), [revoked, key("b", "t")]);
-    // It stays taken.
+    // The id cannot be used again.
     assert!(store.add_key(&key("a", "t")).is_err());
 }
 
@@ -180,7 +180,7 @@ pub fn unknown_keys_are_errors(store: &dyn Tenants) {
     }
 }
 
-/// A turn is waited for once, with its counts and the sample that it gives.
+/// A turn, its counts and its sample share one commit.
 pub fn a_turn_is_one_commit(store: &dyn Tenants) {
     let tenant = store.tenant("a");
     let new = NewSession {
@@ -231,12 +231,12 @@ pub fn tenants_see_only_their_own_data(store: &dyn Tenants) {
         ..NewSession::default()
     };
     store.tenant("a").create_session(&new, at(0)).unwrap();
-    // The same tenant, asked for again.
+    // A second handle of the same tenant sees the same data.
     assert_eq!(store.tenant("a").session("s").unwrap().label, "s");
     for other in ["", "b", "A", "a "] {
         assert_eq!(store.tenant(other).sessions(None, 10).unwrap(), []);
     }
-    // That there is a key for it is nothing a tenant could see.
+    // A tenant cannot see whether it has a key.
     store.add_key(&key("k", "b")).unwrap();
     assert_eq!(store.tenant("b").sessions(None, 10).unwrap(), []);
     store.tenant("b").create_session(&new, at(1)).unwrap();
@@ -252,7 +252,7 @@ pub fn a_ping_stores_nothing(store: &dyn Tenants) {
     assert_eq!(usual.sessions(None, 10).unwrap(), []);
     assert_eq!(usual.memory_state().unwrap(), Default::default());
     assert_eq!(usual.snapshots(None, 10).unwrap(), []);
-    // Nor does it stand in anybody's way.
+    // Keys can be added while `ping` runs.
     std::thread::scope(|scope| {
         for id in ["a", "b", "c", "d"] {
             scope.spawn(move || store.add_key(&key(id, "t")).unwrap());
@@ -268,7 +268,7 @@ pub fn concurrently_added_keys_are_all_stored(store: &dyn Tenants) {
         for writer in 0..4 {
             scope.spawn(move || {
                 for i in 0..EACH {
-                    // Half of them are wanted by all.
+                    // All threads add half of the ids.
                     let id = match i % 2 {
                         0 => format!("shared{i}"),
                         _ => format!("own{writer}x{i}"),
@@ -310,7 +310,7 @@ pub fn quotas_are_set_and_removed(store: &dyn Tenants) {
         ("b".to_owned(), largest),
     ];
     assert_eq!(store.quotas().unwrap(), expected);
-    // Another one replaces it; none removes it, once.
+    // Another quota replaces it; `None` removes it once.
     let second = TenantQuota {
         max_nodes: 9,
         ..TenantQuota::default()

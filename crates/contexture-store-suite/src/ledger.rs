@@ -31,7 +31,7 @@ fn text(role: MessageRole, text: &str) -> Message {
     message(role, MessageContent::Text(text.to_owned()))
 }
 
-/// A turn in which `asked` is answered with `answered`.
+/// A turn in which the user's message `asked` is answered with `answered`.
 fn turn(asked: &str, answered: &str) -> NewTurn {
     NewTurn {
         messages: vec![
@@ -129,8 +129,8 @@ pub fn a_tool_result_is_found_by_its_handle(store: &dyn Store) {
     let least = "l".repeat(LEAST_FETCHABLE_BYTES);
     let first = turn_with_results(&[&long, &short, &least]);
     store.record("s", &first, None, None, at(1)).unwrap();
-    // A block of a message of another role is a result, too, and the same text
-    // may be recorded again.
+    // A result in a message of another role counts, too, and the same text may
+    // be recorded again.
     let blocks = [("c1", &other), ("c2", &long)].map(|(id, text)| Block::ToolResult {
         tool_call_id: id.to_owned(),
         content: text.clone(),
@@ -164,7 +164,7 @@ pub fn a_tool_result_is_found_by_its_handle(store: &dyn Store) {
 
 pub fn a_handle_that_matches_several_results_is_rejected(store: &dyn Store) {
     session(store, "s");
-    // Their hashes have the first eight digits in common.
+    // The hashes of both texts share the first eight digits.
     let texts = [4_397, 71_505].map(|i| format!("{} {i}", "x".repeat(260)));
     let recorded = turn_with_results(&[&texts[0], &texts[1]]);
     store.record("s", &recorded, None, None, at(1)).unwrap();
@@ -229,7 +229,7 @@ pub fn a_label_or_alias_is_used_once(store: &dyn Store) {
             "{label} {alias}"
         );
     }
-    // An alias is the label itself, nor two for each other.
+    // An alias must differ from the label and from other aliases.
     let itself = store.create_session(&new("c", "c"), at(1));
     assert!(
         matches!(itself, Err(StoreError::Invalid { .. })),
@@ -242,7 +242,7 @@ pub fn a_label_or_alias_is_used_once(store: &dyn Store) {
             "{label} {alias}"
         );
     }
-    // Nothing of what was refused is there.
+    // Rejected calls create nothing.
     assert!(matches!(
         store.session("c"),
         Err(StoreError::NotFound { .. })
@@ -268,7 +268,7 @@ pub fn a_session_changes_all_or_nothing(store: &dyn Store) {
         status: Some(SessionStatus::Failed),
         remember: Some(true),
     };
-    // The status of a change whose alias is refused stays as it was.
+    // A change with a rejected alias does not change the status, either.
     for refused in ["a", "b", ""] {
         assert!(store.change_session("a", &change(refused)).is_err());
         let there = store.session("a").unwrap();
@@ -292,7 +292,7 @@ pub fn a_session_changes_all_or_nothing(store: &dyn Store) {
     let listed = store.sessions(None, 10).unwrap();
     let listed: Vec<_> = listed.iter().map(|session| session.remember).collect();
     assert_eq!(listed, [Some(true), None, Some(false)]);
-    // A change that names nothing changes nothing.
+    // An empty change changes nothing.
     let same = store.change_session("c", &SessionChange::default());
     assert_eq!(same.unwrap(), changed);
     assert_eq!(store.session("a").unwrap(), changed);
@@ -312,7 +312,8 @@ pub fn concurrent_changes_of_a_session_are_all_applied(store: &dyn Store) {
                 }
             });
         }
-        // Nobody else changes the status, so each one stays until the next.
+        // No other thread changes the status, so each value remains until the
+        // next.
         scope.spawn(|| {
             use SessionStatus::{Active, Completed, Failed};
             for next in [Completed, Failed, Active].into_iter().cycle().take(EACH) {
@@ -458,7 +459,7 @@ pub fn turns_form_a_chain(store: &dyn Store) {
             .iter()
             .all(|head| head.begins && head.compaction.is_none())
     );
-    // In the order asked for, and as often.
+    // Turns are returned in the requested order, duplicates included.
     let turns = store
         .turns(&[second.id, first.id, second.id], "words")
         .unwrap();
@@ -500,7 +501,7 @@ pub fn a_stale_parent_is_a_conflict(store: &dyn Store) {
     let unknown = store.record("s", &behind(TurnId::of(b"x"), "lost"), None, None, at(3));
     assert!(matches!(unknown, Err(StoreError::Conflict { .. })));
     assert_eq!(store.session("s").unwrap().turns, 2);
-    // The same with what was read again.
+    // The same with the turn that was read back.
     store
         .record("s", &behind(second.id, "late"), None, None, at(4))
         .unwrap();
@@ -524,9 +525,9 @@ pub fn no_parent_means_an_empty_session(store: &dyn Store) {
     assert_eq!(read[0].turn.parent_turn_id, ParentTurn::Empty);
 }
 
-/// A block in a provider's own form, and a stop reason of a provider's own, are
+/// A block in a provider's own form, and a provider's own stop reason, are
 /// returned as they were recorded, byte for byte.
-pub fn what_only_a_provider_understands_is_kept(store: &dyn Store) {
+pub fn provider_specific_content_is_stored_unchanged(store: &dyn Store) {
     session(store, "s");
     let raw = "{ \"type\":\"sealed\",\n\"n\": 1.50, \"e\":\"\\u00e9\" }";
     let raw = RawJson::parse(raw).unwrap();
@@ -556,7 +557,7 @@ pub fn a_retry_is_recorded_once(store: &dyn Store) {
     let first = store.record("s", &keyed("one"), None, None, at(1)).unwrap();
     assert!(!first.replayed);
     record(store, "s", "two");
-    // Later, and with the parent that the first attempt had.
+    // The retry comes later, with the parent of the first attempt.
     let again = NewTurn {
         parent_turn_id: first.id.into(),
         ..keyed("one")
@@ -601,7 +602,7 @@ pub fn a_closed_session_refuses_turns(store: &dyn Store) {
                 if session == "s" && *status == closed.name()),
             "{refused:?}"
         );
-        // A retry of a turn that was recorded before is still answered.
+        // A retry of a recorded turn still gets its first response.
         let retried = store.record("s", &keyed, None, None, at(2)).unwrap();
         assert_eq!((retried.id, retried.replayed), (first.id, true));
         assert_eq!(store.session("s").unwrap().turns, 1);
@@ -691,7 +692,7 @@ pub fn a_result_answers_a_call(store: &dyn Store) {
         ..NewTurn::default()
     };
     store.record("s", &parallel, None, None, at(1)).unwrap();
-    // The same names may be used again in another turn.
+    // The same ids may be used again in another turn.
     store.record("s", &parallel, None, None, at(2)).unwrap();
 }
 
@@ -712,11 +713,12 @@ pub fn open_calls_can_be_answered_later_or_abandoned(store: &dyn Store) {
         .map(|head| head.begins)
         .collect();
     assert_eq!(begins, [false, false, true], "newest first");
-    // Answered is answered.
+    // A call that was answered cannot be answered again.
     let again = messages(vec![result("b")]);
     let refused = store.record("s", &again, None, None, at(4));
     assert!(matches!(refused, Err(StoreError::Invalid { .. })));
-    // Back to where both are open: the user may go on without them.
+    // The head moves back to where both calls are open: the user may continue
+    // without results.
     let move_to = |to: TurnId| {
         let head = store.session("s").unwrap().head;
         store.move_head("s", head, Some(to), "test", at(5)).unwrap();
@@ -726,7 +728,7 @@ pub fn open_calls_can_be_answered_later_or_abandoned(store: &dyn Store) {
         .record("s", &turn("never mind", "fine"), None, None, at(6))
         .unwrap();
     assert!(path(store, on.id)[0].begins);
-    // A result can come after the conversation went on, once.
+    // A late result is accepted once.
     let late = messages(vec![result("a")]);
     store.record("s", &late, None, None, at(7)).unwrap();
     let again = store.record("s", &late, None, None, at(7));
@@ -785,7 +787,7 @@ pub fn moves_of_the_head_are_recorded(store: &dyn Store) {
         ]
     );
     assert_eq!(store.head_moves("s", 1).unwrap().len(), 1);
-    // What was recorded stays, though no head is there.
+    // A recorded turn remains, even if no head follows it.
     assert_eq!(store.turns(&[second.id], "words").unwrap()[0].id, second.id);
     let back = store
         .move_head("s", Some(first.id), None, "to the start", at(9))
@@ -863,7 +865,7 @@ pub fn a_walk_stops_when_its_budget_is_used_up(store: &dyn Store) {
         };
         ids(&store.walk(made[0], &walk).unwrap())
     };
-    // Until they count more than that.
+    // The walk stops when the counts exceed the limit.
     assert_eq!(walk(35, 0, None), made[..4]);
     assert_eq!(walk(30, 0, None), made[..4]);
     assert_eq!(walk(29, 0, None), made[..3]);
@@ -874,7 +876,7 @@ pub fn a_walk_stops_when_its_budget_is_used_up(store: &dyn Store) {
     assert_eq!(walk(0, 3, Some(made[0])), made[..1]);
     let head = store.walk(made[0], &NO_LIMIT).unwrap()[0];
     assert_eq!((head.tokens, head.weight()), (Some(10), 10));
-    // Another counter knows nothing of them, and looks at the bytes.
+    // Another counter has no counts, so the walk uses bytes.
     let guess = Walk {
         counter: "letters",
         tokens: 5,
@@ -905,7 +907,7 @@ pub fn a_walk_stops_where_a_step_starts(store: &dyn Store) {
     let alone = store
         .record("s", &alone, Some(&counted(&[10])), None, at(3))
         .unwrap();
-    // A step begins with the model's own words, and not with a result.
+    // A step begins with a message of the model, not with a result.
     let walked = |tokens| {
         let walk = Walk { tokens, ..NO_LIMIT };
         ids(&store.walk(alone.id, &walk).unwrap())
@@ -974,7 +976,7 @@ pub fn concurrent_writers_create_one_chain(store: &dyn Store) {
             let (recorded, conflicts) = (&recorded, &conflicts);
             scope.spawn(move || {
                 for i in 0..each {
-                    // Half of them say where they take the head to be.
+                    // Half of the writers pass the parent that they expect.
                     let parent_turn_id = (writer % 2 == 0)
                         .then(|| store.session("s").unwrap().head)
                         .flatten()
@@ -1107,7 +1109,7 @@ pub fn snapshots_are_stored_by_content(store: &dyn Store) {
     assert_eq!(of(Some("s"), 1), std::slice::from_ref(&second));
     assert_eq!(of(None, 10), [other.clone(), second.clone(), first.clone()]);
     assert_eq!(of(Some("nowhere"), 10), []);
-    // The same request once more is the latest, once.
+    // The same request again becomes the latest and is not duplicated.
     let again = snapshot("s", "one", 4);
     store.put_snapshot(&again, &[blob("a")]).unwrap();
     assert_eq!(of(Some("s"), 10), [again.clone(), second.clone()]);
@@ -1213,19 +1215,19 @@ pub fn a_sample_is_stored_with_its_turn(store: &dyn Store) {
     let first = store.record("s", &keyed("one"), None, Some(&sample), at(1));
     let first = first.unwrap();
     assert_eq!(kept(), [1]);
-    // A retry adds none, whatever it brings.
+    // A retry adds no sample, even with another sample.
     for sample in [behind(None, 1), behind(Some(first.id), 2)] {
         let retried = store.record("s", &keyed("one"), None, Some(&sample), at(2));
         assert!(retried.unwrap().replayed);
         assert_eq!(kept(), [1]);
     }
-    // Nor does a turn that was recorded behind another one than the sample's.
+    // A turn with another parent than the sample's adds none.
     let late = behind(None, 3);
     let second = store.record("s", &turn("two", "yes"), None, Some(&late), at(3));
     let second = second.unwrap();
     assert_eq!(second.parent, Some(first.id));
     assert_eq!(kept(), [1]);
-    // Nor one that is refused.
+    // A rejected turn adds none.
     let stale = NewTurn {
         parent_turn_id: first.id.into(),
         ..turn("stale", "yes")
@@ -1234,7 +1236,7 @@ pub fn a_sample_is_stored_with_its_turn(store: &dyn Store) {
     let refused = store.record("s", &stale, None, Some(&sample), at(4));
     assert!(matches!(refused, Err(StoreError::Conflict { .. })));
     assert_eq!(kept(), [1]);
-    // Nor one that is there already, when the head was moved back.
+    // An existing turn adds none when the head was moved back.
     let sample = behind(Some(second.id), 5);
     let third = turn("three", "yes");
     for _ in 0..2 {
@@ -1291,7 +1293,7 @@ pub fn any_number_is_read_back_or_rejected(store: &dyn Store) {
     assert_eq!(stored.turn, with(numbers));
     let id = stored.turn.body().id(None, "s", at(1));
     assert_eq!(id, recorded.id, "the id follows from what comes back");
-    // Readers of JSON have a limit, and what is stored must be readable.
+    // JSON parsers have a nesting limit, and stored content must be readable.
     let nested = |levels: usize| {
         (0..levels).fold(
             serde_json::json!({}),
@@ -1469,7 +1471,7 @@ pub fn pins_are_revisions_and_forks_share_them(store: &dyn Store) {
         .pin("s", &pin(Some("pin-1"), "b", None), at(4))
         .unwrap();
     assert_eq!(again.revision, 2);
-    // The same text is no revision.
+    // The same text creates no revision.
     let same = store
         .pin("s", &pin(Some("pin-1"), "b", None), at(5))
         .unwrap();
@@ -1483,7 +1485,7 @@ pub fn pins_are_revisions_and_forks_share_them(store: &dyn Store) {
         pins.iter().map(shown).collect()
     };
     assert_eq!(names("s"), ["pin-1 b", "goal Ship it.\n", "pin-2 c"]);
-    // A fork has those of its turn, and goes its own way.
+    // A fork has the pins of its turn, and changes them independently.
     let fork = |label: &str, head| NewSession {
         head: Some(head),
         parent_session: Some("s".to_owned()),
@@ -1500,14 +1502,14 @@ pub fn pins_are_revisions_and_forks_share_them(store: &dyn Store) {
     let head = store.session("s").unwrap().head.unwrap();
     store.create_session(&fork("late", head), at(10)).unwrap();
     assert_eq!(names("late"), names("s"));
-    // A worker is no fork.
+    // A worker is not a fork, so it gets no pins.
     let worker = NewSession {
         parent_session: Some("s".to_owned()),
         ..session("worker")
     };
     store.create_session(&worker, at(11)).unwrap();
     assert_eq!(names("worker"), [""; 0]);
-    // Bad calls change nothing.
+    // Rejected calls change nothing.
     let is_missing = |done: Result<SessionPin, StoreError>| {
         assert!(matches!(done, Err(StoreError::NotFound { .. })));
     };

@@ -14,6 +14,7 @@
 // The functions are tests, and their names say what they test.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod deletion;
 mod events;
 mod files;
 mod idempotency;
@@ -26,6 +27,7 @@ mod trees;
 
 use jiff::Timestamp;
 
+pub use deletion::*;
 pub use events::*;
 pub use files::*;
 pub use idempotency::*;
@@ -36,7 +38,7 @@ pub use memory::*;
 pub use tasks::*;
 pub use trees::*;
 
-/// Makes a test of every function of the suite.
+/// Creates a test of every function of the suite.
 #[macro_export]
 macro_rules! conformance {
     ($with_store:path) => {
@@ -52,7 +54,7 @@ macro_rules! conformance {
             the_same_turns_have_the_same_ids_everywhere,
             a_stale_parent_is_a_conflict,
             no_parent_means_an_empty_session,
-            what_only_a_provider_understands_is_kept,
+            provider_specific_content_is_stored_unchanged,
             a_retry_is_recorded_once,
             an_idempotency_key_belongs_to_one_turn,
             a_closed_session_refuses_turns,
@@ -91,6 +93,7 @@ macro_rules! conformance {
             a_second_import_adds_nothing,
             an_import_is_whole_or_nothing,
             an_imported_request_is_stored_once,
+            content_without_a_request_is_stored_until_a_collection,
             a_cursor_is_read_back_and_replaced,
             a_row_that_is_not_understood_is_kept_once,
             a_tree_is_read_back_unchanged,
@@ -149,7 +152,7 @@ macro_rules! conformance {
             keys_are_found_by_id,
             texts_of_a_memory_use_one_analysis,
             new_vectors_are_stored_next_to_the_old_ones,
-            later_vectors_are_filled_in_behind,
+            later_vectors_are_computed_after_recording,
             a_vector_that_was_missing_is_filled_in,
             words_are_replaced_by_a_new_version,
             records_are_counted_by_kind,
@@ -181,6 +184,16 @@ macro_rules! conformance {
             a_long_answer_is_not_stored,
             a_key_is_forgotten_after_a_day,
             a_deletion_removes_stored_answers,
+            turns_before_a_turn_are_deleted,
+            turns_are_deleted_further_and_further,
+            a_summary_is_kept_when_its_turns_are_deleted,
+            turns_that_other_sessions_share_are_not_deleted,
+            abandoned_turns_are_deleted_with_those_they_follow,
+            a_session_does_not_begin_with_results,
+            only_turns_before_a_turn_of_the_session_are_deleted,
+            a_snapshot_is_deleted,
+            a_snapshot_that_is_being_saved_is_whole_after_a_deletion,
+            turns_are_deleted_while_others_read_and_record,
         );
     };
     ($with_store:path; $($test:ident,)*) => {

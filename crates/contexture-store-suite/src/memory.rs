@@ -1,5 +1,5 @@
-//! What the documentation of [`Memories`](contexture_store::Memories) says, one function
-//! each.
+//! Tests of the documentation of [`Memories`](contexture_store::Memories), one
+//! function for each promise.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ fn analysis() -> Analysis {
     }
 }
 
-/// Reads a text in short: `@person:Ann` mentions somebody, and `-works_at->`
-/// between two mentions is a link.
+/// Parses a short notation: `@person:Ann` is a mention, and `-works_at->`
+/// between two mentions is a relation.
 fn derived(text: &str) -> Derived {
     let mut derived = Derived {
         words: Some(text.as_bytes().to_vec()),
@@ -214,7 +214,7 @@ fn refused(store: &dyn Store, records: &[NewRecord]) -> String {
     let before = (store.memory_state().unwrap(), found(store));
     let refused = store.remember(records, &analysis(), at(100)).unwrap_err();
     assert!(refused.is_input(), "{refused}");
-    // It leaves no trace.
+    // The rejected call changes nothing.
     assert_eq!((store.memory_state().unwrap(), found(store)), before);
     refused.to_string()
 }
@@ -249,7 +249,7 @@ fn text_of(store: &dyn Store, key: RecordKey) -> TextSketch {
     }
 }
 
-/// What can be found.
+/// An index of the visible records.
 #[derive(Debug, Default, PartialEq)]
 struct Index {
     seq: u64,
@@ -257,7 +257,7 @@ struct Index {
 }
 
 impl Index {
-    /// Brings the index up to date, so many changes at a time.
+    /// Updates the index, this many changes at a time.
     fn poll(&mut self, store: &dyn Store, limit: usize) {
         loop {
             let changes = store.changes(self.seq, limit).unwrap();
@@ -278,7 +278,7 @@ impl Index {
     }
 }
 
-/// Describes what can be found, in alphabetical order: texts with the entities
+/// Describes the visible records in alphabetical order: texts with the entities
 /// they mention, entities with their mentions, relations with their weights.
 fn found(store: &dyn Store) -> Vec<String> {
     let mut index = Index::default();
@@ -370,7 +370,7 @@ pub fn a_record_is_read_back_unchanged(store: &dyn Store) {
     for (i, it) in remembered.iter().enumerate() {
         assert_eq!(*it, Remembered::Added(keys[i]));
     }
-    // In the order asked for; what is not there is left out.
+    // Records are returned in the requested order; missing ones are omitted.
     let asked: Vec<RecordKey> = [keys[4], 999_999, keys[0], keys[0]].to_vec();
     let read = store.records(&asked).unwrap();
     assert_eq!(read[0].as_ref(), Some(&new[4].record));
@@ -402,7 +402,7 @@ pub fn a_record_is_read_back_unchanged(store: &dyn Store) {
     let expected = TextSketch {
         kind: RecordKind::Chunk,
         event_type: "chunk".to_owned(),
-        // It has none of its own.
+        // The chunk has no session of its own.
         session: Some("a.md".to_owned()),
         task: None,
         speaker: None,
@@ -494,12 +494,12 @@ pub fn identical_records_are_stored_once(store: &dyn Store) {
     for (first, again) in first.iter().zip(&again) {
         assert_eq!(*again, Remembered::Unchanged(first.key()));
     }
-    // The order of fields says nothing.
+    // The order of fields is ignored.
     let other_order = event_of(content(r#"{"b":{"d":3,"c":2},"a":1}"#));
     let it = remember(store, &[other_order])[0];
     assert_eq!(it, Remembered::Unchanged(first[5].key()));
     assert_eq!(store.memory_state().unwrap(), state);
-    // What is handed out is the same, too.
+    // Recording the returned form changes nothing, either.
     for change in changes(store, 0) {
         let read = record(store, change.key).unwrap();
         let derived = match &read {
@@ -517,7 +517,7 @@ pub fn identical_records_are_stored_once(store: &dyn Store) {
     }
     assert_eq!(store.memory_state().unwrap(), state);
     assert_eq!(found(store), before);
-    // Within one call as well.
+    // The same holds within one call.
     let twice = remember(store, &[event("x", "once"), event("x", "once")]);
     assert_eq!(twice[1], Remembered::Unchanged(twice[0].key()));
     assert_eq!(remember(store, &[]), []);
@@ -525,7 +525,7 @@ pub fn identical_records_are_stored_once(store: &dyn Store) {
 
 pub fn a_different_record_replaces_one_with_the_same_id(store: &dyn Store) {
     let key = keep(store, event("e", "one"));
-    // Ids of different kinds have nothing to do with each other.
+    // Ids of different kinds are independent.
     let other = keep(store, pattern("e", "do it"));
     assert_ne!(key, other);
     let after = seq(store);
@@ -539,7 +539,7 @@ pub fn a_different_record_replaces_one_with_the_same_id(store: &dyn Store) {
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].key, key);
     assert_eq!(text_of(store, key).words.as_deref(), Some(&b"two"[..]));
-    // The last one of a call stays.
+    // The last record of a call with the same id remains.
     let its = remember(store, &[event("e", "three"), event("e", "four")]);
     assert_eq!(its, [Remembered::Replaced(key); 2]);
     assert_eq!(text_of(store, key).words.as_deref(), Some(&b"four"[..]));
@@ -564,7 +564,7 @@ pub fn a_default_time_is_kept_when_a_record_is_repeated(store: &dyn Store) {
         panic!("an event");
     };
     assert_eq!(read.timestamp, Some(at(7)));
-    // Times are kept to the millisecond.
+    // Times are stored in milliseconds.
     let exact: Timestamp = "2026-02-02T10:00:00.123456789Z".parse().unwrap();
     let key = keep(
         store,
@@ -621,7 +621,7 @@ pub fn records_are_stored_all_or_none(store: &dyn Store) {
     });
     let message = refused(store, &[good(), dangling]);
     assert!(message.starts_with("records[1].links[0]"), "{message}");
-    // However many there are.
+    // The number of records does not matter.
     let mut many: Vec<_> = (0..1_000).map(|i| event(&format!("e{i}"), "x")).collect();
     many.push(event_of(EventRecord {
         supersedes: Some("nobody".to_owned()),
@@ -652,7 +652,8 @@ pub fn a_record_ends_what_it_supersedes(store: &dyn Store) {
         .map(|id| keep(store, event(id, "old")))
         .collect();
     let after = seq(store);
-    // At its own beginning, else its time, else now.
+    // The validity ends at the start of the new record, else at its time, else
+    // now.
     let begins = EventRecord {
         valid_from: Some(at(10)),
         ..superseding("a2", "a")
@@ -672,15 +673,15 @@ pub fn a_record_ends_what_it_supersedes(store: &dyn Store) {
     assert_eq!(end(keys[2]), Some(at(100)));
     assert_eq!(end(keys[3]), None);
     assert!(changes(store, after).iter().any(|it| it.key == keys[0]));
-    // What comes again changes nothing: neither the old ones nor the new.
+    // Recording both again changes neither the old record nor the new one.
     let state = store.memory_state().unwrap();
     let its = remember(store, &[event("a", "old"), new[0].clone(), new[2].clone()]);
     assert!(its.iter().all(|it| matches!(it, Remembered::Unchanged(_))));
     assert_eq!(store.memory_state().unwrap(), state);
-    // One that is replaced stays superseded.
+    // A superseded record remains superseded when it is replaced.
     remember(store, &[event("a", "old, but mended")]);
     assert_eq!(end(keys[0]), Some(at(10)));
-    // It may come later in the call, and is of the same kind.
+    // The superseded record may come later in the call; it has the same kind.
     let its = remember(
         store,
         &[event_of(superseding("late2", "late")), event("late", "x")],
@@ -751,7 +752,8 @@ pub fn changes_are_returned_in_order_and_in_pages(store: &dyn Store) {
         assert_eq!(in_order(limit), polled, "{limit}");
     }
     assert_eq!(polled.sketches.len(), 8);
-    // Each record once, with its last change: three of them, at the end.
+    // Each record appears once, with its last change: three changes are at the
+    // end.
     let all = changes(store, 0);
     assert_eq!(all.len(), 10);
     let tail: Vec<RecordKey> = all[7..].iter().map(|change| change.key).collect();
@@ -787,7 +789,7 @@ pub fn mentions_create_entities_and_are_counted(store: &dyn Store) {
             "person:ann x2"
         ]
     );
-    // An index hears of the new count.
+    // The new count is a change that an index reads.
     assert!(changes(store, after).iter().any(|it| it.key == entity));
     let Some(Record::Entity(read)) = record(store, entity) else {
         panic!("an entity");
@@ -810,7 +812,8 @@ pub fn mentions_of_replaced_texts_are_removed(store: &dyn Store) {
     );
     keep(store, event("e1", "nobody"));
     assert_eq!(found(store), ["e1", "e2 @person:ann", "person:ann x1"]);
-    // Twice in one call, of which the first is never seen.
+    // The same id appears twice in one call; its first version is never
+    // visible.
     remember(store, &[event("e3", "@x:Gone"), event("e3", "@x:Here")]);
     assert_eq!(
         found(store),
@@ -830,7 +833,7 @@ pub fn a_mention_resolves_to_its_type_or_the_oldest_entity(store: &dyn Store) {
     keep(store, event("e1", "@metal:Mercury"));
     keep(store, event("e2", "@god:Mercury"));
     keep(store, event("e3", "@thing:Quicksilver"));
-    // Two names of one are one mention.
+    // Two names of one entity are one mention.
     keep(store, event("e4", "@metal:Mercury @metal:Quicksilver"));
     assert_eq!(
         found(store),
@@ -845,7 +848,7 @@ pub fn mentions_are_added_to_an_entitys_own_count(store: &dyn Store) {
             ..entity_record("ann", "person", "Ann")
         })
     };
-    // Entities of a call are known to its texts, wherever they stand.
+    // The texts of a call can mention its entities, in any order.
     let its = remember(store, &[event("e1", "@person:Ann"), ann(5)]);
     assert_eq!(found(store), ["ann x6", "e1 @ann"]);
     keep(store, event("e2", "@person:Ann"));
@@ -859,7 +862,7 @@ pub fn mentions_are_added_to_an_entitys_own_count(store: &dyn Store) {
         [Remembered::Replaced(its[1].key())]
     );
     assert_eq!(found(store), ["ann x3", "e1 @ann", "e2 @ann"]);
-    // What was given stays without any text.
+    // An explicitly recorded entity remains without any text.
     forget(store, "e1");
     forget(store, "e2");
     assert_eq!(found(store), ["ann x1"]);
@@ -870,10 +873,10 @@ pub fn a_recorded_entity_replaces_a_derived_one(store: &dyn Store) {
     let [ann, acme] = text_of(store, text).mentions[..] else {
         panic!("two mentions");
     };
-    // By its id.
+    // The entity is found by its id.
     let its = remember(store, &[entity("org:acme", "org", "ACME Inc", &["acme"])]);
     assert_eq!(its, [Remembered::Added(acme)]);
-    // By its name and type: relations that were derived follow.
+    // The entity is found by its name and type: derived relations follow.
     let its = remember(store, &[entity("a-1", "person", "Ann", &["Annie"])]);
     assert_eq!(its, [Remembered::Added(ann)]);
     assert_eq!(
@@ -896,11 +899,11 @@ pub fn a_recorded_entity_replaces_a_derived_one(store: &dyn Store) {
             "org:acme x2"
         ]
     );
-    // It was given, and stays.
+    // The entity was recorded explicitly, and remains.
     forget(store, "e1");
     forget(store, "e2");
     assert_eq!(found(store), ["a-1 x0", "org:acme x0"]);
-    // Giving no more than was derived is enough.
+    // An explicit record with the derived values is enough.
     keep(store, event("e3", "@x:Y"));
     keep(store, entity("x:y", "x", "Y", &[]));
     forget(store, "e3");
@@ -914,7 +917,7 @@ pub fn a_recorded_entity_merges_derived_ones_with_its_names(store: &dyn Store) {
     keep(store, event("e4", "@dog:Bob"));
     let its = remember(store, &[entity("rob", "person", "Robert", &["Bob"])]);
     assert!(matches!(its[0], Remembered::Added(_)));
-    // The dog is a mention of the oldest Bob, of whatever type.
+    // The dog is a mention of the oldest Bob, whatever its type is.
     assert_eq!(
         found(store),
         [
@@ -946,7 +949,7 @@ pub fn links_create_and_strengthen_relations(store: &dyn Store) {
     assert_eq!(weight(), ["person:ann -knows-> person:bob 0.75"]);
     keep(store, chunk("f", 0, told));
     assert_eq!(weight(), ["person:ann -knows-> person:bob 0.875"]);
-    // Other ways round, and other types, are other relations.
+    // The opposite direction and other types are other relations.
     keep(store, event("e3", "@person:Bob -knows-> @person:Ann"));
     keep(store, event("e4", "@person:Ann -likes-> @person:Bob"));
     assert_eq!(weight().len(), 3);
@@ -959,7 +962,7 @@ pub fn links_create_and_strengthen_relations(store: &dyn Store) {
     assert_eq!(read.weight, Some(0.875));
     assert_eq!(read.evidence, ["e1", "e2", "f#0"]);
     assert_eq!(read.timestamp, Some(at(0)));
-    // What is taken back is taken back exactly.
+    // Replacing a text removes exactly its own mentions.
     keep(store, event("e1", "no longer"));
     forget(store, "f#0");
     assert_eq!(
@@ -999,9 +1002,9 @@ pub fn a_recorded_relation_is_strengthened_and_kept(store: &dyn Store) {
     let Some(Record::Relation(read)) = record(store, key) else {
         panic!("a relation");
     };
-    // What is forgotten is no longer named.
+    // A deleted record is no longer listed as evidence.
     assert_eq!(read.evidence, ["e9"]);
-    // One that names its ends by their names is found as well.
+    // A relation can also name its ends by entity name.
     keep(store, entity("c", "person", "Carl", &[]));
     keep(store, relation_of(relation_record("carl", "knows", "c")));
     keep(store, event("e3", "@person:Carl"));
@@ -1024,37 +1027,37 @@ pub fn archived_records_are_not_found(store: &dyn Store) {
         .collect();
     let (before, after) = (found(store), seq(store));
     store.archive(&[keys[0], 999_999]).unwrap();
-    // With it goes what only it tells of.
+    // Records that only this text mentions are archived with it.
     assert_eq!(found(store), ["e2 @person:ann", "person:ann x1"]);
     let gone = changes(store, after);
     assert_eq!(gone[0].key, keys[0]);
     assert_eq!(gone[0].sketch, None);
-    // It is not forgotten.
+    // The record still exists.
     assert!(record(store, keys[0]).is_some());
     let named = store.record_keys(&["e1"]).unwrap();
     assert_eq!(named, [(RecordKind::Event, keys[0])]);
     let state = store.memory_state().unwrap();
     store.archive(&[keys[0]]).unwrap();
     assert_eq!(store.memory_state().unwrap(), state);
-    // Recording it anew brings it back.
+    // Recording it again restores it.
     let its = remember(store, &[event("e1", told)]);
     assert_eq!(its, [Remembered::Unchanged(keys[0])]);
     assert_eq!(found(store), before);
-    // As does recording something else in its place.
+    // Replacing it also restores it.
     store.archive(&keys).unwrap();
     assert_eq!(found(store), Vec::<String>::new());
     let its = remember(store, &[event("e2", "@person:Bob")]);
     assert_eq!(its, [Remembered::Replaced(keys[1])]);
     assert_eq!(found(store), ["e2 @person:bob", "person:bob x1"]);
-    // What was put aside can be forgotten.
+    // An archived record can be deleted.
     forget(store, "e1");
     assert_eq!(found(store), ["e2 @person:bob", "person:bob x1"]);
     assert_eq!(store.record_keys(&["person:ann"]).unwrap(), []);
-    // Other kinds are put aside, too.
+    // Other kinds can be archived, too.
     let pattern_key = keep(store, pattern("p", "x"));
     let ann = keep(store, entity("ann", "person", "Ann", &[]));
     store.archive(&[pattern_key, ann]).unwrap();
-    // A name still means the one that is put aside.
+    // A name still refers to an archived entity.
     keep(store, event("e3", "@person:Ann"));
     assert_eq!(found(store), ["e2 @person:bob", "e3 @ann", "person:bob x1"]);
     keep(store, entity("ann", "person", "Ann", &[]));
@@ -1088,7 +1091,7 @@ pub fn records_are_deleted_by_id(store: &dyn Store) {
     assert_eq!(record(store, key), None);
     let gone = changes(store, after);
     assert!(gone.iter().any(|it| it.key == key && it.sketch.is_none()));
-    // Whoever knew nothing of it hears of it, and does no harm.
+    // An index that never had the record reads its deletion without harm.
     let unknown = |what: &Forget| {
         let refused = store.forget(what).unwrap_err();
         assert!(matches!(refused, StoreError::NotFound { .. }), "{refused}");
@@ -1151,7 +1154,7 @@ pub fn mentions_of_a_deleted_entity_are_removed(store: &dyn Store) {
     assert_eq!(gone, BTreeMap::from(expected));
     assert_eq!(found(store), ["e1 @person:bob", "person:bob x1"]);
     assert!(changes(store, after).iter().any(|it| it.key == text));
-    // The text is there already, and does not bring her back; another does.
+    // The unchanged text does not restore her; another text does.
     let its = remember(store, &[event("e1", "@person:Ann -knows-> @person:Bob")]);
     assert_eq!(its, [Remembered::Unchanged(text)]);
     keep(store, event("e2", "@person:Ann"));
@@ -1174,7 +1177,7 @@ pub fn references_to_deleted_records_are_removed(store: &dyn Store) {
         ..event_record("new", "y")
     };
     let key = keep(store, event_of(follows.clone()));
-    // Of another kind, with the same id.
+    // A pattern has the same id.
     keep(store, pattern("old", "x"));
     let only = |kind| Forget::Id {
         kind: Some(kind),
@@ -1206,7 +1209,7 @@ pub fn keys_are_found_by_id(store: &dyn Store) {
 
 pub fn texts_of_a_memory_use_one_analysis(store: &dyn Store) {
     assert_eq!(store.memory_state().unwrap().analysis, None);
-    // Records that are no texts are not analysed.
+    // Only texts are analysed.
     let other = Analysis {
         words: 9,
         embedder: Some(embedder("other")),
@@ -1232,8 +1235,8 @@ pub fn texts_of_a_memory_use_one_analysis(store: &dyn Store) {
     };
     store.remember(&[bare("e1")], &none, at(0)).unwrap();
     assert_eq!(store.memory_state().unwrap().analysis, Some(none.clone()));
-    // Without an embedder, it takes the first; who makes no vectors does not
-    // differ.
+    // A memory without an embedder uses the first one. Texts without vectors
+    // are always accepted.
     keep(store, event("e2", "x"));
     assert_eq!(store.memory_state().unwrap().analysis, Some(analysis()));
     store.remember(&[bare("e3")], &none, at(0)).unwrap();
@@ -1257,7 +1260,7 @@ pub fn texts_of_a_memory_use_one_analysis(store: &dyn Store) {
         ..analysis()
     });
     assert!(said.contains("version 1") && said.contains('2'), "{said}");
-    // A vector is by somebody.
+    // A vector needs an embedder.
     let said = store.remember(&[event("e4", "x")], &none, at(0));
     let said = said.unwrap_err().to_string();
     assert!(said.starts_with("records[0].vector"), "{said}");
@@ -1280,14 +1283,15 @@ pub fn new_vectors_are_stored_next_to_the_old_ones(store: &dyn Store) {
     assert!(without(&old).is_empty());
     assert_eq!(without(&next), keys[..4]);
     assert_eq!(store.unembedded(&next, keys[0], 2).unwrap(), keys[1..3]);
-    // Half of them, and then it is interrupted: nothing is seen of it.
+    // Half of the vectors are written, then the work is interrupted: nothing is
+    // visible.
     let state = store.memory_state().unwrap();
     let half: Vec<_> = keys[..2].iter().map(|key| (*key, vec![7])).collect();
     store.put_vectors(&next, &half).unwrap();
     assert_eq!(store.memory_state().unwrap(), state);
     assert_eq!(text_of(store, keys[0]).vector, Some(vec![4, 1]));
     assert_eq!(without(&next), keys[2..4]);
-    // Texts are still recorded, one of them in the place of another.
+    // Texts can still be recorded; one of them replaces another.
     let late = keep(store, event("late", "x"));
     keep(store, event("e0", "said anew"));
     assert_eq!(without(&next), [keys[0], keys[2], keys[3], late]);
@@ -1300,7 +1304,7 @@ pub fn new_vectors_are_stored_next_to_the_old_ones(store: &dyn Store) {
     store.use_embedder(&next).unwrap();
     let in_use = store.memory_state().unwrap().analysis.unwrap().embedder;
     assert_eq!(in_use, Some(next.clone()));
-    // Every text is a change; one that was left out has no vector.
+    // Every text is a change; a text that was left out has no vector.
     let changed: Vec<RecordKey> = changes(store, after).iter().map(|it| it.key).collect();
     for key in [keys[0], keys[1], keys[2], keys[3], late] {
         assert!(changed.contains(&key));
@@ -1311,9 +1315,9 @@ pub fn new_vectors_are_stored_next_to_the_old_ones(store: &dyn Store) {
     assert_eq!(vectors, [Some(vec![8]), Some(vec![7]), None]);
     assert_eq!(without(&next), [late]);
     assert_eq!(store.memory_stats().unwrap().unembedded, 1);
-    // The old ones are gone.
+    // The old vectors are deleted.
     assert_eq!(without(&old).len(), 5);
-    // Those of the one in use are seen at once.
+    // Vectors of the current embedder are visible at once.
     let after = seq(store);
     store.put_vectors(&next, &[(late, vec![9])]).unwrap();
     assert_eq!(changes(store, after).len(), 1);
@@ -1324,7 +1328,7 @@ pub fn new_vectors_are_stored_next_to_the_old_ones(store: &dyn Store) {
 }
 
 /// Vectors of the second generation are filled in later, newest text first.
-pub fn later_vectors_are_filled_in_behind(store: &dyn Store) {
+pub fn later_vectors_are_computed_after_recording(store: &dyn Store) {
     assert_eq!(store.memory_state().unwrap().later, LaterState::default());
     assert_eq!(store.pending(9).unwrap(), []);
     let new: Vec<NewRecord> = (0..5).map(|i| event(&format!("e{i}"), "text")).collect();
@@ -1341,7 +1345,7 @@ pub fn later_vectors_are_filled_in_behind(store: &dyn Store) {
     assert_eq!(counts(), (0, 5));
     let newest: Vec<RecordKey> = keys.iter().rev().copied().collect();
     assert_eq!(waiting(), newest);
-    // They are no changes of the memory, and are read in their order.
+    // Such vectors are not changes of the memory, and are read in their order.
     let (before, state) = (store.pending(2).unwrap(), seq(store));
     let put = |texts: &[PendingText], byte: u8| {
         let vectors: Vec<_> = texts.iter().map(|text| (*text, vec![byte])).collect();
@@ -1355,7 +1359,8 @@ pub fn later_vectors_are_filled_in_behind(store: &dyn Store) {
     let found = store.later_vectors(0, 9).unwrap();
     let found: Vec<_> = found.iter().map(|it| (it.key, &*it.vector)).collect();
     assert_eq!(found, [(keys[4], &[7][..]), (keys[3], &[7])]);
-    // A text that was replaced since it was read gets no vector of the old one.
+    // A text that was replaced since it was read does not get the vector of the
+    // old text.
     let read = store.pending(9).unwrap();
     keep(store, event("e2", "said anew"));
     keep(store, event("e4", "said anew"));
@@ -1364,7 +1369,7 @@ pub fn later_vectors_are_filled_in_behind(store: &dyn Store) {
     put(&read, 8);
     assert_eq!(waiting(), [keys[4], keys[2]]);
     assert_eq!(counts(), (3, 2));
-    // Archived and deleted texts are not waited for.
+    // Archived and deleted texts are not pending.
     store.archive(&[keys[4], keys[3]]).unwrap();
     assert_eq!(counts(), (2, 1));
     keep(store, event("e3", "text"));
@@ -1377,13 +1382,13 @@ pub fn later_vectors_are_filled_in_behind(store: &dyn Store) {
     store.forget(&id("e2")).unwrap();
     assert_eq!((waiting(), counts()), (vec![keys[3]], (1, 1)));
     assert_eq!(store.later_vectors(0, 9).unwrap().len(), 1);
-    // Another embedder begins anew.
+    // Another embedder starts with no vectors.
     let after = later().seq;
     store.put_later(&embedder("slower"), &[]).unwrap();
     assert_eq!(later().embedder, Some(embedder("slower")));
     assert!(later().seq > after);
     assert_eq!((waiting(), counts()), (vec![keys[3], keys[1]], (0, 2)));
-    // The first generation has nothing to do with it.
+    // The first generation is independent.
     store.use_embedder(&embedder("next")).unwrap();
     assert_eq!(later().embedder, Some(embedder("slower")));
     assert_eq!(counts(), (0, 2));
@@ -1405,7 +1410,7 @@ pub fn a_vector_that_was_missing_is_filled_in(store: &dyn Store) {
     assert_eq!(its, [Remembered::Unchanged(key)]);
     assert_eq!(changes(store, after).len(), 1);
     assert!(text_of(store, key).vector.is_some());
-    // One that could not be had takes nothing away.
+    // Recording without a vector removes nothing.
     remember(store, &[bare]);
     assert!(text_of(store, key).vector.is_some());
 }
@@ -1426,7 +1431,7 @@ pub fn words_are_replaced_by_a_new_version(store: &dyn Store) {
     assert_eq!(changes(store, after).len(), 1);
     assert_eq!(words(one), Some(b"uno".to_vec()));
     assert_eq!(words(two), Some(b"two".to_vec()));
-    // By other rules: those that were not made anew are no longer there.
+    // After a change of the rules, old words are removed.
     let after = seq(store);
     store
         .put_words(
@@ -1488,7 +1493,7 @@ pub fn records_are_counted_by_kind(store: &dyn Store) {
     check_kinds(store);
 }
 
-/// Checks that the counts that are kept are those that are counted.
+/// Checks that the stored counts equal the counted records.
 fn check_kinds(store: &dyn Store) {
     let mut kept = store.record_counts().unwrap();
     kept.retain(|_, live| *live > 0);
@@ -1523,7 +1528,7 @@ pub fn records_are_listed_in_pages(store: &dyn Store) {
         records.map(|record| record.id().to_owned()).collect()
     };
     let all = RecordList::default();
-    // Entities that texts tell of are not listed. Recorded ones come first.
+    // Derived entities are not listed. Recorded ones come first.
     assert_eq!(ids(&all, 0, 99).len(), 6);
     assert!(!ids(&all, 0, 99).iter().any(|id| id.contains("ann")));
     let first = store.list(&all, 0, 4).unwrap();
@@ -1567,7 +1572,7 @@ pub fn mentions_resolve_inside_the_scope_of_their_user(store: &dyn Store) {
         .collect();
     assert_eq!(meant[0], meant[3]);
     assert!(meant[0] != meant[1] && meant[1] != meant[2] && meant[0] != meant[2]);
-    // One that is recorded for all is everybody's.
+    // An entity that is recorded for all users is visible to each.
     remember(store, &[entity("b", "person", "Bob", &[])]);
     let told = event_of(EventRecord {
         user: Some("x".to_owned()),
@@ -1578,7 +1583,7 @@ pub fn mentions_resolve_inside_the_scope_of_their_user(store: &dyn Store) {
     assert_eq!(text_of(store, key).mentions, [bob]);
 }
 
-/// An index that is kept up to date is the one that is built anew.
+/// An index that is updated equals one that is built from scratch.
 pub fn an_updated_index_equals_a_rebuilt_one(store: &dyn Store) {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut below = |n: u64| {
@@ -1650,7 +1655,7 @@ pub fn an_updated_index_equals_a_rebuilt_one(store: &dyn Store) {
     }
 }
 
-/// Checks that what follows from the texts is what they say.
+/// Checks that the derived records follow from the texts.
 fn check_counts(store: &dyn Store, index: &Index) {
     let mut mentions: BTreeMap<RecordKey, u64> = BTreeMap::new();
     for sketch in index.sketches.values() {

@@ -1,4 +1,5 @@
-//! What the documentation of [`Tasks`](contexture_store::Tasks) says, one function each.
+//! Tests of the documentation of [`Tasks`](contexture_store::Tasks), one
+//! function for each promise.
 
 use super::at;
 use contexture_store::{
@@ -21,7 +22,7 @@ fn named(id: &str, parent: Option<&str>) -> NewTask {
     }
 }
 
-/// Pushes tasks, each a part of the one before.
+/// Pushes tasks, each a subtask of the one before.
 fn push(store: &dyn Store, stack: &str, ids: &[&str]) {
     for id in ids {
         store.push_task(stack, &named(id, None), at(0)).unwrap();
@@ -94,7 +95,7 @@ pub fn a_task_is_finished_once(store: &dyn Store) {
     let empty = store.finish_task("main", None, TaskStatus::Complete, None, at(0));
     assert!(said(empty).contains("no current task"));
     push(store, "main", &["a", "b", "c"]);
-    // What has active parts is not finished, however deep they are.
+    // A task with active subtasks at any depth cannot be finished.
     for status in [TaskStatus::Complete, TaskStatus::Blocked] {
         assert!(said(finish(store, "b", status)).contains("still active"));
         assert!(said(finish(store, "a", status)).contains("still active"));
@@ -112,7 +113,7 @@ pub fn a_task_is_finished_once(store: &dyn Store) {
         finish(store, "x", TaskStatus::Complete),
         Err(StoreError::NotFound { .. })
     ));
-    // One that is not the current one: that stays where it is.
+    // Another task than the current one is finished: the current one remains.
     store
         .push_task("main", &named("d", Some("a")), at(1))
         .unwrap();
@@ -129,7 +130,7 @@ pub fn a_parent_task_must_be_open(store: &dyn Store) {
         store.push_task("main", &named("a", None), at(0)),
         Err(StoreError::Exists { .. })
     ));
-    // Ids are taken in all stacks.
+    // Ids are unique across all stacks.
     assert!(matches!(
         store.push_task("other", &named("a", None), at(0)),
         Err(StoreError::Exists { .. })
@@ -163,7 +164,8 @@ pub fn a_blocked_task_is_resumed(store: &dyn Store) {
     assert_eq!(blocked.status, TaskStatus::Blocked);
     assert_eq!(blocked.finished_at, Some(at(5)));
     assert_eq!(path(store, "main"), "a/b");
-    // The nearest active one above becomes current, not just the parent.
+    // The nearest active ancestor becomes current, which need not be the
+    // parent.
     finish(store, "b", TaskStatus::Blocked).unwrap();
     store
         .push_task("main", &named("d", Some("b")), at(6))
@@ -179,7 +181,7 @@ pub fn a_blocked_task_is_resumed(store: &dyn Store) {
     assert_eq!(path(store, "main"), "a/b/c");
     store.resume_task("main", "a").unwrap();
     assert_eq!(path(store, "main"), "a");
-    // The other one is still being done.
+    // The other subtask is still active.
     assert!(said(finish(store, "a", TaskStatus::Complete)).contains("still active"));
     assert!(said(store.resume_task("main", "d")).contains("is complete"));
     for (stack, id) in [("main", "nobody"), ("other", "a")] {
@@ -213,7 +215,7 @@ pub fn default_task_ids_are_unused_ones(store: &dyn Store) {
     pop(store, "other", "done");
     forget(store, "t4").unwrap();
     assert_eq!(made("main"), "t5");
-    // What is remembered beside them is no matter.
+    // A generated id skips the id of a recorded task.
     remember(store, &[task("t6", None)]);
     assert_eq!(made("main"), "t7");
 }
@@ -303,7 +305,7 @@ pub fn tasks_are_recorded_with_other_records(store: &dyn Store) {
     let tasks = [done.clone(), task("c", Some("b")), task("a", None)];
     let its = remember(store, &tasks);
     assert!(its.iter().all(|it| matches!(it, Remembered::Added(_))));
-    // None becomes current; depths follow.
+    // No imported task becomes current; depths are computed.
     assert_eq!(store.task_view("main").unwrap(), TaskView::default());
     assert_eq!(store.task_stacks().unwrap(), ["main"]);
     let listed = store.tasks("main").unwrap();
@@ -322,7 +324,7 @@ pub fn tasks_are_recorded_with_other_records(store: &dyn Store) {
         store.memory_stats().unwrap().kinds[&RecordKind::Task].live,
         3
     );
-    // They are as those that were pushed.
+    // Imported tasks behave like pushed ones.
     assert!(said(finish(store, "a", TaskStatus::Complete)).contains("still active"));
     store.resume_task("main", "c").unwrap();
     assert_eq!(path(store, "main"), "a/b/c");
@@ -331,7 +333,7 @@ pub fn tasks_are_recorded_with_other_records(store: &dyn Store) {
 pub fn a_task_that_is_recorded_again_is_replaced(store: &dyn Store) {
     push(store, "main", &["a", "b", "c", "d"]);
     push(store, "other", &["x"]);
-    // It takes its parts with it.
+    // A moved task takes its subtasks along.
     let its = remember(store, &[task("c", None)]);
     assert!(matches!(its[0], Remembered::Replaced(_)));
     let depths: Vec<(String, u32)> = store
@@ -343,11 +345,11 @@ pub fn a_task_that_is_recorded_again_is_replaced(store: &dyn Store) {
     let expected = [("a", 0), ("b", 1), ("c", 0), ("d", 1)];
     assert_eq!(depths, expected.map(|(id, depth)| (id.to_owned(), depth)));
     assert_eq!(path(store, "main"), "c/d");
-    // What has gone from there is not waited for.
+    // The former parent no longer waits for the moved task.
     finish(store, "b", TaskStatus::Complete).unwrap();
     finish(store, "a", TaskStatus::Complete).unwrap();
     assert!(said(finish(store, "c", TaskStatus::Complete)).contains("still active"));
-    // One that is complete is no longer current.
+    // A completed task is no longer current.
     let done = TaskRecord {
         status: TaskStatus::Complete,
         ..task("d", Some("c"))
@@ -410,7 +412,7 @@ pub fn deep_task_trees_are_stored(store: &dyn Store) {
     let mut tasks: Vec<TaskRecord> = (0..DEEP)
         .map(|n| task(&id(n), n.checked_sub(1).map(id).as_deref()))
         .collect();
-    // The deepest first: none finds the one it is a part of.
+    // The deepest task comes first, so that no task finds its parent.
     tasks.reverse();
     remember(store, &tasks);
     let last = store.resume_task("main", &id(DEEP - 1)).unwrap();
@@ -422,10 +424,10 @@ pub fn deep_task_trees_are_stored(store: &dyn Store) {
         .unwrap();
     assert_eq!(child.depth as usize, DEEP);
     assert_eq!(store.tasks("main").unwrap().len(), DEEP + 1);
-    // A circle of that length is found, too.
+    // A cycle of that length is detected, too.
     let said = said(try_remember(store, &[task(&id(0), Some(&id(DEEP - 1)))]));
     assert!(said.contains("part of itself"), "{said}");
-    // A part of itself no longer: everything moves up.
+    // The task is no longer a subtask: everything below moves up.
     remember(store, &[task(&id(1), None)]);
     assert_eq!(store.task_view("main").unwrap().path.len(), DEEP);
 }
@@ -441,7 +443,7 @@ pub fn a_task_is_deleted(store: &dyn Store) {
         forget(store, "b"),
         Err(StoreError::NotFound { .. })
     ));
-    // One that is still active is waited for no longer.
+    // A deleted active task no longer blocks its parent.
     store.push_task("main", &named("c", None), at(0)).unwrap();
     store.resume_task("main", "a").unwrap();
     let only = Forget::Id {

@@ -1,4 +1,5 @@
-//! What the documentation of [`Trees`](contexture_store::Trees) says, one function each.
+//! Tests of the documentation of [`Trees`](contexture_store::Trees), one
+//! function for each promise.
 
 use serde_json::json;
 
@@ -162,7 +163,7 @@ fn climb(store: &dyn Store, tree: &str, from: &str) -> Vec<String> {
     heads.iter().map(step).collect()
 }
 
-/// The edges that lead to a node, each with what could stand before it.
+/// The incoming edges of a node, each with its possible sources.
 fn arrivals(store: &dyn Store, tree: &str, node: &str) -> Vec<String> {
     let arrivals = store.arrivals(tree, node).unwrap();
     let line = |arrival: &contexture_store::Arrival| {
@@ -172,8 +173,8 @@ fn arrivals(store: &dyn Store, tree: &str, node: &str) -> Vec<String> {
     arrivals.iter().map(line).collect()
 }
 
-/// Checks that something is refused with a complaint that begins so, and that
-/// tree `t` is as it was.
+/// Checks that a call is rejected with a message that begins with this text,
+/// and that tree `t` is unchanged.
 fn refused<T: std::fmt::Debug>(
     store: &dyn Store,
     why: &str,
@@ -194,7 +195,7 @@ fn is_unknown<T: std::fmt::Debug>(result: Result<T, StoreError>) {
     );
 }
 
-/// A document in which there is everything.
+/// A document with every kind of record.
 fn everything() -> TreeDocument {
     let json = json!({
         "tree": {"id": "t1", "mode": "dialogue", "title": "A garden", "system_context": "Be brief.",
@@ -311,7 +312,7 @@ pub fn a_tree_imported_again_changes_nothing(store: &dyn Store) {
 }
 
 pub fn the_order_of_records_does_not_matter(store: &dyn Store) {
-    // Ids that share their beginnings, at the same time and at others.
+    // Ids with common prefixes, with equal and different times.
     let text = "
         agent a1 model
         agent a2 model
@@ -335,7 +336,7 @@ pub fn the_order_of_records_does_not_matter(store: &dyn Store) {
     };
     let mut first: Option<(String, Vec<String>)> = None;
     for letter in 'A'..='J' {
-        // A node is in one tree, so every tree has nodes of its own.
+        // A node belongs to one tree, so every tree has its own nodes.
         let own = text.replace("X-", &format!("{letter}-"));
         let mut document = document("t", &own);
         document.tree.id = format!("t{letter}");
@@ -378,7 +379,7 @@ pub fn short_names_are_beginnings_of_ids(store: &dyn Store) {
     let names = |heads: Vec<NodeHead>| -> Vec<String> {
         heads.into_iter().map(|head| head.local_id).collect()
     };
-    // Six characters, one more where they are taken, and all of a short id.
+    // Six characters, one more if that name is in use, and all of a short id.
     let heads = grow(
         store,
         "t",
@@ -395,7 +396,7 @@ pub fn short_names_are_beginnings_of_ids(store: &dyn Store) {
     );
     let given = ["0123456", "01234567", "012", "012345~2", "äöüßéè"];
     assert_eq!(names(heads), given);
-    // One that says its name has it, whatever comes first.
+    // A node with an explicit short name gets it, whatever the order is.
     let mut more = growth(
         "node 012345678 human at:1 a
          node 0123456780 human at:2 b
@@ -405,8 +406,8 @@ pub fn short_names_are_beginnings_of_ids(store: &dyn Store) {
     more.nodes[1].local_id = Some("012345678".to_owned());
     let heads = store.grow("t", &more, at(3)).unwrap();
     assert_eq!(names(heads), ["012345678~2", "012345678"]);
-    // They are written down where they are not the usual ones, and so they are
-    // the same wherever the document is brought in.
+    // Unusual short names are exported, so that they are the same after every
+    // import.
     let exported = store.export_tree("t").unwrap();
     let written = exported.nodes.iter().filter_map(|node| {
         let local_id = node.local_id.as_ref()?;
@@ -517,7 +518,7 @@ pub fn an_import_adds_what_is_new(store: &dyn Store) {
         changed: true,
     };
     assert_eq!(imported, expected);
-    // Flags that a document does not speak of stay.
+    // Flags that a document omits do not change.
     more.nodes[0].metadata = None;
     let again = store.import_tree(&more, at(501)).unwrap();
     assert_eq!((again.nodes, again.reflagged), (0, 0));
@@ -690,7 +691,7 @@ pub fn a_rejected_growth_stores_nothing(store: &dyn Store) {
             "node y human a\nnode z human b\nedge e9 y -> z",
             "nodes: there are 2 roots (`n1`, `y`)",
         ),
-        // What was material does not become a beginning.
+        // A context source does not become a root.
         (
             "node y human a\nedge e9 m -> y",
             "nodes: there are 2 roots (`n1`, `m`)",
@@ -715,7 +716,7 @@ pub fn a_rejected_growth_stores_nothing(store: &dyn Store) {
             "node y human a\nedge e8 n3 -> y\nedge e9 n1 y -> n2",
             "edges: the edges form a cycle: `n2` -> `n3` -> `y` -> `n2`",
         ),
-        // Through an edit that stands in the place of what leads to it.
+        // The cycle leads through an edit of the source node.
         (
             "edge e9 n2 -> n1b\nedge e8 n1b -> n1",
             "edges: the edges form a cycle",
@@ -736,7 +737,7 @@ pub fn a_rejected_growth_stores_nothing(store: &dyn Store) {
     refused(store, "nodes[0].content: is 104857600 bytes", || {
         store.grow("t", &wrong, at(9))
     });
-    // All or none.
+    // A growth is applied completely or not at all.
     let half = "node y human a\nedge e9 n1 -> y\nedge e8 n9 -> y";
     refused(store, "edges[1]", || store.grow("t", &growth(half), at(9)));
     is_unknown(store.find_node("t", "y"));
@@ -763,7 +764,7 @@ pub fn only_the_flags_of_a_node_change(store: &dyn Store) {
         assert_eq!(store.export_tree("t1").unwrap(), expected);
         assert_eq!(store.find_node("t1", &node.id).unwrap().flags, flags);
     }
-    // The same once more is no change.
+    // The same change again has no effect.
     let before = epoch(store, "t1");
     let change = TreeChange::Flags {
         node: "n3".to_owned(),
@@ -772,7 +773,7 @@ pub fn only_the_flags_of_a_node_change(store: &dyn Store) {
     assert_eq!(expected.nodes[0].id, "n3");
     store.change_tree("t1", &change, at(11)).unwrap();
     assert_eq!(epoch(store, "t1"), before);
-    // Neither is a change that names no flag.
+    // A change without flags has no effect, either.
     let change = flag("n3", FlagChange::default());
     store.change_tree("t1", &change, at(11)).unwrap();
     assert_eq!(epoch(store, "t1"), before);
@@ -789,7 +790,7 @@ fn flag(node: &str, change: FlagChange) -> TreeChange {
 pub fn concurrent_changes_of_flags_are_all_applied(store: &dyn Store) {
     const EACH: usize = 40;
     import(store, "t", "node n1 human a");
-    // A flag as it is changed, and as it is read.
+    // A setter and a getter of one flag.
     type Flag = (fn(bool) -> FlagChange, fn(Flags) -> bool);
     let flags: [Flag; 3] = [
         (
@@ -817,8 +818,8 @@ pub fn concurrent_changes_of_flags_are_all_applied(store: &dyn Store) {
     let before = epoch(store, "t");
     std::thread::scope(|scope| {
         for (change, read) in flags {
-            // Each flag has one writer, so its value stays until that writer
-            // changes it again.
+            // Each flag has one writer, so its value remains until that writer
+            // changes it.
             scope.spawn(move || {
                 for i in 0..EACH {
                     let set = i % 2 == 0;
@@ -907,7 +908,7 @@ pub fn settings_agents_and_paths_change(store: &dyn Store) {
     ] {
         refused(store, why, || change(TreeChange::Path(wrong)));
     }
-    // None of this changes a path that somebody walked.
+    // None of these changes affects a path.
     assert_eq!(epoch(store, "t"), before.epoch);
 }
 
@@ -968,7 +969,7 @@ pub fn each_setting_changes_separately(store: &dyn Store) {
             change_settings(store, &changes[set]);
             assert_eq!(store.tree("t").unwrap().tree, expected);
         }
-        // A change that names nothing changes nothing.
+        // An empty change has no effect.
         change_settings(store, &SettingsChange::default());
         assert_eq!(store.tree("t").unwrap().tree, expected);
     }
@@ -979,8 +980,8 @@ pub fn concurrent_changes_of_settings_are_all_applied(store: &dyn Store) {
     import(store, "t", "node n1 human a");
     std::thread::scope(|scope| {
         for [set, clear] in single_settings() {
-            // Each setting has one writer, so its value stays until that writer
-            // changes it again.
+            // Each setting has one writer, so its value remains until that
+            // writer changes it.
             scope.spawn(move || {
                 for change in [&clear, &set].into_iter().cycle().take(2 * EACH) {
                     change_settings(store, change);
@@ -1021,8 +1022,8 @@ pub fn a_climb_follows_plain_steps(store: &dyn Store) {
          edge e5 n4 -> n6
          edge e6 n6 instruction:m -> n7",
     );
-    // It ends where there are versions before it, where a remark is reached,
-    // where there is other material, and at the root.
+    // The walk stops at a node with several versions, at an annotation, at
+    // other context sources, and at the root.
     assert_eq!(
         climb(store, "t", "n6"),
         ["n6 after n4", "n4 after n3", "n3 look"]
@@ -1031,12 +1032,12 @@ pub fn a_climb_follows_plain_steps(store: &dyn Store) {
     assert_eq!(climb(store, "t", "n5"), ["n5 look"]);
     assert_eq!(climb(store, "t", "n7"), ["n7 look"]);
     assert_eq!(climb(store, "t", "m"), ["m nothing"]);
-    // An edit is reached as that is which it stands for.
+    // An edit is reached like its original.
     assert_eq!(climb(store, "t", "n2b"), ["n2b after n1", "n1 nothing"]);
     assert_eq!(climb(store, "t", "n5b"), ["n5b look"]);
     let lengths = [0, 1, 2, 3, 9].map(|limit| store.climb("t", "n6", limit).unwrap().len());
     assert_eq!(lengths, [0, 1, 2, 3, 3]);
-    // The last one says where to go on, too.
+    // The last node also has the id of its parent.
     let last = store.climb("t", "n6", 1).unwrap().remove(0);
     assert_eq!(step(&last), "n6 after n4");
 }
@@ -1051,13 +1052,13 @@ pub fn steps_are_updated_by_every_write(store: &dyn Store) {
     assert_eq!(epoch(store, "t"), 0);
     let steps = || ["n3", "n2"].map(|id| step(&store.find_node("t", id).unwrap()));
     assert_eq!(steps(), ["n3 after n2", "n2 after n1"]);
-    // An edit makes another version of the place.
+    // An edit is another version of the node.
     let edit = grow(store, "t", "node n2b model of:n2 d");
     assert_eq!(step(&edit[0]), "n2b after n1");
     assert_eq!(steps(), ["n3 look", "n2 after n1"]);
     assert_eq!(arrivals(store, "t", "n3"), ["e2 n2 n2b"]);
     assert_eq!(epoch(store, "t"), 1);
-    // With an edge of its own it stands elsewhere.
+    // An edit with its own edge is a separate node.
     grow(
         store,
         "t",
@@ -1066,7 +1067,7 @@ pub fn steps_are_updated_by_every_write(store: &dyn Store) {
     assert_eq!(steps(), ["n3 after n2", "n2 after n1"]);
     assert_eq!(climb(store, "t", "n2b")[0], "n2b after n4");
     assert_eq!(epoch(store, "t"), 2);
-    // A second edge makes two ways, also for what stands there.
+    // A second edge creates two paths, also for the edits of the node.
     grow(store, "t", "node n3b human of:n3 f");
     assert_eq!(climb(store, "t", "n3b")[0], "n3b after n2");
     grow(store, "t", "edge e5 n2b -> n3");
@@ -1076,8 +1077,8 @@ pub fn steps_are_updated_by_every_write(store: &dyn Store) {
     assert_eq!(epoch(store, "t"), 4);
 }
 
-/// The fast way against the slow one: whatever was written in whatever parts,
-/// nodes are reached as the whole document says.
+/// Compares the stored steps with a slow computation: after any sequence of
+/// writes, nodes are reached as the whole document defines.
 pub fn stored_steps_equal_those_computed_from_the_whole_tree(store: &dyn Store) {
     let mut random = 11_u64;
     let mut below = |n: usize| {
@@ -1163,8 +1164,8 @@ pub fn an_arrival_has_its_versions(store: &dyn Store) {
          edge e9 n2 n1 -> n3
          note e3 own context:x -> n3",
     );
-    // Primary sources in their order, each with its edits by time and id. What
-    // has an edge of its own stands elsewhere.
+    // Primary sources in their order, each with its edits by time and id. An
+    // edit with its own edge is a separate node.
     let expected = ["e3 own deep", "e9 n2 n1 y x z"];
     for node in ["n3", "n3b", "n3c"] {
         assert_eq!(arrivals(store, "t", node), expected, "{node}");
@@ -1191,7 +1192,7 @@ pub fn an_arrival_has_its_versions(store: &dyn Store) {
             assert_eq!(version, store.find_node("t", &version.id).unwrap());
         }
     }
-    // An edit that is a primary source itself is there once.
+    // An edit that is also a primary source is listed once.
     grow(store, "t", "node n4 model k\nedge e4 n1 n2 x -> n4");
     assert_eq!(arrivals(store, "t", "n4"), ["e4 n1 z n2 x y"]);
 }
@@ -1229,7 +1230,7 @@ pub fn a_long_path_is_climbed_in_parts(store: &dyn Store) {
         }
     }
     assert_eq!(walked, LENGTH);
-    // A circle that long is found as well, and by nobody's recursion.
+    // A cycle of that length is detected, too, without recursion.
     let back = growth(&format!("edge back n{} -> n1", LENGTH - 1));
     let why = "edges: the edges form a cycle: `n1` -> `n2` -> `n3` -> `n4` -> `n5` -> `n6` -> `n7` -> `n8` -> ...";
     let said = store.grow("t", &back, at(2)).unwrap_err().to_string();
@@ -1298,13 +1299,13 @@ pub fn nodes_are_returned_with_their_counts(store: &dyn Store) {
         [Some(vec![3]), Some(vec![1, 700])]
     );
     assert_eq!(tokens(&["n1", "n3"], "bytes"), [Some(vec![u64::MAX]), None]);
-    // What is there stays as it is.
+    // Existing counts do not change.
     store
         .put_node_counts("t1", "words", &[("n1", vec![9])])
         .unwrap();
     assert_eq!(tokens(&["n1"], "words"), [Some(vec![3])]);
     store.put_node_counts("t1", "words", &[]).unwrap();
-    // All or none.
+    // The counts are stored completely or not at all.
     let half = [("n2", vec![1]), ("n9", vec![1])];
     is_unknown(store.put_node_counts("t1", "words", &half));
     assert_eq!(tokens(&["n2"], "words"), [None]);
@@ -1341,7 +1342,7 @@ pub fn raw_responses_are_read_back_unchanged(store: &dyn Store) {
     let found = store.raw_response("t1", "n9").unwrap().unwrap();
     assert_eq!(found, own);
     assert_eq!(found.body.to_string(), own.body.to_string());
-    // One that was not there is taken in; another one is another answer.
+    // A missing response is added; a different one is a conflict.
     let mut late = store.export_tree("t1").unwrap();
     let n1 = late.nodes.iter_mut().find(|node| node.id == "n1").unwrap();
     n1.raw_response = Some(own.clone());
@@ -1373,7 +1374,7 @@ pub fn an_agents_position_is_its_latest_node(store: &dyn Store) {
         "node n4 model @b d\nnode n5 model e\nedge e3 n1 -> n4\nedge e4 n1 -> n5",
     );
     assert_eq!(positions(), [some("n2"), some("n4")]);
-    // A document that does not say where they are does not take them away.
+    // A document without positions does not remove them.
     import(store, "t", "agent a model\nagent b model\nnode n1 human a");
     assert_eq!(positions(), [some("n2"), some("n4")]);
     let head = store.find_node("t", "n4").unwrap();
@@ -1591,7 +1592,7 @@ pub fn unknown_trees_and_nodes_are_errors(store: &dyn Store) {
     is_unknown(store.change_tree("no", &flags("n1"), at(1)));
     is_unknown(store.put_node_counts("no", "words", &[]));
     is_unknown(store.connections("no", &[]));
-    // A node of another tree is as unknown as one that is nowhere.
+    // A node of another tree is reported as unknown.
     for (tree, node) in [
         ("no", "n1"),
         ("t", "n9"),
@@ -1734,7 +1735,8 @@ pub fn concurrent_growth_of_a_tree_is_all_stored(store: &dyn Store) {
             scope.spawn(move || {
                 let mut parent = "n0".to_owned();
                 for i in 0..EACH {
-                    // All have the same beginning, and so compete for names.
+                    // All ids have the same prefix, so they compete for short
+                    // names.
                     let id = format!("sharedid{writer}x{i}");
                     let text = format!("node {id} model text\nedge {id} {parent} -> {id}");
                     let head = grow(store, "t", &text).remove(0);

@@ -17,7 +17,7 @@ pub enum ArchiveEntry {
     /// The number of rows of each table that other rows refer to. It is the
     /// first entry.
     Keys(BTreeMap<String, u64>),
-    /// The begin of a table. Tables without rows are omitted.
+    /// The start of a table. Tables without rows are omitted.
     Table {
         /// The name of the table.
         name: String,

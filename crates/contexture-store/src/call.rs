@@ -31,7 +31,7 @@ const WITHDRAWN: u8 = 2;
 pub struct Call {
     state: Arc<AtomicU8>,
     caller: Option<Arc<str>>,
-    place: Option<Arc<dyn CallPlace>>,
+    place: Option<Arc<dyn ExecutionSlot>>,
     ahead: Arc<ReadAheadAnswers>,
     keyed: Option<Arc<CallKey>>,
 }
@@ -70,7 +70,7 @@ impl ModelCall {
 }
 
 /// The right of a call to work. The call gives it up while it waits for a model.
-pub trait CallPlace: Send + Sync {
+pub trait ExecutionSlot: Send + Sync {
     /// Called before a thread of the call waits for something that needs no
     /// processor, such as a disk. It must not block.
     fn wait(&self) {}
@@ -79,8 +79,8 @@ pub trait CallPlace: Send + Sync {
     /// the call may ask one.
     fn leave(&self, model: ModelCall);
 
-    /// Called in the same thread when the model has answered after `time`. It can
-    /// block until the call may work again.
+    /// Called in the same thread when the model has answered after `time`. It
+    /// can block until the call may continue.
     fn come_back(&self, model: ModelCall, time: Duration);
 }
 
@@ -107,7 +107,7 @@ impl Call {
     }
 
     /// Returns the same call with an execution slot.
-    pub fn with_place(mut self, place: Arc<dyn CallPlace>) -> Self {
+    pub fn with_slot(mut self, place: Arc<dyn ExecutionSlot>) -> Self {
         self.place = Some(place);
         self
     }
@@ -142,11 +142,11 @@ impl Call {
         }
     }
 
-    /// Waits for a model, which can take long. The current call gives up its place
-    /// meanwhile.
+    /// Waits for a model, which can take long. The current call releases its
+    /// execution slot meanwhile.
     pub fn wait_for_model<T>(model: ModelCall, wait: impl FnOnce() -> T) -> T {
-        struct ReturnPlace(Arc<dyn CallPlace>, ModelCall, Instant);
-        impl Drop for ReturnPlace {
+        struct ReacquireSlot(Arc<dyn ExecutionSlot>, ModelCall, Instant);
+        impl Drop for ReacquireSlot {
             fn drop(&mut self) {
                 self.0.come_back(self.1, self.2.elapsed());
             }
@@ -154,7 +154,7 @@ impl Call {
         let place = CURRENT.with_borrow(|call| call.as_ref()?.place.clone());
         let _come_back = place.map(|place| {
             place.leave(model);
-            ReturnPlace(place, model, Instant::now())
+            ReacquireSlot(place, model, Instant::now())
         });
         wait()
     }
@@ -231,7 +231,7 @@ impl Call {
         });
     }
 
-    /// Withdraws all writes of the call. Returns false if one has begun, so that
+    /// Cancels all writes of the call. Returns false if one has begun, so that
     /// the outcome is unknown.
     pub fn withdraw(&self) -> bool {
         let was = self

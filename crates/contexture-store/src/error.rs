@@ -56,6 +56,13 @@ pub enum StoreError {
         /// The current status, such as `completed`.
         status: &'static str,
     },
+    /// Turns are part of other sessions, too. Nothing was deleted.
+    Shared {
+        /// The session whose turns were to be deleted.
+        session: String,
+        /// The labels of the other sessions.
+        others: Vec<String>,
+    },
     /// The input is invalid.
     Invalid {
         /// The path of the invalid field, such as `messages[2].content`.
@@ -79,7 +86,7 @@ pub enum StoreError {
         store: String,
         /// The schema version of the data.
         found: u32,
-        /// The newest that is understood.
+        /// The newest schema version that this program supports.
         known: u32,
     },
     /// The file is not a Contexture store, or it is damaged.
@@ -110,8 +117,8 @@ pub enum StoreError {
         /// The evidence of the damage.
         message: String,
     },
-    /// The write was withdrawn before it began, because its caller did not wait
-    /// for it. Nothing was written.
+    /// The write was cancelled before it began, because its caller stopped
+    /// waiting. Nothing was written.
     Withdrawn,
     /// The connection to the database was lost while a write was committed.
     /// Whether it was written is unknown.
@@ -172,6 +179,9 @@ fn place(turn: &Option<TurnId>) -> String {
     }
 }
 
+/// The maximum number of sessions that a message names.
+const MOST_NAMED: usize = 8;
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -211,6 +221,21 @@ impl fmt::Display for StoreError {
                 f,
                 "conflict: session `{session}` is closed ({status}); nothing was recorded"
             ),
+            StoreError::Shared { session, others } => {
+                let named: Vec<String> = (others.iter().take(MOST_NAMED))
+                    .map(|other| format!("`{other}`"))
+                    .collect();
+                let more = match others.len().saturating_sub(MOST_NAMED) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                write!(
+                    f,
+                    "conflict: session `{session}` shares turns before that turn with {}{more}; \
+                     nothing was deleted",
+                    named.join(", ")
+                )
+            }
             StoreError::Invalid { field, message } if field.is_empty() => f.write_str(message),
             StoreError::Invalid { field, message } => write!(f, "{field}: {message}"),
             StoreError::Busy { store } => {

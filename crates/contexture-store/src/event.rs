@@ -1,4 +1,4 @@
-//! The trait [`Events`]: what happened in a tenant's sessions, for listeners.
+//! The trait [`Events`]: events in a tenant's sessions, for listeners.
 
 use jiff::Timestamp;
 
@@ -9,7 +9,7 @@ use crate::error::StoreError;
 pub struct StoredEvent {
     /// The number of the event. Later events of the tenant have larger numbers.
     pub number: u64,
-    /// The time of the event, by the clock of the server that recorded it.
+    /// The time of the event, on the clock of the server that recorded it.
     pub at: Timestamp,
     /// The kind of event, such as `turn_recorded`.
     pub kind: String,

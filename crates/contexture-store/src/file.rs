@@ -70,8 +70,8 @@ pub trait Files: Send + Sync {
 
     /// Stores the content of a file. The same content again changes nothing.
     ///
-    /// Fails with [`StoreError::FileChanged`] if the file is not what the caller
-    /// expected, and with [`StoreError::Invalid`] if the path is not
+    /// Fails with [`StoreError::FileChanged`] if the file is not in the
+    /// expected state, and with [`StoreError::Invalid`] if the path is not
     /// [valid](check_file_path), or a limit is exceeded.
     fn put_file(
         &self,
@@ -83,8 +83,8 @@ pub trait Files: Send + Sync {
 
     /// Deletes a file.
     ///
-    /// Fails with [`StoreError::NotFound`] if there is none, and with
-    /// [`StoreError::FileChanged`] if it is not what the caller expected.
+    /// Fails with [`StoreError::NotFound`] if it does not exist, and with
+    /// [`StoreError::FileChanged`] if it is not in the expected state.
     fn delete_file(
         &self,
         path: &str,

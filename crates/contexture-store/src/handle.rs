@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 /// The prefix of every handle.
 const PREFIX: &str = "sha256:";
 
-/// The number of digits that name a tool result in a request.
+/// The number of digits of a handle in a request.
 const SHOWN_DIGITS: usize = 12;
 
-/// The fewest digits that are accepted.
+/// The smallest number of digits that a prefix needs.
 const LEAST_DIGITS: usize = 8;
 
-/// A tool result of at least so many bytes can be fetched by its handle.
+/// The size in bytes from which a tool result can be fetched by its handle.
 pub const LEAST_FETCHABLE_BYTES: usize = 256;
 
 /// The SHA-256 hash of the text of a tool result, by which it can be fetched.
@@ -27,7 +27,7 @@ impl Handle {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
-    /// Returns the handle that is these bytes.
+    /// Returns the handle with these bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }

@@ -1,8 +1,9 @@
-//! Calls with an idempotency key, which are done once however often they are sent.
+//! Calls with an idempotency key, which run once however often they are sent.
 //!
-//! A caller that does not know the outcome of a call sends it again with the same
-//! key. The first write of the call stores the key in the same transaction, so that
-//! a call whose key is stored writes nothing. The answer is stored when it is known.
+//! A caller that does not know the outcome of a call sends it again with the
+//! same key. The first write of the call stores the key in the same
+//! transaction, so that a call whose key is stored writes nothing. The response
+//! is stored when it is known.
 
 use contexture_core::ContentHash;
 use jiff::Timestamp;

@@ -71,7 +71,10 @@ pub enum ImportStep {
         /// The content of the snapshot that may not be stored yet.
         blobs: Vec<Blob>,
     },
-    /// Saves where the import of a file is.
+    /// Stores content that a later request may have. Until then, nothing refers
+    /// to it, and a [collection](crate::Upkeep::collect) deletes it.
+    Content(Vec<Blob>),
+    /// Saves the progress of the import of a file.
     Cursor(Box<ImportCursor>),
     /// Saves the reader's state of the file whose cursor was saved before.
     State {
@@ -153,9 +156,9 @@ pub struct ImportRow {
     pub raw: String,
 }
 
-/// Stores what importers read, and where they are.
+/// Stores imported data, and the progress of importers.
 pub trait Imports: Send + Sync {
-    /// Applies steps, all or none, and returns what came of each.
+    /// Applies steps, all or none, and returns the result of each.
     ///
     /// Fails if a step names a session or a turn that does not exist, or if a
     /// turn is [invalid](NewTurn::outline).

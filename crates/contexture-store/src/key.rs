@@ -139,13 +139,13 @@ pub struct TenantQuota {
 }
 
 impl TenantQuota {
-    /// Returns true when something that is stored is limited.
+    /// Returns true when the quota limits stored data.
     pub fn limits_storage(&self) -> bool {
         self.max_bytes > 0 || self.max_sessions > 0 || self.max_records > 0 || self.max_nodes > 0
     }
 }
 
-/// A part of what all tenants of a store share.
+/// A part of the data that all tenants of a store share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SharedPart {
     /// The API keys and the quotas.
@@ -178,6 +178,9 @@ pub struct StoreStats {
     /// The number of transactions that were begun again on another connection,
     /// because the first one was lost.
     pub retries: Option<u64>,
+    /// The number of standbys that an acknowledged write has been sent to. 0 if a
+    /// failover can lose it.
+    pub synchronous_standbys: Option<u64>,
     /// The number of times that calls waited for an answer of a database in
     /// another process.
     pub round_trips: Option<u64>,
@@ -215,7 +218,7 @@ pub trait Tenants: Send + Sync {
     fn key(&self, id: &str) -> Result<Option<KeyRecord>, StoreError>;
 
     /// Returns all keys in the order of their creation. Keys are never deleted,
-    /// so that it stays known who had access.
+    /// so that the list shows every key that ever had access.
     fn keys(&self) -> Result<Vec<KeyRecord>, StoreError>;
 
     /// Revokes a key and returns it. Revoking it again changes nothing, not even
@@ -278,10 +281,10 @@ pub trait Tenants: Send + Sync {
         oldest: i64,
     ) -> Result<Vec<u64>, StoreError>;
 
-    /// Calls `woken` from now on with the name of a tenant for which another process
-    /// has stored an [event](crate::Events). It is a hint: it can be missing or
-    /// late, so callers also look from time to time. There is one: a second call
-    /// changes nothing.
+    /// Registers `woken`, which is called with the name of a tenant for which
+    /// another process has stored an [event](crate::Events). The call is a
+    /// hint: it can be missing or late, so callers also poll. Only the first
+    /// registration counts.
     fn on_event(&self, _woken: EventHint) {}
 
     /// Returns an error if the store cannot be read or cannot be written now.
@@ -289,8 +292,8 @@ pub trait Tenants: Send + Sync {
     /// It costs about as much as a short read, and changes no tenant's data.
     fn ping(&self) -> Result<(), StoreError>;
 
-    /// Returns the state of the store. It costs about as much as a short read and
-    /// a look at each file.
+    /// Returns the state of the store. It costs about as much as a short read
+    /// and one system call per file.
     fn stats(&self) -> Result<StoreStats, StoreError> {
         Ok(StoreStats::default())
     }

@@ -19,9 +19,10 @@ use crate::turn::{BlockCounts, NewTurn, Turn, TurnKind};
 /// The data that a call is about to read from a store.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadAhead<'a> {
-    /// The label of the session to read, with its pins and its latest
-    /// snapshots.
+    /// The label of the session to read, with its latest snapshots.
     pub session: Option<&'a str>,
+    /// Whether the session's pins are needed.
+    pub pins: bool,
     /// The number of the session's latest snapshots to read.
     pub snapshots: usize,
     /// The hash of a snapshot, or its first digits.
@@ -32,8 +33,8 @@ pub struct ReadAhead<'a> {
     pub memory: bool,
 }
 
-/// Stores conversations. The ledger is append-only: turns are never changed or
-/// deleted; only the head of a session moves.
+/// Stores conversations. The ledger is append-only: turns are never changed, and
+/// only [upkeep](crate::Upkeep) deletes them; only the head of a session moves.
 ///
 /// Every method is one transaction. A write that returns `Ok` survives a power
 /// failure; a write that fails changes nothing.
@@ -230,7 +231,8 @@ pub struct Walk<'a> {
 pub struct TurnHead {
     /// The id of the turn.
     pub id: TurnId,
-    /// The previous turn. `None` for the first turn.
+    /// The previous turn. `None` for the first turn, and if the previous turn was
+    /// deleted.
     pub parent: Option<TurnId>,
     /// The number of normal turns on the path to this turn, including it.
     pub depth: u64,

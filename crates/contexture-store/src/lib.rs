@@ -83,7 +83,7 @@ mod turn;
 mod upkeep;
 
 pub use archive::{Archive, ArchiveEntry, ArchiveSink, ArchiveSource};
-pub use call::{Call, CallPlace, ModelCall};
+pub use call::{Call, ExecutionSlot, ModelCall};
 pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
 pub use contexture_core::{Native, RawJson};

@@ -44,12 +44,12 @@ stands_for! {
 }
 
 stands_for! {
-    /// An id that may be missing.
+    /// An optional id.
     NameOrEmpty, |_generator| name(&format!("^$|{NAME}"), MAX_ID_BYTES)
 }
 
 stands_for! {
-    /// The id of a relation that may be missing. It can hold three names.
+    /// The optional id of a relation. It can contain three names.
     LongNameOrEmpty, |_generator| name(&format!("^$|{NAME}"), 4 * MAX_ID_BYTES)
 }
 
@@ -58,7 +58,7 @@ fn name(pattern: &str, longest: usize) -> Schema {
 }
 
 stands_for! {
-    /// A time that may be missing: RFC 3339, or Unix milliseconds.
+    /// An optional time: RFC 3339, or Unix milliseconds.
     Time, |generator| {
         if generator.contract().is_serialize() {
             return json_schema!({"type": ["string", "null"], "format": "date-time"});

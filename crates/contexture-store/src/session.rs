@@ -20,8 +20,8 @@ pub struct Session {
     pub aliases: Vec<String>,
     /// The id of the latest turn. Null while the session is empty.
     pub head: Option<TurnId>,
-    /// The number of normal turns on the path to the head. Compactions are not
-    /// counted.
+    /// The number of normal turns on the path to the head, deleted ones included.
+    /// Compactions are not counted.
     pub turns: u64,
     /// The persona that the agent speaks as.
     pub persona: Option<String>,
@@ -41,6 +41,10 @@ pub struct Session {
     /// The time when the head last moved. This time never decreases, even if
     /// the clock is set back.
     pub updated_at: Timestamp,
+    /// The number of times that turns of the tenant's sessions were deleted.
+    /// Turns in a cache are valid for one such number only.
+    #[serde(skip)]
+    pub turn_deletions: u64,
 }
 
 /// Whether a session is still in use.

@@ -118,6 +118,10 @@ pub trait Snapshots: Send + Sync {
 
     /// Returns content in the order of `hashes`; `None` for missing content.
     fn blobs(&self, hashes: &[ContentHash]) -> Result<Vec<Option<Vec<u8>>>, StoreError>;
+
+    /// Returns true if the content of all `hashes` is stored. The content itself
+    /// is not read.
+    fn has_blobs(&self, hashes: &[ContentHash]) -> Result<bool, StoreError>;
 }
 
 /// The token counts of one request: Contexture's and the provider's.

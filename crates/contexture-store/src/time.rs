@@ -3,13 +3,13 @@
 
 use jiff::Timestamp;
 
-/// Returns a time as it is stored: to the millisecond.
+/// Returns a time as it is stored: rounded to milliseconds.
 pub(crate) fn kept(time: Timestamp) -> Timestamp {
     // A valid time stays valid when it is rounded.
     Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
 }
 
-/// A time that may be missing.
+/// An optional time.
 pub(crate) mod lenient {
     use jiff::Timestamp;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -21,8 +21,8 @@ pub(crate) mod lenient {
         time.serialize(serializer)
     }
 
-    /// Reads a time that may be missing: RFC 3339, or Unix milliseconds; kept to
-    /// the millisecond.
+    /// Reads an optional time: RFC 3339, or Unix milliseconds, rounded to
+    /// milliseconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Timestamp>, D::Error> {

@@ -30,7 +30,7 @@ pub use memory::{Action, AgentMemory, MemoryChange, Pin, Stash};
 pub use merge::Merged;
 
 /// A whole tree, as it is exported and imported.
-// `TreeDocument::normalised` gives it the one form that a store gives back.
+// `TreeDocument::normalised` converts it to the one form that a store returns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(
@@ -267,8 +267,9 @@ pub struct Node {
 }
 
 impl Node {
-    /// Returns the beginning of the node's first text, [`PREVIEW_CHARS`] long
-    /// at most; for one without text, what its first block is.
+    /// Returns the beginning of the node's first text, at most
+    /// [`PREVIEW_CHARS`] characters. For a node without text, returns the kind
+    /// of its first block.
     pub fn preview(&self) -> String {
         let blocks = match &self.content {
             MessageContent::Text(text) => return text.chars().take(PREVIEW_CHARS).collect(),
@@ -296,7 +297,7 @@ impl Node {
         self.local_id.as_deref().unwrap_or(&self.id)
     }
 
-    /// Returns its flags.
+    /// Returns the flags of the node; all false if it has none.
     pub fn flags(&self) -> Flags {
         self.metadata.unwrap_or_default()
     }

@@ -138,8 +138,8 @@ impl<'de> Deserialize<'de> for ParentTurn {
 
 /// The reason why a model stopped.
 ///
-/// The words of the providers for the first three are read as these. Every other
-/// word is kept as the provider wrote it.
+/// The providers' words for the first three are converted to these variants.
+/// Every other word is stored as the provider wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
     /// The model finished its answer.
@@ -296,7 +296,8 @@ pub enum TurnKind {
 pub struct Turn {
     /// The turn's id.
     pub id: TurnId,
-    /// The id of the previous turn. Null for the first turn.
+    /// The id of the previous turn. Null for the first turn, and if the previous
+    /// turn was deleted.
     pub parent: Option<TurnId>,
     /// The number of normal turns on the path to this turn, including this
     /// turn.
@@ -498,7 +499,8 @@ impl NewTurn {
     /// Returns the form of the turn that is hashed: everything but
     /// `parent_turn_id`, `idempotency_key` and `request_hash`.
     pub fn body(&self) -> Body {
-        // Everything but the messages, which can be large and are not copied.
+        // All fields except the messages, which can be large and are not
+        // copied.
         let rest = NewTurn {
             messages: Vec::new(),
             model: self.model.clone(),
@@ -592,8 +594,8 @@ impl Checker {
                 return Err(StoreError::invalid(
                     &at,
                     format!(
-                        "call `{}` has no result yet; results must follow their calls \
-                         behind them",
+                        "call `{}` has no result yet; results must directly follow their \
+                         calls",
                         call.id
                     ),
                 ));
@@ -810,7 +812,7 @@ pub(crate) fn check_number(field: &str, number: u64) -> Result<(), StoreError> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body {
     bytes: Vec<u8>,
-    // Where the content of each message is.
+    // The byte range of each message's content.
     contents: Vec<Range<usize>>,
 }
 
@@ -868,13 +870,13 @@ impl Body {
     }
 }
 
-/// How the body of a turn without messages begins.
+/// The start of the body of a turn without messages.
 const MESSAGES: &[u8] = br#"{"messages":[]"#;
 
-/// How the content of a message is written that has none.
+/// The JSON of an empty message content.
 const NO_CONTENT: &[u8] = br#""content":"""#;
 
-/// Writes a message as JSON. Returns where its content is.
+/// Writes a message as JSON. Returns the byte range of its content.
 fn write_message(message: &Message, out: &mut Vec<u8>) -> Range<usize> {
     let shell = Message {
         role: message.role,
@@ -885,7 +887,8 @@ fn write_message(message: &Message, out: &mut Vec<u8>) -> Range<usize> {
         context_json: message.context_json.clone(),
     };
     let shell = Body::of(&shell).bytes;
-    // The fields before the content are words of ours: this is the first one.
+    // The fields before the content contain only enum names, so this is the
+    // first match.
     let at = shell
         .windows(NO_CONTENT.len())
         .position(|window| window == NO_CONTENT);

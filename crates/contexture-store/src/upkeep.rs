@@ -1,12 +1,14 @@
-//! The trait [`Upkeep`]: what an operator does with a tenant's data. It measures,
-//! verifies, deletes, and collects what nothing refers to.
+//! The trait [`Upkeep`]: measures, verifies and deletes a tenant's data, and
+//! collects data without references.
 
 use std::collections::BTreeMap;
 
+use contexture_core::ContentHash;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::error::StoreError;
+use crate::id::TurnId;
 
 /// The amount of data that a tenant has stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -105,6 +107,26 @@ pub trait Upkeep: Send + Sync {
     /// shares, because it was forked, are kept. Memory records of the session are
     /// kept.
     fn delete_session(&self, label: &str) -> Result<Deleted, StoreError>;
+
+    /// Deletes the turns of a session before `turn`, which becomes the first. The
+    /// turn and those after it are kept with their ids and numbers. Turns of the
+    /// session that are not on the path to its head are kept only if they come
+    /// after `turn`.
+    ///
+    /// All snapshots of the session are deleted, too, because their requests can
+    /// contain deleted turns. Memory records are kept, and so are summaries that
+    /// were recorded after `turn`.
+    ///
+    /// Fails if `turn` is not on the path to the head, or if it has results of
+    /// tool calls that would be deleted. Fails with
+    /// [`Shared`](StoreError::Shared) if another session needs one of the turns.
+    /// Deletes nothing, and does not fail, if `turn` is the first that was
+    /// recorded. A repeated call deletes snapshots that were saved meanwhile.
+    fn delete_turns_before(&self, label: &str, turn: TurnId) -> Result<Deleted, StoreError>;
+
+    /// Deletes a snapshot in all sessions that have it, with its report, and
+    /// content that no other snapshot refers to.
+    fn delete_snapshot(&self, hash: ContentHash) -> Result<Deleted, StoreError>;
 
     /// Deletes a tree with its nodes, edges, agents and paths.
     fn delete_tree(&self, id: &str) -> Result<Deleted, StoreError>;

@@ -1,4 +1,4 @@
-//! The schemas and what serde and the checks take say the same.
+//! The JSON Schemas accept exactly the values that serde and the checks accept.
 
 #![cfg(feature = "schema")]
 #![allow(clippy::unwrap_used)] // Helpers of a test are not a test to the lint.
@@ -21,8 +21,8 @@ fn validator(schema: &Schema) -> jsonschema::Validator {
     jsonschema::draft202012::new(schema.as_value()).unwrap()
 }
 
-/// Checks that both the schema and the code take `value`, and that what comes
-/// of it is what the schema of outputs says.
+/// Checks that the schema and the code accept `value`, and that the result
+/// matches the schema of outputs.
 fn taken<T>(value: Value, check: impl Fn(&T) -> Result<(), StoreError>)
 where
     T: JsonSchema + DeserializeOwned + Serialize,
@@ -39,7 +39,7 @@ where
     given(&read);
 }
 
-/// Checks that neither takes `value`.
+/// Checks that both reject `value`.
 fn refused<T>(value: Value, check: impl Fn(&T) -> Result<(), StoreError>)
 where
     T: JsonSchema + DeserializeOwned,
@@ -51,7 +51,7 @@ where
     }
 }
 
-/// Checks that `value` is what the schema of outputs says.
+/// Checks that `value` matches the schema of outputs.
 fn given<T: JsonSchema + Serialize>(value: &T) {
     let value = serde_json::to_value(value).unwrap();
     let schema = output().into_root_schema_for::<T>();
@@ -63,8 +63,8 @@ fn given<T: JsonSchema + Serialize>(value: &T) {
     }
 }
 
-/// Returns `value` with `change` merged in; a field that becomes `{"-": 0}` is
-/// taken away.
+/// Returns `value` with `change` merged in. A field with the value `{"-": 0}`
+/// is removed.
 fn with(value: &Value, change: Value) -> Value {
     let mut value = value.clone();
     for (field, new) in change.as_object().unwrap() {
@@ -184,7 +184,7 @@ fn a_turn() {
     ] {
         refused(with(&turn(), change), check);
     }
-    // What is stored is what was handed over, with its place.
+    // A stored turn is the given one, with its id and position.
     let id = TurnId::of(b"a turn");
     let turn = Turn {
         id,
@@ -256,6 +256,7 @@ fn a_session() {
         status: SessionStatus::Active,
         created_at: Timestamp::UNIX_EPOCH,
         updated_at: Timestamp::UNIX_EPOCH,
+        turn_deletions: 0,
     });
     given(&HeadMove {
         from: None,
@@ -419,7 +420,7 @@ fn a_tree() {
 
 #[test]
 fn records() {
-    // As it is recorded: what may be missing is filled in first.
+    // The record is completed first, as when it is recorded.
     let check = |record: &Record| {
         let mut record = record.clone();
         record.complete();

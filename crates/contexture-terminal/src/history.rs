@@ -13,18 +13,24 @@ const SUMMARY_LINES: usize = 12;
 /// The longest line that is shown of a message.
 const LINE: usize = 100;
 
-/// Returns the turns of a session as text, oldest first. `total` is how many the
-/// session has.
-pub fn text(turns: &[Turn], total: u64) -> String {
+/// Returns the latest turns of a session as text, oldest first. `total` is the
+/// number of turns that were recorded, and `limit` the number that was asked for: if
+/// there are fewer, the older ones were deleted.
+pub fn text(turns: &[Turn], total: u64, limit: usize) -> String {
     let mut out = String::new();
     let shown = turns
         .iter()
         .filter(|turn| turn.kind == TurnKind::Normal)
-        .count() as u64;
-    if shown < total {
+        .count();
+    let older = total.saturating_sub(shown as u64);
+    if older > 0 {
+        let state = match shown < limit {
+            true => "deleted",
+            false => "not shown; show all with --all",
+        };
         out.push_str(&format!(
-            "({} not shown; show all with --all)\n\n",
-            text::many(total - shown, "older turn")
+            "({} {state})\n\n",
+            text::many(older, "older turn")
         ));
     }
     if total == 0 {

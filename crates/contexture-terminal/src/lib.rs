@@ -1,5 +1,5 @@
-//! What Contexture's values look like in a terminal: reports, recalls, histories,
-//! costs, comparisons and trees.
+//! Contexture's values as text for a terminal: reports, recalls, histories, costs,
+//! comparisons and trees.
 //!
 //! ```
 //! use contexture::{Engine, Request, Root};
@@ -23,8 +23,8 @@
 //! [`CommandLine`] phrases advice with the command's flags.
 
 pub mod cost;
-mod face;
 pub mod history;
+mod interface;
 pub mod proposal;
 pub mod recall;
 pub mod report;
@@ -35,5 +35,5 @@ pub mod tasks;
 pub mod text;
 pub mod tree;
 
-pub use face::CommandLine;
+pub use interface::CommandLine;
 pub use table::{plain, table};

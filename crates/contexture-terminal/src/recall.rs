@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use contexture::core::grouped;
 use contexture::memory::{Channel, Context, ContextComponent, Recalled, Shown};
 
-use crate::face::CommandLine;
+use crate::interface::CommandLine;
 use crate::table::table as empty_table;
 use crate::text;
 
@@ -48,7 +48,7 @@ pub fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
             found_as(part),
             grouped(part.tokens),
             format!("{:.2}", part.relevance_score),
-            made_of(part.channel, &part.scores, context),
+            score_parts(part.channel, &part.scores, context),
             why(part, context),
         ]);
     }
@@ -59,7 +59,7 @@ pub fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
             left.channel.name().to_owned(),
             grouped(left.tokens),
             format!("{:.2}", left.relevance_score),
-            made_of(left.channel, &left.scores, context),
+            score_parts(left.channel, &left.scores, context),
             text::visible(&left.reason),
         ]);
     }
@@ -86,7 +86,7 @@ pub fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
     }
     out.push('\n');
     budgets(&mut out, context, counted);
-    looked_for(&mut out, context, counted);
+    query_signals(&mut out, context, counted);
     if let Some(vectors) = context.metadata.vectors {
         let _ = writeln!(out, "vectors: {} % current", vectors.percent());
     }
@@ -122,7 +122,7 @@ const NAMED: &str = "the query names a person or a time";
 const INSTRUCTION: &str = "a standing instruction";
 
 /// Returns the parts of a score that count in this strategy, and its factors.
-fn made_of(channel: Channel, scores: &contexture::core::Scores, context: &Context) -> String {
+fn score_parts(channel: Channel, scores: &contexture::core::Scores, context: &Context) -> String {
     let strategy = &context.strategy;
     let signals = &context.metadata.signals;
     let recency = match strategy.recency_only_when_asked {
@@ -265,7 +265,7 @@ fn budgets(out: &mut String, context: &Context, counted: &Counted<'_>) {
     }
 }
 
-fn looked_for(out: &mut String, context: &Context, counted: &Counted<'_>) {
+fn query_signals(out: &mut String, context: &Context, counted: &Counted<'_>) {
     let (strategy, signals) = (&context.strategy, &context.metadata.signals);
     let asked = strategy.recency_weight.max(ASKED_RECENCY);
     let recency = match strategy.recency_only_when_asked {

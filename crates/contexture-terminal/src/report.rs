@@ -9,7 +9,7 @@ use contexture::core::{Code, Cut, Excluded, Included, Reason, grouped};
 use contexture::{Assembled, Report};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::face::CommandLine;
+use crate::interface::CommandLine;
 use crate::text;
 
 const GOOD: Style = AnsiColor::Green.on_default();

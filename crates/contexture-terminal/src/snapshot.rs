@@ -1,4 +1,4 @@
-//! What two requests share, as text.
+//! The comparison of two requests, as text.
 
 use contexture::core::grouped;
 use contexture::snapshot::{Change, Comparison};
@@ -6,7 +6,7 @@ use contexture::{CacheCause, Report};
 
 use crate::text;
 
-/// Returns what two requests share, and what differs.
+/// Returns the common and the different parts of two requests.
 pub fn comparison(compared: &Comparison) -> String {
     let shared = &compared.cache;
     let mut out = format!(

@@ -1,4 +1,4 @@
-//! What a store holds, in words: usage, records, verifications and deletions.
+//! The content of a store as text: usage, records, verifications and deletions.
 
 use contexture::core::grouped;
 use contexture::store::{Deleted, Record, RecordKind, Usage, Verification};
@@ -11,7 +11,11 @@ pub fn verification(tenant: &str, verified: &Verification) -> String {
     let checked: Vec<String> = (verified.checked.iter())
         .map(|(what, count)| counted_things(*count, what))
         .collect();
-    let mut lines = format!("{tenant}: checked {}\n", checked.join(", "));
+    let verdict = match verified.damaged.is_empty() {
+        true => "; no damage found",
+        false => "",
+    };
+    let mut lines = format!("{tenant}: checked {}{verdict}\n", checked.join(", "));
     for damage in &verified.damaged {
         let line = format!("{tenant}: {}: {}\n", damage.what, damage.message);
         lines.push_str(&text::visible(&line));

@@ -1,4 +1,4 @@
-//! Texts in lines: what a terminal can show, counts in words, and widths.
+//! Text for a terminal: printable characters, counts in words, and widths.
 
 use contexture::core::guard::is_visible;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};

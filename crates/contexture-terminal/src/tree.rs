@@ -196,7 +196,7 @@ fn rows(shape: &Shape<'_>, lines: &[Line], tokens: &[u64], width: usize, out: &m
             LineContent::Node(at) => at,
             LineContent::Fold(folded) => {
                 is_folded = true;
-                let told = told_fold(folded);
+                let told = describe_fold(folded);
                 let _ = writeln!(out, "{}⋮ {DIM}{told}{DIM:#}", lead(&line.prefix));
                 continue;
             }
@@ -262,7 +262,7 @@ fn author(node: &NodeHead) -> String {
     }
 }
 
-fn told_fold(folded: FoldedNodes) -> String {
+fn describe_fold(folded: FoldedNodes) -> String {
     let mut parts = Vec::new();
     if folded.nodes > 0 {
         parts.push(text::many(folded.nodes, "node"));

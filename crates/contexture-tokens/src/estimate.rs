@@ -42,8 +42,8 @@ const UNITS: u64 = 40;
 /// derive it from the tables.
 const HEAD: u64 = 50;
 
-/// Units added to a letter that repeats the pair before it, as in `abab` or `zzzz`: pairs
-/// that words are made of are cheap in words only.
+/// Units added to a letter that repeats the pair before it, as in `abab` or
+/// `zzzz`: pairs of letters are cheap only inside words.
 const REPEAT: u64 = 16;
 
 /// The largest share of its cost alone that a non-ASCII character can cost, in units.

@@ -75,7 +75,7 @@ fn capital(word: &str) -> String {
     word[..1].to_uppercase() + &word[1..]
 }
 
-/// Characters of `range`, evenly, without those that are no characters.
+/// Characters of `range`, evenly, without invalid code points.
 fn characters(seed: u64, range: std::ops::Range<u32>) -> String {
     let mut random = Random(seed);
     let width = u64::from(range.end - range.start);
@@ -595,7 +595,7 @@ fn a_limit_in_a_large_text_is_found() {
     }
 }
 
-/// What we do not promise: it knows pairs of letters, not words.
+/// A known limit: the estimate knows pairs of letters, not words.
 #[test]
 fn a_rare_but_pronounceable_word_repeated_comes_out_low() {
     let text = "rotecting ".repeat(200);

@@ -162,7 +162,7 @@ fn long_lines_count_as_the_reference_counts_them() {
 /// Text that the other generators do not make: what people and programs write.
 fn realistic() -> impl Strategy<Value = String> {
     let line = prop_oneof![
-        // Code, with indentation and identifiers that are no tokens.
+        // Code, with indentation and identifiers that are not tokens.
         "( {0,12}|\t{0,4})(let|if|return|fn|def|}) ?[a-z]{1,9}(_[a-z]{1,7}|[A-Z][a-z]{1,8}){0,3}(\\(&?[a-z]{1,6}\\)|\\[\\d{1,5}\\]| [=!<>+-]{1,3} ){0,3};?",
         "(//|#|/\\*|--|\"\"\") ?([A-Za-z']{1,12} ){0,12}",
         "([A-Z]?[a-z]{1,10}('(s|t|re|ve|m|ll|d|S|LL))?[,.;:!?]? ){1,15}",

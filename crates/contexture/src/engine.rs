@@ -32,7 +32,7 @@ use contexture_store::{
 use jiff::Timestamp;
 
 use crate::Assembled;
-use crate::fit::KnownConversations;
+use crate::fit::ConversationCache;
 use crate::recipes;
 
 /// Builds an engine with all built-in sources: see [`Engine::builder`].
@@ -133,7 +133,7 @@ impl EngineBuilder {
             inner: inner.build()?,
             store: self.store,
             memory,
-            conversations: KnownConversations::default(),
+            conversations: ConversationCache::default(),
         })
     }
 }
@@ -146,7 +146,7 @@ pub struct Engine {
     inner: contexture_engine::Engine,
     store: Option<Arc<dyn Store>>,
     memory: Arc<MemoryCache>,
-    pub(crate) conversations: KnownConversations,
+    pub(crate) conversations: ConversationCache,
 }
 
 impl Deref for Engine {
@@ -430,8 +430,8 @@ impl Engine {
     }
 
     /// Compares two saved requests, each given by its hash or the first digits:
-    /// what the provider's cache makes of the later one, what the provider
-    /// reported, and which blocks differ.
+    /// the effect on the provider's cache, the usage that the provider
+    /// reported, and the blocks that differ.
     pub fn compare(&self, earlier: &str, later: &str) -> Result<Comparison, Error> {
         self.sessions().compare(earlier, later)
     }

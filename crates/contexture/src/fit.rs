@@ -20,8 +20,8 @@ use serde_json::{Map, Value};
 
 use crate::assembled::Assembled;
 use crate::engine::Engine;
-pub(crate) use conversation::KnownConversations;
-use conversation::{Continuation, KnownConversation};
+pub(crate) use conversation::ConversationCache;
+use conversation::{CachedConversation, Continuation};
 
 /// Options for fitting a request into a number of tokens.
 #[derive(Debug, Clone, Default)]
@@ -146,7 +146,7 @@ impl Engine {
             (true, false) => assembled.render(format).map_err(refused)?,
             (true, true) => {
                 let rendered = assembled.render_compact(format).map_err(refused)?;
-                native::with_messages(read, &rendered, api)
+                native::with_messages(read, native.conversation, &rendered, api)
                     .map_err(|error| Error::input(error.to_string()))?
             }
         };
@@ -163,7 +163,7 @@ impl Engine {
         &self,
         root: &Root,
         label: &str,
-        known: &Mutex<KnownConversation>,
+        known: &Mutex<CachedConversation>,
         body: &'b [u8],
         apis: &[Api],
         options: &FitOptions,
@@ -301,7 +301,7 @@ fn check_newest(assembled: &Assembled, messages: usize) -> Result<(), Error> {
 fn differs(assembled: &Assembled) -> bool {
     let report = &assembled.report;
     let is_cut = report.included.iter().any(|row| row.truncated);
-    // A blank text, for example, is not sent, and does no harm.
+    // A blank text, for example, is not sent, which is harmless.
     let mut dropped = report.excluded.iter();
     let is_dropped = dropped.any(|row| row.code != Code::NOT_FOR_PROVIDER);
     // A session may have a summary of messages that the request has whole.

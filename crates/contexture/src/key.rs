@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_read_as_one() {
+    fn text_that_is_not_a_key_is_not_parsed_as_one() {
         let (key, _) = made("");
         let key = key.as_str();
         let secret = parse(key).unwrap().1;

@@ -81,7 +81,7 @@ pub use contexture_engine::files::replace_file;
 pub use contexture_engine::schema;
 pub use contexture_engine::{
     ActionCode, Advice, Ask, Attachment, CacheCause, CacheReport, Cause, Concept, Difference,
-    Error, Event, Face, HintVerdict, Hook, LayerOrder, Offer, Operation, Outcome, Parameter,
+    Error, Event, HintVerdict, Hook, Interface, LayerOrder, Offer, Operation, Outcome, Parameter,
     ParameterKind, Preview, Recipe, RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root,
     Sender, Source, StaleResults, Summariser, SummaryAsk, SummaryText, Unusable, Warning, advice,
     check_path, config, counter_name, provider_of, snapshot, source, stored_report, trust, turn,

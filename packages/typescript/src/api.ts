@@ -87,7 +87,11 @@ export interface paths {
          * @description Records the messages of one exchange with the model, including tool calls and results. The body is a turn in Contexture's own form, a provider's response as it came (Anthropic Messages, OpenAI Chat, OpenAI Responses or Gemini, whole or as a recorded event stream), or an object with `response` and, optionally, `provider` and `request`. With `request`, the messages that the session does not have yet are recorded before the response. When the call returns, the turn is on disk. If `parent_turn_id` is absent, the turn is recorded after the session's head. If it is null, the session must be empty. A turn whose `parent_turn_id` is not the session's head is rejected with 409, and nothing is recorded. Send `idempotency_key`, or the header `Idempotency-Key`, to make retries safe.
          */
         post: operations["record_turn"];
-        delete?: never;
+        /**
+         * Delete the turns before a turn
+         * @description Deletes the turns of a session before a turn, and all snapshots of the session. The turn and those after it keep their ids and numbers. Memory records are kept, and so are summaries after the turn. Fails with 409 if another session shares one of the turns, and with 422 if the turn has results of tool calls that would be deleted.
+         */
+        delete: operations["delete_turns"];
         options?: never;
         head?: never;
         patch?: never;
@@ -991,7 +995,11 @@ export interface paths {
         get: operations["get_snapshot"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a snapshot
+         * @description Deletes an assembled request in all sessions that have it, with its report. Content that other snapshots use is kept.
+         */
+        delete: operations["delete_snapshot"];
         options?: never;
         head?: never;
         patch?: never;
@@ -5358,8 +5366,8 @@ export interface components {
             head: components["schemas"]["TurnIdOutput"] | null;
             /**
              * Format: uint64
-             * @description The number of normal turns on the path to the head. Compactions are not
-             *     counted.
+             * @description The number of normal turns on the path to the head, deleted ones included.
+             *     Compactions are not counted.
              */
             turns: number;
             /** @description The persona that the agent speaks as. */
@@ -6607,7 +6615,10 @@ export interface components {
         Turn: {
             /** @description The turn's id. */
             id: components["schemas"]["TurnIdOutput"];
-            /** @description The id of the previous turn. Null for the first turn. */
+            /**
+             * @description The id of the previous turn. Null for the first turn, and if the previous
+             *     turn was deleted.
+             */
             parent: components["schemas"]["TurnIdOutput"] | null;
             /**
              * Format: uint64
@@ -8449,6 +8460,145 @@ export interface operations {
             };
         };
     };
+    delete_turns: {
+        parameters: {
+            query: {
+                /**
+                 * @description The first turn to keep: the first 4 or more digits of its id.
+                 * @example 59a83a62
+                 */
+                before: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The session's label or alias.
+                 * @example harbour
+                 */
+                label: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": {
+                     *         "turns": 11
+                     *       },
+                     *       "pending": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletionResult"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Conflict: the session has moved on since you read it, or the name is already in use */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     get_history: {
         parameters: {
             query?: {
@@ -8652,7 +8802,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "compacted": null,
-                     *       "reason": "every step is among the latest, which stay"
+                     *       "reason": "all steps are among the latest, which are never summarised"
                      *     }
                      */
                     "application/json": components["schemas"]["CompactResponse"];
@@ -16809,6 +16959,132 @@ export interface operations {
             };
         };
     };
+    delete_snapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The hash of the snapshot, or its first digits.
+                 * @example a145e33a
+                 */
+                hash: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deleted": {
+                     *         "blob_bytes": 3084,
+                     *         "blobs": 12,
+                     *         "snapshots": 1
+                     *       },
+                     *       "pending": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DeletionResult"];
+                };
+            };
+            /** @description Bad request: the call does not match this document; see `field` */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unauthorized: the API key is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Forbidden: the key has no access, the host or origin is not allowed, or the path is outside the root */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Not found: see `message` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Well-formed but invalid: see `field` and `message` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Too many requests: retry after `retry-after` seconds */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Internal error: search the server's log for the answer's `x-request-id` */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unavailable: the server or the store is overloaded; retry after `retry-after` seconds */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Unknown outcome: a write has begun and did not finish in time; send the same call with the same `Idempotency-Key` or `x-request-id` */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            /** @description Insufficient storage: the tenant has reached a quota; see `message` */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     check_snapshot: {
         parameters: {
             query?: never;
@@ -19744,7 +20020,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "bytes": 820936,
+                     *       "bytes": 825032,
                      *       "sessions": 4,
                      *       "turns": 15,
                      *       "snapshots": 2,
@@ -20342,7 +20618,7 @@ export interface operations {
                      *         {
                      *           "tenant": "default",
                      *           "usage": {
-                     *             "bytes": 606864,
+                     *             "bytes": 627440,
                      *             "sessions": 0,
                      *             "turns": 0,
                      *             "snapshots": 0,
@@ -20459,7 +20735,7 @@ export interface operations {
                      * @example {
                      *       "tenant": "island",
                      *       "usage": {
-                     *         "bytes": 524464,
+                     *         "bytes": 528560,
                      *         "sessions": 1,
                      *         "turns": 0,
                      *         "snapshots": 0,

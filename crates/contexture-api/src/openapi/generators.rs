@@ -8,7 +8,7 @@
 //! | `oneOf` of `const` | raise on every value but the first | one `enum` |
 //! | `default` of an optional field | make the field required | a sentence in the description |
 //! | alternatives without names | invent names such as `BlockType3` | a schema of their own, and a `discriminator` |
-//! | conditions beside `properties` | lose the properties | conditions inside `allOf` |
+//! | conditions next to `properties` | lose the properties | conditions inside `allOf` |
 //!
 //! The values that a schema allows stay the same.
 
@@ -103,7 +103,7 @@ fn list_values(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Moves a union beside `properties` into `allOf`. Such a union states which
+/// Moves a union next to `properties` into `allOf`. Such a union states which
 /// fields exclude each other; the fields themselves are in `properties`. A union
 /// of alternatives with fields of their own is written without `properties`: each
 /// alternative gets the common fields.

@@ -12,6 +12,7 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "RANGE")]
     pub(crate) lines: Option<String>,
     /// Print only lines that match this regular expression, with their numbers
+    /// [default: all lines]
     #[arg(long, value_name = "REGEX")]
     pub(crate) grep: Option<String>,
     /// Print the output of this jq expression; --lines and --grep apply to it

@@ -1,5 +1,6 @@
 //! `contexture --help`: the commands in groups by purpose.
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use super::Cli;
@@ -32,8 +33,26 @@ const GROUPS: [(&str, &[&str]); 6] = [
 /// Reads the command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let matches = matches.map_err(|error| with_nested_commands(error, &command))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Adds a tip to the error for an unknown command: the commands that have a
+/// subcommand of that name, such as `contexture memory recall` for `recall`.
+fn with_nested_commands(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let tips: Vec<clap::builder::StyledStr> = command
+        .get_subcommands()
+        .filter(|outer| outer.find_subcommand(typed).is_some())
+        .map(|outer| format!("did you mean `contexture {} {typed}`?", outer.get_name()).into())
+        .collect();
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
 }
 
 /// Returns the command line with its commands in groups.

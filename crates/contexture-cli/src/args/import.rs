@@ -13,7 +13,8 @@ use super::StoreOptions;
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     pub(crate) options: StoreOptions,
-    /// Program whose files are imported [default: all programs, in their default places]
+    /// Program whose files are imported [default: all programs, in their
+    /// default directories]
     #[arg(value_name = "SOURCE", value_parser = names())]
     pub(crate) source: Option<String>,
     /// File or directory to import [default: the program's own directory]

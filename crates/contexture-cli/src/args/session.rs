@@ -171,7 +171,8 @@ Examples:
     Pins {
         /// Label or alias of the session
         label: String,
-        /// Show every revision of this pin
+        /// Show every revision of this pin [default: the latest revision of
+        /// each pin]
         #[arg(long, value_name = "NAME")]
         revisions: Option<String>,
     },
@@ -230,6 +231,26 @@ Examples:
     Delete {
         /// Label or alias of the session
         label: String,
+        /// Do not ask. Without a terminal the command never asks
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Delete the turns of a session before a turn
+    #[command(after_help = "\
+The turn and those after it keep their ids and numbers. All snapshots of the session are deleted,
+because they can contain the deleted turns. Memory records are kept, and so are summaries after the
+turn. The command fails if another session shares one of the turns. The deleted text is overwritten
+in the store's files.
+
+Examples:
+  contexture session trim support --before 40
+  contexture session trim support --before 3f2a9c --yes")]
+    Trim {
+        /// Label or alias of the session
+        label: String,
+        /// First turn to keep: its number, or the first 4 or more digits of its id
+        #[arg(long, value_name = "TURN")]
+        before: String,
         /// Do not ask. Without a terminal the command never asks
         #[arg(long)]
         yes: bool,

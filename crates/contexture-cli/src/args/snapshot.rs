@@ -65,4 +65,19 @@ Examples:
         /// First digits of the hash [default: all requests]
         hash: Option<String>,
     },
+    /// Delete a request
+    #[command(after_help = "\
+The request is deleted in all sessions that have it. Content that other requests use is kept. The
+deleted text is overwritten in the store's files.
+
+Examples:
+  contexture snapshot delete 3f2a9c
+  contexture snapshot delete 3f2a9c --yes")]
+    Delete {
+        /// First digits of the hash, at least 4
+        hash: String,
+        /// Do not ask. Without a terminal the command never asks
+        #[arg(long)]
+        yes: bool,
+    },
 }

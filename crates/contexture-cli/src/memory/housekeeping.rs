@@ -183,7 +183,7 @@ pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Resul
         .map(|(kind, number)| stored::many_of(*number, *kind))
         .collect();
     show(options, &forgotten, &format!("deleted {}", gone.join(", ")))?;
-    upkeep::tell_pending(forgotten.pending);
+    upkeep::report_pending(forgotten.pending);
     let kept = engine.store()?.snapshots(None, 1).map_err(Error::from)?;
     if !kept.is_empty() {
         output::say(

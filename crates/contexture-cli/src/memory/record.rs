@@ -52,7 +52,7 @@ pub(super) fn run(args: &RecordArgs, options: &StoreOptions) -> anyhow::Result<(
     if let Some((before, error)) = failed {
         if before > 0 {
             let files = output::many(before as u64, "file");
-            output::say(&format!("of {files} before: {}", told(&all, args)));
+            output::say(&format!("of {files} before: {}", describe(&all, args)));
         }
         return Err(error);
     }
@@ -62,7 +62,7 @@ pub(super) fn run(args: &RecordArgs, options: &StoreOptions) -> anyhow::Result<(
             output::visible(&warning.phrase(&CommandLine))
         ));
     }
-    show(options, &all, &told(&all, args))?;
+    show(options, &all, &describe(&all, args))?;
     super::fill_in(&engine)
 }
 
@@ -292,7 +292,7 @@ fn add(all: &mut MemoryRecorded, one: MemoryRecorded) {
     }
 }
 
-fn told(recorded: &MemoryRecorded, args: &RecordArgs) -> String {
+fn describe(recorded: &MemoryRecorded, args: &RecordArgs) -> String {
     let total = recorded.added + recorded.replaced + recorded.unchanged;
     if total == 0 {
         return "recorded nothing: the input is empty".to_owned();

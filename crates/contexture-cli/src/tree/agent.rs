@@ -45,7 +45,7 @@ pub(super) fn path(command: &PathCommand, options: &StoreOptions) -> anyhow::Res
             choose,
         } => {
             let path = engine.save_path(tree, name, head, choose)?;
-            let told = format!("path {}", told_path(&engine, tree, &path)?);
+            let told = format!("path {}", describe_path(&engine, tree, &path)?);
             show(options, &path, &output::visible(&told))
         }
         PathCommand::List { tree } => {
@@ -62,7 +62,7 @@ pub(super) fn path(command: &PathCommand, options: &StoreOptions) -> anyhow::Res
             }
             let mut out = String::new();
             for path in &info.paths {
-                let told = told_path(&engine, tree, path)?;
+                let told = describe_path(&engine, tree, path)?;
                 out.push_str(&format!("{}\n", output::visible(&told)));
             }
             output::text(&out)
@@ -70,7 +70,7 @@ pub(super) fn path(command: &PathCommand, options: &StoreOptions) -> anyhow::Res
     }
 }
 
-fn told_path(engine: &Engine, tree: &str, path: &SavedPath) -> anyhow::Result<String> {
+fn describe_path(engine: &Engine, tree: &str, path: &SavedPath) -> anyhow::Result<String> {
     let mut told = format!("{}: to {}", path.name, local(engine, tree, &path.head)?);
     if !path.choices.is_empty() {
         // A choice that is not a node is an edge.

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_found_in_every_form() {
+    fn messages_are_found_in_every_form() {
         let check = |body: Value, expected: Option<(&str, &str)>| {
             let said = said(&body);
             let said = said.as_ref().map(|(provider, text)| (*provider, &**text));

@@ -30,7 +30,7 @@ pub(super) fn run(command: &NodeCommand, options: &StoreOptions) -> anyhow::Resu
             id,
         } => {
             let Some(said) = words(text.as_deref(), file.as_deref())? else {
-                return Err(says_nothing(
+                return Err(empty_text(
                     "give TEXT, --file FILE, or - for standard input",
                 ));
             };
@@ -112,7 +112,7 @@ fn from_file(engine: &Engine, tree: &str, mut text: String) -> anyhow::Result<St
     Ok(text)
 }
 
-fn says_nothing(how: &str) -> anyhow::Error {
+fn empty_text(how: &str) -> anyhow::Error {
     Usage(format!("the node has no content: {how}")).into()
 }
 
@@ -146,7 +146,7 @@ fn add(args: &AddArgs, options: &StoreOptions) -> anyhow::Result<()> {
     let said = answer.as_ref().and_then(|answer| answer.text.clone());
     let from_a_file = given.is_some() && args.text.as_deref().is_none_or(|text| text == "-");
     let Some(mut text) = given.or(said) else {
-        return Err(says_nothing(match &answer {
+        return Err(empty_text(match &answer {
             Some(_) => "the response has no plain text; give it as TEXT or --file FILE",
             None => "give TEXT, --file FILE, or - for standard input",
         }));
@@ -321,7 +321,7 @@ fn show_node(
     }
     line("edits", &edits.join(", "));
     for edge in incoming.iter().take(MOST_EDGES) {
-        line("follows", &told_edge(edge, &local));
+        line("follows", &describe_edge(edge, &local));
     }
     for edge in outgoing.iter().take(MOST_EDGES) {
         let role = edge.sources.iter().find(|one| one.node_id == head.id);
@@ -367,7 +367,7 @@ fn show_node(
     output::text(&out)
 }
 
-fn told_edge(edge: &Edge, local: &impl Fn(&str) -> String) -> String {
+fn describe_edge(edge: &Edge, local: &impl Fn(&str) -> String) -> String {
     let named = |role: SourceRole, between: &str| {
         let names: Vec<String> = edge.sources_as(role).map(local).collect();
         names.join(between)

@@ -17,19 +17,35 @@ fn lines_of(heading: &Heading) -> String {
     }
 }
 
+/// Returns the tokens of a heading with the blank line after it, if there is
+/// one. They are counted once for each text.
+fn heading_tokens(counts: &Counts, heading: &Heading) -> Tokens {
+    match heading.spaced {
+        true => counts.count_spaced(&heading.text),
+        false => counts.count_of(&heading.text),
+    }
+}
+
 impl Fitter<'_> {
     /// Returns the tokens charged once when the first item of a layer, or of a
     /// nested one, is kept: its heading, and the tags if it has a frame.
     pub(crate) fn opening(&self, layer: &Layer) -> Tokens {
-        let heading = layer
-            .heading
-            .as_ref()
-            .map_or(0, |heading| self.counts.counter().count(&lines_of(heading)));
+        let heading = (layer.heading.as_ref()).map_or(0, |heading| self.heading(heading));
         let tags = layer
             .frame
             .as_ref()
             .map_or(0, |frame| self.tags(frame, "-\n"));
         heading + tags
+    }
+
+    /// Returns the tokens of a heading with the blank lines around it.
+    fn heading(&self, heading: &Heading) -> Tokens {
+        let counter = self.counts.counter();
+        let text = &heading.text;
+        match counter.is_exact() && counter.is_seam("\n", text.as_str()) {
+            true => counter.count("\n") + heading_tokens(self.counts, heading),
+            false => counter.count(&lines_of(heading)),
+        }
     }
 
     /// Returns the tokens of the tags around a block.
@@ -97,19 +113,29 @@ impl<'a> KeptLines<'a> {
 /// If the counter's sums are exact, each line is counted once, however many
 /// blocks it is part of. Only lines that share a token with the next one are
 /// counted together with it.
-struct BlockWriter<'c> {
-    counts: &'c Counts,
+struct BlockWriter<'a> {
+    counts: &'a Counts,
     body: String,
     adds_up: bool,
     // The tokens of the text before `counted`.
     tokens: Tokens,
     counted: usize,
-    // The tokens of the text after `counted`, if known.
-    last: Option<Tokens>,
+    // The text after `counted`, if it is known.
+    last: Uncounted<'a>,
 }
 
-impl<'c> BlockWriter<'c> {
-    fn new(counts: &'c Counts) -> Self {
+/// The text at the end of a block that is not counted yet.
+enum Uncounted<'a> {
+    /// Any lines.
+    Lines,
+    /// Lines with so many tokens.
+    Known(Tokens),
+    /// One text, whose count is cached.
+    Text(&'a Text),
+}
+
+impl<'a> BlockWriter<'a> {
+    fn new(counts: &'a Counts) -> Self {
         let counter = counts.counter();
         Self {
             counts,
@@ -117,48 +143,64 @@ impl<'c> BlockWriter<'c> {
             adds_up: counter.is_exact() && counter.sums_are_bounds(),
             tokens: 0,
             counted: 0,
-            last: None,
+            last: Uncounted::Lines,
         }
     }
 
-    /// Adds lines, with their count if it is known.
-    fn push(&mut self, lines: &str, tokens: Option<Tokens>) {
+    /// Adds lines, with what is known of their count.
+    fn push(&mut self, lines: &str, known: Uncounted<'a>) {
         let is_apart = self.adds_up
             && self.body.ends_with('\n')
             && self.counts.counter().is_seam(&self.body, lines);
         if is_apart {
             self.close();
         }
-        self.last = tokens.filter(|_| self.counted == self.body.len());
+        self.last = match self.adds_up && self.counted == self.body.len() {
+            true => known,
+            false => Uncounted::Lines,
+        };
         self.body.push_str(lines);
+    }
+
+    /// Adds a blank line. It mostly shares a token with the line before it.
+    fn push_blank(&mut self) {
+        self.last = match self.last {
+            Uncounted::Text(text) => Uncounted::Known(self.counts.count_spaced(text)),
+            _ => Uncounted::Lines,
+        };
+        self.body.push('\n');
     }
 
     /// Counts the text that has not been counted yet.
     fn close(&mut self) {
         let rest = &self.body[self.counted..];
         if !rest.is_empty() {
-            let tokens = self.last.take();
-            self.tokens += tokens.unwrap_or_else(|| self.counts.counter().count(rest));
+            self.tokens += match std::mem::replace(&mut self.last, Uncounted::Lines) {
+                Uncounted::Lines => self.counts.counter().count(rest),
+                Uncounted::Known(tokens) => tokens,
+                Uncounted::Text(text) => self.counts.count_of(text),
+            };
             self.counted = self.body.len();
         }
     }
 
-    fn write(&mut self, layer: &KeptLines<'_>) {
+    fn write(&mut self, layer: &KeptLines<'a>) {
         if layer.is_empty() {
             return;
         }
         if let Some(heading) = layer.heading {
             if !self.body.is_empty() && !self.body.ends_with("\n\n") {
-                self.push("\n", None);
+                self.push_blank();
             }
-            let lines = lines_of(heading);
-            self.push(lines.trim_start_matches('\n'), None);
+            if !heading.text.is_empty() {
+                self.push_heading(heading);
+            }
         }
         for (_, outcome) in &layer.lines {
             match outcome {
                 Outcome::Whole { text, .. } => self.push_text(text),
                 Outcome::Form { form, .. } => self.push_text(&form.text),
-                Outcome::Cut { text, .. } => self.push(text.body(), None),
+                Outcome::Cut { text, .. } => self.push(text.body(), Uncounted::Lines),
                 _ => {}
             }
         }
@@ -167,9 +209,20 @@ impl<'c> BlockWriter<'c> {
         }
     }
 
-    fn push_text(&mut self, text: &Text) {
-        let tokens = self.adds_up.then(|| self.counts.count_of(text));
-        self.push(text.body(), tokens);
+    fn push_heading(&mut self, heading: &'a Heading) {
+        let lines = heading.text.body();
+        let known = match lines.starts_with('\n') {
+            true => Uncounted::Lines,
+            false => Uncounted::Text(&heading.text),
+        };
+        self.push(lines.trim_start_matches('\n'), known);
+        if heading.spaced {
+            self.push_blank();
+        }
+    }
+
+    fn push_text(&mut self, text: &'a Text) {
+        self.push(text.body(), Uncounted::Text(text));
     }
 
     /// Returns the block, its count, and its count without the last line end,
@@ -180,7 +233,7 @@ impl<'c> BlockWriter<'c> {
         }
         if !self.body.ends_with('\n') {
             // A text ends with a line end.
-            self.push("\n", None);
+            self.push("\n", Uncounted::Lines);
         }
         // The last line is counted twice, but not the whole.
         let bare = match self.adds_up {

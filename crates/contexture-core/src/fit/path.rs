@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CutScope, Fitter, Outcome, Units, estimated_size, is_out_of_room, over_budget};
+use super::{
+    CutScope, Decided, Fitter, Outcome, Units, estimated_size, is_out_of_room, over_budget,
+};
 use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::{Cut, MIN_USEFUL_TOKENS, grouped};
@@ -228,8 +230,8 @@ impl KeptUnits {
         !self.is_short() || !self.lacks_newest() && other.lacks_newest()
     }
 
-    /// Pays for a unit, or returns false when it does not fit in `left`. What
-    /// cannot be used costs nothing and leaves a gap.
+    /// Pays for a unit, or returns false when it does not fit in `left`. A unit
+    /// that cannot be used costs nothing and leaves a gap.
     fn pay(&mut self, cost: Cost) -> bool {
         match cost {
             Cost::Whole(tokens) if tokens <= self.left => {
@@ -272,7 +274,7 @@ impl Cost {
 /// A unit that was looked at.
 struct MeasuredUnit {
     cost: Cost,
-    decided: Vec<(usize, Outcome)>,
+    decided: Decided,
 }
 
 /// The units of a path, looked at when they are needed.
@@ -368,8 +370,8 @@ impl Fitter<'_> {
         loop {
             let room = allowance.saturating_sub(reserve);
             let kept = self.ends(path, unseen, items, walk, room);
-            // The newest units are worth more than a marker that says that
-            // there was more.
+            // The newest units are worth more than a marker for the omitted
+            // ones.
             if marker.is_some_and(|marker| !marker.is_required) && kept.is_short() {
                 let without = self.ends(path, unseen, items, walk, allowance);
                 if without.is_better_than(&kept) || !kept.shows {

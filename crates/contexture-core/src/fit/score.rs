@@ -5,13 +5,14 @@
 //! forms when that makes room for a higher-scoring one.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::{SmallVec, smallvec};
 
 use super::frame::KeptLines;
-use super::{Fitter, Outcome, Units, is_out_of_room};
+use super::{Decided, Fitter, Outcome, Units, is_out_of_room};
 use crate::assemble::Fitted;
 use crate::code::Code;
 use crate::counts::Tokens;
@@ -98,7 +99,7 @@ enum State {
 /// A group of items, or a single item without a group.
 struct Unit {
     state: State,
-    decided: Vec<(usize, Outcome)>,
+    decided: Decided,
     // The tokens of the unit as it is shown now.
     tokens: Tokens,
     whole: Size,
@@ -106,6 +107,16 @@ struct Unit {
     sub: usize,
     // False when something of it is missing.
     usable: bool,
+    // The keys that near-duplicates share, between a comparison and the use.
+    keys: Option<NearKeys>,
+}
+
+/// The keys that a unit and its near-duplicates share.
+enum NearKeys {
+    /// Any other unit may be a near-duplicate.
+    Any,
+    /// Near-duplicates share one of these.
+    Some(Vec<u32>),
 }
 
 struct Competition<'c> {
@@ -117,8 +128,9 @@ struct Competition<'c> {
     order: Vec<usize>,
     kept: Vec<usize>,
     // The units that were kept, in that order, by the keys that near-duplicates
-    // share; under `None` those without keys.
-    by_key: BTreeMap<Option<u32>, Vec<usize>>,
+    // share, and those without keys.
+    by_key: BTreeMap<u32, SmallVec<[usize; 2]>>,
+    keyless: Vec<usize>,
     allowance: Tokens,
     used: Tokens,
     // The tokens spent by each directly nested layer.
@@ -170,6 +182,7 @@ impl Fitter<'_> {
             order,
             kept: Vec::new(),
             by_key: BTreeMap::new(),
+            keyless: Vec::new(),
             allowance,
             used: 0,
             spent: vec![0; shares + 1],
@@ -191,8 +204,9 @@ impl Fitter<'_> {
                 fitted.block = block;
                 let exact = exact.saturating_sub(pinned);
                 if exact > allowance {
-                    // Lines add up to the block for the tokenizers that say so;
-                    // for others, the worst leave until it is true.
+                    // For some tokenizers, the counts of lines add up to the
+                    // count of the block. For others, the worst items are
+                    // dropped until the block fits.
                     if competition.drop_worst() {
                         continue;
                     }
@@ -274,6 +288,7 @@ impl Fitter<'_> {
             decided,
             whole,
             usable,
+            keys: None,
         }
     }
 
@@ -292,12 +307,15 @@ impl Fitter<'_> {
                 self.offer_passage(all, u, all.allowance * 2 / 3);
             }
         }
-        for (share, target) in targets.iter().enumerate() {
-            for place in 0..all.order.len() {
-                let u = all.order[place];
-                if all.subs[all.units[u].sub].share != share {
-                    continue;
-                }
+        let mut by_share: Vec<Vec<usize>> = vec![Vec::new(); targets.len()];
+        for u in &all.order {
+            let share = all.subs[all.units[*u].sub].share;
+            if let Some(units) = by_share.get_mut(share) {
+                units.push(*u);
+            }
+        }
+        for (share, (units, target)) in by_share.into_iter().zip(targets).enumerate() {
+            for u in units {
                 let price = all.price(u);
                 if all.spent[share] + price <= *target && all.used + price <= all.allowance {
                     all.offer(u);
@@ -344,7 +362,7 @@ impl Fitter<'_> {
         let outcome = self.single(&mut item.clone(), left);
         if outcome.is_kept() {
             all.units[u].tokens = outcome.tokens();
-            all.units[u].decided = vec![(i, outcome)];
+            all.units[u].decided = smallvec![(i, outcome)];
             all.keep(u);
         }
     }
@@ -373,14 +391,22 @@ impl Fitter<'_> {
             let item = all.only_item(u);
             item.and_then(|item| item.score).unwrap_or(0.0)
         };
-        let mut lowest: Vec<usize> = (all.kept.iter().copied())
+        let mut lowest: Vec<(f64, usize)> = (all.kept.iter().copied())
             .filter(|&u| {
                 let long = all.units[u].tokens >= LEAST_SUMMARISED;
                 long && matches!(all.units[u].state, State::Kept) && all.only_item(u).is_some()
             })
+            .map(|u| (score(all, u), u))
             .collect();
-        lowest.sort_by(|&a, &b| score(all, a).total_cmp(&score(all, b)).then(b.cmp(&a)));
-        let mut lowest = lowest.into_iter().peekable();
+        lowest.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        // What summaries of the first few would leave, for every number of them.
+        let mut would_leave: Vec<Tokens> = vec![0];
+        let mut sum = 0;
+        would_leave.extend(lowest.iter().map(|(_, low)| {
+            sum += all.units[*low].tokens * 2 / 3;
+            sum
+        }));
+        let mut done = 0;
         for place in 0..all.order.len() {
             let u = all.order[place];
             if !all.is_open(u) || !all.units[u].usable {
@@ -390,16 +416,13 @@ impl Fitter<'_> {
             let own = score(all, u);
             // Only what scores less, and only when that is enough.
             let lacking = (all.used + price).saturating_sub(all.allowance);
-            let below = lowest.clone().take_while(|&low| score(all, low) < own);
-            let may: Tokens = below.map(|low| all.units[low].tokens * 2 / 3).sum();
-            if may < lacking {
+            let below = lowest.partition_point(|(low, _)| *low < own).max(done);
+            if would_leave[below] - would_leave[done] < lacking {
                 continue;
             }
-            while all.used + price > all.allowance {
-                let Some(low) = lowest.next_if(|&low| score(all, low) < own) else {
-                    break;
-                };
-                self.summarise_one(all, low);
+            while all.used + price > all.allowance && done < below {
+                self.summarise_one(all, lowest[done].1);
+                done += 1;
             }
             if all.used + price <= all.allowance {
                 all.offer(u);
@@ -565,31 +588,43 @@ impl Competition<'_> {
             self.units[u].state = State::Kept;
         }
         self.kept.push(u);
-        for key in self.keys(u) {
-            self.by_key.entry(key).or_default().push(u);
+        match self.take_keys(u) {
+            NearKeys::Any => self.keyless.push(u),
+            NearKeys::Some(keys) => {
+                for key in keys {
+                    self.by_key.entry(key).or_default().push(u);
+                }
+            }
         }
     }
 
-    /// Returns the keys of a unit that near-duplicates of it share.
-    fn keys(&self, u: usize) -> Vec<Option<u32>> {
+    /// Returns the keys of a unit that near-duplicates of it share. They are
+    /// asked for once.
+    fn take_keys(&mut self, u: usize) -> NearKeys {
+        if let Some(keys) = self.units[u].keys.take() {
+            return keys;
+        }
         let curator = self.curator.as_ref();
-        let keys = curator.and_then(|curator| curator.near_keys(self.only_item(u)?));
-        match keys {
-            Some(keys) => keys.into_iter().map(Some).collect(),
-            None => vec![None],
+        match curator.and_then(|curator| curator.near_keys(self.only_item(u)?)) {
+            Some(keys) => NearKeys::Some(keys),
+            None => NearKeys::Any,
         }
     }
 
-    /// Returns the kept units that may be near duplicates of a unit.
-    fn possible_duplicates(&self, u: usize) -> BTreeSet<usize> {
-        let keys = self.keys(u);
+    /// Returns the kept units that may be near duplicates of a unit with these
+    /// keys, in ascending order.
+    fn possible_duplicates(&self, keys: &NearKeys) -> SmallVec<[usize; 16]> {
         // One without keys is compared with all, and all with one without.
-        if keys.contains(&None) {
-            return self.kept.iter().copied().collect();
-        }
-        let keys = keys.iter().chain([&None]);
-        let units = keys.filter_map(|key| self.by_key.get(key)).flatten();
-        units.copied().collect()
+        let mut units: SmallVec<[usize; 16]> = match keys {
+            NearKeys::Any => self.kept.iter().copied().collect(),
+            NearKeys::Some(keys) => {
+                let sharing = keys.iter().filter_map(|key| self.by_key.get(key)).flatten();
+                sharing.chain(&self.keyless).copied().collect()
+            }
+        };
+        units.sort_unstable();
+        units.dedup();
+        units
     }
 
     /// Returns true if a kept unit has nearly the same content, and records it.
@@ -599,10 +634,15 @@ impl Competition<'_> {
         let Some(curator) = self.curator.clone() else {
             return false;
         };
+        if self.only_item(u).is_none() {
+            return false;
+        }
+        let keys = self.take_keys(u);
+        let possible = self.possible_duplicates(&keys);
+        self.units[u].keys = Some(keys);
         let Some(item) = self.only_item(u) else {
             return false;
         };
-        let possible = self.possible_duplicates(u);
         let like = possible.iter().find_map(|&other| {
             let is_kept = matches!(self.units[other].state, State::Kept | State::Shorter(_));
             let other_item = self.only_item(other).filter(|_| is_kept)?;

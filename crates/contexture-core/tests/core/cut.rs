@@ -1,4 +1,4 @@
-//! Where a text is cut, and what the marker says.
+//! The positions of cuts, and their markers.
 use crate::support::{Words, words};
 use contexture_core::{Budget, Cut, Item, Layer, Role, Text, TokenCounter, assemble, no_loader};
 
@@ -204,7 +204,7 @@ fn a_marker_cannot_be_forged_through_a_path() {
 }
 
 #[test]
-fn whatever_the_budget_a_file_that_can_be_cut_is() {
+fn a_cuttable_file_is_cut_at_any_budget() {
     // Lines of many lengths: whatever is left, some lines fit, and the cut is
     // found. A search that gives up too early would drop the file at some.
     let text: String = (0..120)
@@ -234,7 +234,7 @@ fn a_pinned_text_keeps_to_its_own_limit_on_lines() {
 }
 
 #[test]
-fn what_may_not_be_cut_is_not_cut_below_its_limit_on_lines() {
+fn an_uncuttable_item_is_not_cut_below_its_line_limit() {
     let shown = cut_with(&lines(100, 10), 100, |item| {
         item.cut = Cut::Never;
         item.max_lines = Some(50);

@@ -1,4 +1,4 @@
-//! What is kept, what is cut, what is dropped, and why.
+//! Kept, cut and dropped items, with their reasons.
 
 use crate::support::{check, run};
 
@@ -92,7 +92,7 @@ fn a_cut_does_not_end_the_loop() {
 
 #[test]
 fn less_than_a_useful_part_is_left_out() {
-    // 35 tokens would leave 20 words behind tags and marker.
+    // 35 tokens would leave 20 words after tags and marker.
     check(
         "
         budget 35
@@ -469,8 +469,8 @@ fn a_group_of_one_is_not_cut() {
 
 #[test]
 fn the_newest_of_a_window_are_cut_rather_than_dropped() {
-    // A call and its large result, the newest: the result gives way, the rest
-    // of the group does not.
+    // A call and its large result are the newest: the result is cut, the rest
+    // of the group is not.
     check(
         "
         budget 100

@@ -1,4 +1,4 @@
-//! What holds for any input.
+//! Properties of any input.
 
 use std::collections::BTreeSet;
 
@@ -121,8 +121,8 @@ proptest! {
         prop_assert!(text.findings().is_empty());
     }
 
-    /// An adversary who knows everything but the key writes tags with marks of
-    /// other keys, and even all marks that this key gave before.
+    /// An attacker who knows everything except the key writes tags with marks
+    /// of other keys, and all earlier marks of this key.
     #[test]
     fn no_content_can_forge_a_boundary(
         key in any::<[u8; 32]>(),
@@ -310,7 +310,8 @@ fn holds(
     let assembly = match assembled {
         Ok(assembly) => assembly,
         Err(error) => {
-            // Only what is pinned may be too large, and the numbers say so.
+            // Only pinned items may be too large, and the error has the
+            // numbers.
             let pinned = layers
                 .iter()
                 .flat_map(|layer| &layer.items)
@@ -443,8 +444,8 @@ proptest! {
     }
 }
 
-/// Counts characters, but for four line ends in a row, which are one token. A
-/// line end more can make a text cheaper, and a run of them must not be split.
+/// Counts characters; four line ends in a row are one token. One more line end
+/// can make a text cheaper, and a run of them must not be split.
 #[derive(Clone)]
 struct Runs;
 

@@ -226,7 +226,7 @@ fn the_lowest_scores_are_summarised_to_make_room() {
 }
 
 #[test]
-fn of_what_says_the_same_the_newest_is_kept_and_the_others_are_rows() {
+fn the_newest_of_identical_texts_is_kept_and_the_others_are_rows() {
     let like = |id: &str, score: f64, age: f64| {
         let mut item = item("same", 4, score).priority(age);
         item.id = id.into();
@@ -377,7 +377,7 @@ fn groups_inside_a_layer_of_a_frame_have_headings_and_no_shares() {
          w2\n</context>\nout b too_large: needs about 28 tokens and must not be cut; 7 left, \
          about 21 more would have kept it\n"
     );
-    // A group is no layer to anybody.
+    // A group is not a layer in the report.
     let row = &assembly.report.excluded[0];
     assert_eq!(&*row.layer, "notes");
     assert!(assembly.report.budget.layers[0].layers[0].layers.is_empty());
@@ -400,7 +400,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
     #[test]
-    fn whatever_is_inside_the_count_is_true_and_everything_is_a_row_once(
+    fn counts_are_exact_and_every_item_is_listed_once(
         groups in prop::collection::vec((lines(), 0.0..100.0f64, prop::option::of(0..80u64)), 1..4),
         best in 0..4usize,
         summarise in any::<bool>(),
@@ -458,7 +458,7 @@ proptest! {
             prop_assert_eq!(spent, layout.tokens());
             if frame {
                 prop_assert!(layout.history.len() <= 1);
-                // No heading stands there for nothing.
+                // Every heading has at least one item.
                 for (g, (lines, ..)) in groups.iter().enumerate() {
                     let _ = lines;
                     let inside = &report.budget.layers[0].layers[g];

@@ -1,4 +1,4 @@
-//! A path that is too long: what is kept of its two ends, and the marker.
+//! A path that is too long: its kept start and end, and the marker.
 
 use crate::support::{Words, check, run, words};
 use contexture_core::guard::Policy;
@@ -30,7 +30,7 @@ fn a_path_that_fits_is_whole_and_has_no_marker() {
 }
 
 #[test]
-fn the_newest_come_first_and_a_marker_says_what_went() {
+fn the_newest_are_kept_and_a_marker_counts_the_dropped() {
     check(
         "
         budget 80
@@ -55,7 +55,7 @@ fn the_newest_come_first_and_a_marker_says_what_went() {
 
 #[test]
 fn the_oldest_nodes_get_their_share_after_the_newest() {
-    // Of 93 tokens beside the marker, 27 are for the oldest.
+    // Of 93 tokens next to the marker, 27 are for the oldest.
     check(
         "
         budget 100
@@ -316,7 +316,7 @@ fn nothing_unseen_is_passed_over() {
 }
 
 #[test]
-fn what_is_gone_leaves_a_gap_and_ends_nothing() {
+fn a_missing_unit_leaves_a_gap_and_ends_nothing() {
     check(
         "
         budget 80
@@ -578,7 +578,8 @@ proptest! {
             return Ok(());
         }
 
-        // Those behind the last kept one could not be shown; the others are one run.
+        // Units after the last kept one could not be shown; the others are one
+        // run.
         let shown_end = kept.iter().rposition(|kept| *kept).map_or(0, |last| last + 1);
         let middle: Vec<usize> = dropped.into_iter().filter(|unit| *unit < shown_end).collect();
         if unseen.is_none() {

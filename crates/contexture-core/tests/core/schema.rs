@@ -64,7 +64,7 @@ fn a_hash_and_usage() {
     assert!(is_valid::<ContentHash>(&json!(ContentHash::of(b"x"))));
     assert!(!is_valid::<ContentHash>(&json!("x")));
     assert!(is_valid::<Usage>(&json!(Usage::default())));
-    // What is given has every field; what is taken need not.
+    // Output has every field; input need not.
     assert!(!is_valid::<Usage>(&json!({})));
     let taken = input().into_root_schema_for::<Usage>();
     let taken = jsonschema::draft202012::new(taken.as_value()).unwrap();

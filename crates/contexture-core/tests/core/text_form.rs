@@ -1,5 +1,5 @@
-//! What a request looks like as text: blocks that go on inside the tags of the
-//! one before, and documents without roles.
+//! Requests as text: blocks that continue inside the tags of the one before,
+//! and documents without roles.
 
 use crate::support::{Words, words};
 use contexture_core::guard::Policy;

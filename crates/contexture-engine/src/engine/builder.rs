@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use contexture_core::TokenCounter;
-use contexture_core::cache::Cache;
+use contexture_core::cache::{Cache, Owner};
 use contexture_core::guard::MarkKey;
 use contexture_store::{Ledger, Memories, Samples, Snapshots, Store, StoreError, Tasks, Trees};
 
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::recipe::Recipe;
 use crate::source::Source;
 use crate::summariser::Summariser;
-use crate::tool_usage::KnownUsage;
+use crate::tool_usage::ToolUsageCache;
 use crate::trust::Settings;
 
 /// Builds an engine: see [`Engine::builder`].
@@ -196,8 +196,9 @@ impl EngineBuilder {
             warnings: self.warnings,
             store_key: OnceLock::new(),
             own_key: OnceLock::new(),
-            tool_usage: KnownUsage::default(),
+            tool_usage: ToolUsageCache::default(),
             counts: Mutex::default(),
+            cache_owner: Owner::current(),
             permissions: ByFile::default(),
             recent: Mutex::default(),
             current_messages: Cache::default(),

@@ -55,28 +55,21 @@ impl Engine {
         CurrentMessage::load(self.snapshots()?, snapshot).map(Arc::new)
     }
 
-    /// Makes the store read in advance the data of an operation on a session:
-    /// the session, its latest `requests` or the one with the hash `request`,
-    /// and the calibration of the model. The operation must be a part of a
+    /// Makes the store read in advance the data of an operation on a session, and
+    /// the calibration of `model`. The operation must be a part of a
     /// [`Call`](contexture_store::Call).
-    pub fn read_ahead(
-        &self,
-        session: Option<&str>,
-        requests: usize,
-        request: Option<&str>,
-        model: &Model,
-    ) {
-        if let Some(ledger) = &self.parts.ledger {
-            let (model, counter) = calibration::names(model);
-            ledger.read_ahead(&ReadAhead {
-                session,
-                snapshots: requests,
-                snapshot: request,
-                samples: (self.parts.samples.as_ref())
-                    .map(|_| (&*model, &*counter, calibration::MOST_SAMPLES)),
-                memory: self.parts.memories.is_some(),
-            });
-        }
+    pub fn read_ahead(&self, wanted: ReadAhead<'_>, model: Option<&Model>) {
+        let Some(ledger) = &self.parts.ledger else {
+            return;
+        };
+        let model = model.filter(|_| self.parts.samples.is_some());
+        let names = model.map(calibration::names);
+        ledger.read_ahead(&ReadAhead {
+            samples: (names.as_ref())
+                .map(|(model, counter)| (&**model, &**counter, calibration::MOST_SAMPLES)),
+            memory: wanted.memory && self.parts.memories.is_some(),
+            ..wanted
+        });
     }
 
     /// Saves a request that was assembled without a store. Returns a warning if

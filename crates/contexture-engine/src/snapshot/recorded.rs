@@ -42,7 +42,7 @@ pub struct RecordedRequest {
     pub list: String,
     /// Full [chunks](chunk) of the conversation.
     pub chunks: Vec<ContentHash>,
-    /// The hash of a blob with the hashes of all chunks, in the place of
+    /// The hash of a blob with the hashes of all chunks, instead of
     /// `chunks`: requests of a session that follow each other share it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk_list: Option<ContentHash>,

@@ -105,7 +105,7 @@ fn joined_blocks_documents_and_settings_come_out_as_they_were() {
 }
 
 #[test]
-fn what_is_not_used_leaves_a_snapshot_as_it_was_before() {
+fn unused_features_leave_a_snapshot_unchanged() {
     let layout = history(vec![block(1, Role::User, Join::Apart, "a")]);
     let (_, snapshot, blobs) = take(&made(&Prompt::new(&layout, "m", 9)), None);
     let root = blobs

@@ -331,7 +331,7 @@ pub(super) fn vendored_dir(path: &str) -> Option<&str> {
     dir_named(path, VENDORED)
 }
 
-/// Returns the directory of built copies that the file lies in.
+/// Returns the directory of built copies that contains the file.
 pub(super) fn copy_dir(path: &str) -> Option<&str> {
     dir_named(path, &["cjs", "umd", "commonjs"])
 }

@@ -29,7 +29,7 @@ pub fn why_absent(
     if candidates.iter().any(|candidate| candidate.path == path) {
         return Ok(None);
     }
-    let add = "add the file by its path to use it all the same".to_owned();
+    let add = "add the file by its path to use it anyway".to_owned();
     if root.is_dir(path) {
         return Ok(Some((
             "is a directory".to_owned(),

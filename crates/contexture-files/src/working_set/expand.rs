@@ -292,7 +292,7 @@ pub(super) fn exclusion(pattern: &str) -> Result<Glob, globset::Error> {
         .build()
 }
 
-/// Returns the deepest directory that all patterns lie in, so that a pattern
+/// Returns the deepest directory that contains all patterns, so that a pattern
 /// on a small part does not walk the whole.
 fn common_dir(trees: &[(&Entry, Glob)]) -> String {
     let fixed = |entry: &Entry| -> Vec<String> {

@@ -128,12 +128,12 @@ impl Hints {
         self.hints.get(path)
     }
 
-    /// Returns the priority that the hints make of the entry's own.
+    /// Returns the priority of an entry after the hints are applied.
     ///
-    /// Hotness runs from 0 to 1: recent touches give up to 0.3, being in the
-    /// working set 0.2, being on the hot list 0.3, being pinned 0.2. A file on
-    /// the cold list does not get what being in the working set gives. Plain
-    /// membership, 0.2, moves nothing; the ends move [`MAX_SHIFT`].
+    /// Hotness ranges from 0 to 1: recent touches add up to 0.3, membership in
+    /// the working set 0.2, the hot list 0.3, and a pin 0.2. A file on the cold
+    /// list does not get the 0.2 of the working set. Plain membership, 0.2,
+    /// changes nothing; the extremes change the priority by [`MAX_SHIFT`].
     pub fn priority(&self, path: &str, entry: &Entry) -> f64 {
         let Some(hint) = self.get(path) else {
             return entry.priority;

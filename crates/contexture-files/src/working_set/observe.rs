@@ -287,7 +287,7 @@ fn names_path(text: &str, path: &str) -> bool {
     text.match_indices(path).any(|(at, _)| {
         let before = text[..at].trim_end_matches("./").chars().next_back();
         let mut behind = text[at + path.len()..].chars();
-        // A full stop may end the sentence rather than go on with the name.
+        // A full stop may end the sentence rather than continue the name.
         let next = match behind.next() {
             Some('.') => behind.next(),
             next => next,

@@ -85,7 +85,7 @@ pub(super) fn private_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
                         pos += 1;
                     }
                 } else if pos == start {
-                    // A dash that opens nothing.
+                    // A dash that begins no known block.
                     break;
                 } else if bytes[start..pos].iter().any(u8::is_ascii_alphanumeric) {
                     let run = pos - start;
@@ -141,7 +141,8 @@ pub(super) fn encoded_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
     };
     let mut end = at + run(at);
     let width = end - at;
-    // Wrapped lines go on while they are as long as the first; the last may be shorter.
+    // Wrapped lines continue while they are as long as the first; the last may
+    // be shorter.
     let mut goes_on = width >= 48;
     while goes_on {
         let next = skip(bytes, end, 80, b" \t\r\n\\");

@@ -1,4 +1,5 @@
-//! A value that is written in several pieces: literals that are joined, lines that go on.
+//! A value that is written in several pieces: literals that are joined, lines
+//! that continue.
 
 use super::Secret;
 

@@ -205,11 +205,11 @@ pub(super) fn is_filler(value: &[u8]) -> bool {
         seen[usize::from(*byte)] = true;
     }
     let distinct = seen.into_iter().filter(|seen| *seen).count();
-    distinct < 6 || says(value, FILLER)
+    distinct < 6 || contains_word(value, FILLER)
 }
 
 /// Returns true if `value` contains one of `words`, in any case.
-fn says(value: &[u8], words: &[&str]) -> bool {
+fn contains_word(value: &[u8], words: &[&str]) -> bool {
     words.iter().any(|word| contains(value, word.as_bytes()))
 }
 
@@ -276,7 +276,7 @@ const STOCK: &[&str] = &[
     "v", "cl", "o",
 ];
 
-/// Names of techniques that have digits inside; they make no value random.
+/// Names of techniques with digits inside. They do not make a value random.
 #[rustfmt::skip] // A list of words reads better in rows.
 const TECHNICAL: &[&str] = &[
     "sha256", "sha512", "sha384", "sha1", "base64", "base32", "base58", "utf8", "utf16",
@@ -324,7 +324,8 @@ pub(super) fn is_stock(value: &str) -> bool {
 
 fn is_filler_word(lower: &str) -> bool {
     let bytes = lower.as_bytes();
-    says(bytes, FILLER) || (bytes.len() < 24 && says(bytes, &["your", "changeit", "enter"]))
+    contains_word(bytes, FILLER)
+        || (bytes.len() < 24 && contains_word(bytes, &["your", "changeit", "enter"]))
 }
 
 /// Rules for a field of a form: `required|string|min:8`.

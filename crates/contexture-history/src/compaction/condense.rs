@@ -7,7 +7,7 @@ use contexture_store::{Message, Turn};
 
 use super::position::{self, Limits, Position};
 use super::script::Script;
-use crate::facts::{Facts, Room};
+use crate::facts::{Facts, SummaryLimits};
 use crate::history::steps;
 
 /// The maximum tokens of a summary, without the user's messages, however large
@@ -62,7 +62,7 @@ pub(crate) struct Space<'a> {
 pub(crate) struct Condensed<'t, 'a> {
     pub(crate) older: Older<'t>,
     /// The tokens that the summary may use.
-    pub(crate) room: Room<'a>,
+    pub(crate) room: SummaryLimits<'a>,
     /// The tokens of the messages that the summary replaces.
     pub(crate) before: Tokens,
     pub(crate) facts: Facts,
@@ -135,14 +135,14 @@ impl<'a> Condenser<'a> {
         let beside = space.available.saturating_sub(space.fixed);
         let share = |percent: f64| (space.available as f64 * percent / 100.0) as Tokens;
         let summary = share(self.config.summary).clamp(USEFUL_SUMMARY, MAX_SUMMARY);
-        let summary = summary.min(beside / 10 * 4);
+        let summary = summary.min(beside / 20 * 9);
         let messages = share(self.config.user_messages).min(MAX_MESSAGES);
         let messages = messages.min(beside / 20 * 3);
         if summary < MIN_SUMMARY / 2 {
             return Err("the rest of the request leaves no room for a summary");
         }
-        // A summary is often shorter than it may be. What it leaves is for the
-        // latest steps, so its size is found out first.
+        // A summary is often shorter than its limit. The latest steps get the
+        // rest, so the size of the summary is computed first.
         let mut reserve = summary + messages;
         let mut is_sized = false;
         let older_for = |reserve: Tokens| {
@@ -174,7 +174,8 @@ impl<'a> Condenser<'a> {
             read_to = least.kept;
         }
         loop {
-            let older = older_for(reserve).ok_or("every step is among the latest, which stay")?;
+            let older = older_for(reserve)
+                .ok_or("all steps are among the latest, which are never summarised")?;
             let before = older_tokens(&older, material.tokens);
             let before = before.saturating_add(material.earlier_tokens);
             // The summary must be shorter than the replaced messages, by a
@@ -185,7 +186,7 @@ impl<'a> Condenser<'a> {
                 true => (u128::from(tokens) * u128::from(most) / u128::from(whole)) as Tokens,
                 false => tokens,
             };
-            let room = Room {
+            let room = SummaryLimits {
                 tokens: scaled(summary),
                 messages: scaled(messages),
                 focus: space.focus,

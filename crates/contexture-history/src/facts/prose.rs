@@ -174,10 +174,11 @@ fn is_set_apart(line: &str) -> bool {
 fn split_piece<'t>(piece: &'t str, found: &mut Vec<&'t str>) {
     let mut start = 0;
     let bytes = piece.as_bytes();
-    for (at, c) in piece.char_indices().filter(|(_, c)| ".!?".contains(*c)) {
-        let end = at + c.len_utf8();
+    let is_mark = |byte: u8| matches!(byte, b'.' | b'!' | b'?');
+    for at in (0..bytes.len()).filter(|&at| is_mark(bytes[at])) {
+        let end = at + 1;
         let is_end = bytes.get(end).is_some_and(u8::is_ascii_whitespace);
-        if is_end && !(c == '.' && is_abbreviation(&piece[start..at])) {
+        if is_end && !(bytes[at] == b'.' && is_abbreviation(&piece[start..at])) {
             found.push(&piece[start..end]);
             start = end;
         }
@@ -275,7 +276,7 @@ const EXTENSIONS: &[&str] = &[
     "sql", "svelte", "swift", "tf", "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml", "zig",
 ];
 
-/// What a byte is in a text that is searched for paths.
+/// The classes of bytes in a text that is searched for paths.
 const EDGE: u8 = 1;
 const OF_PATH: u8 = 2;
 const NOT_ASCII: u8 = 3;

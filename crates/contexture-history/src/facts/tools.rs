@@ -133,7 +133,7 @@ impl Call {
         }
     }
 
-    /// Returns true for a command whose success says nothing about the work,
+    /// Returns true for a command whose success is unrelated to the work,
     /// such as listing files.
     pub(super) fn is_chore(&self) -> bool {
         begins_with(&self.label, &CHORES)
@@ -355,7 +355,7 @@ fn test_failures(text: &str) -> bool {
 }
 
 /// Returns the lines that describe the error, verbatim: the last, the first,
-/// and the last of those that say nothing by themselves.
+/// and the last of the lines without information of their own.
 fn error_lines(text: &str, lexicon: &Lexicon) -> Outcome {
     let (mut first, mut last, mut bland, mut weak) = (None, None, None, None);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

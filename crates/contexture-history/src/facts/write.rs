@@ -11,10 +11,11 @@ use contexture_core::{TokenCounter, Tokens};
 
 use super::prose::{clip, content_words, normalise, shorten, stem};
 use super::{Facts, Failure, FileUse, Statement, constraints};
-use contexture_shorten::cues::{BLAND, Lexicon};
+use contexture_shorten::cues::{BLAND, FIRM, Lexicon};
 
 /// The token limits and the focus of a summary.
-pub struct Room<'a> {
+#[derive(Clone, Copy)]
+pub struct SummaryLimits<'a> {
     /// The tokens of everything but the user's messages.
     pub tokens: Tokens,
     /// The tokens of the user's messages.
@@ -39,17 +40,19 @@ enum Section {
 }
 
 /// The sections in the order in which they are written, with their share of the
-/// room in percent.
-const SECTIONS: [(Section, &str, u64); 9] = [
-    (Section::Constraints, "## Constraints", 15),
-    (Section::Notes, "## Notes", 40),
-    (Section::Done, "## Done", 12),
-    (Section::Next, "## In progress and next", 8),
-    (Section::Decisions, "## Decisions", 12),
-    (Section::Failures, "## Failed attempts", 22),
-    (Section::Files, "## Files", 22),
-    (Section::Named, "## Other files that were named", 0),
-    (Section::Findings, "## Findings", 9),
+/// room in percent: usually, and if there are few tokens. In the second case,
+/// constraints, failures and files come before all others, and each of the three
+/// has room that the other two cannot take.
+const SECTIONS: [(Section, &str, u64, u64); 9] = [
+    (Section::Constraints, "## Constraints", 15, 42),
+    (Section::Notes, "## Notes", 40, 13),
+    (Section::Done, "## Done", 12, 0),
+    (Section::Next, "## In progress and next", 8, 0),
+    (Section::Decisions, "## Decisions", 12, 0),
+    (Section::Failures, "## Failed attempts", 22, 26),
+    (Section::Files, "## Files", 22, 32),
+    (Section::Named, "## Other files that were named", 0, 0),
+    (Section::Findings, "## Findings", 9, 0),
 ];
 
 /// The sections that first get more and longer lines from the unused tokens.
@@ -65,11 +68,14 @@ const LAST: [Section; 6] = [
     Section::Named,
 ];
 
-/// Below this many tokens, sections of sentences get a third of their share.
+/// Below this many tokens, recorded facts come before sentences.
 const TIGHT_ROOM: Tokens = 2_000;
 
 /// The number of newest messages that come before those with constraints.
 const NEWEST_MESSAGES: usize = 4;
+
+/// The most lines that several failures share and that come before the others.
+const MOST_SHARED: usize = 6;
 
 /// A line that a section may have.
 struct Line {
@@ -149,7 +155,7 @@ struct Filled {
 
 impl Facts {
     /// Returns the summary. It is empty if there are no facts.
-    pub fn write(&self, room: &Room<'_>) -> String {
+    pub fn write(&self, room: &SummaryLimits<'_>) -> String {
         let stated = Stated::of(self);
         let first = self.write_within(room, &stated);
         // The tokens that the sections leave are for the latest request.
@@ -166,7 +172,7 @@ impl Facts {
             .saturating_sub(room.messages)
             .min(spare)
             .min(room.tokens);
-        let more = Room {
+        let more = SummaryLimits {
             tokens: room.tokens.saturating_sub(more),
             messages: room.messages.saturating_add(more),
             ..*room
@@ -175,23 +181,23 @@ impl Facts {
         if again.is_empty() { first } else { again }
     }
 
-    fn write_within(&self, room: &Room<'_>, stated: &Stated<'_>) -> String {
+    fn write_within(&self, room: &SummaryLimits<'_>, stated: &Stated<'_>) -> String {
         let wanted = SECTIONS.map(|(section, ..)| section);
         self.within(room, 0, |room| {
-            let (mut text, hidden) = self.write_messages(room, stated);
-            self.write_sections(&mut text, room, &hidden, &wanted);
+            let (mut text, hidden, room) = self.write_messages(room, stated);
+            self.write_sections(&mut text, &room, &hidden, &wanted);
             text
         })
     }
 
     /// Returns a summary with the prose of a language model in place of the
     /// sentences extracted from the conversation.
-    pub fn write_beside(&self, prose: &str, room: &Room<'_>) -> String {
+    pub fn write_with_prose(&self, prose: &str, room: &SummaryLimits<'_>) -> String {
         use Section::{Constraints, Failures, Files};
         let beside = room.counter.count(prose);
         let stated = Stated::of(self);
         self.within(room, beside, |room| {
-            let (mut text, hidden) = self.write_messages(room, &stated);
+            let (mut text, hidden, _) = self.write_messages(room, &stated);
             self.write_sections(&mut text, room, &hidden, &[Constraints]);
             text.push_str(prose.trim());
             text.push('\n');
@@ -204,14 +210,14 @@ impl Facts {
     /// again with less room until it fits.
     fn within(
         &self,
-        room: &Room<'_>,
+        room: &SummaryLimits<'_>,
         beside: Tokens,
-        make: impl Fn(&Room<'_>) -> String,
+        make: impl Fn(&SummaryLimits<'_>) -> String,
     ) -> String {
         let most = room.tokens.saturating_add(room.messages) + beside;
         let (mut tokens, mut messages) = (room.tokens, room.messages);
         for _ in 0..12 {
-            let text = make(&Room {
+            let text = make(&SummaryLimits {
                 tokens,
                 messages,
                 ..*room
@@ -229,11 +235,20 @@ impl Facts {
     }
 
     /// Writes the latest request and the user's earlier messages. Returns the
-    /// constraints of messages that are not shown whole.
-    fn write_messages(&self, room: &Room<'_>, stated: &Stated<'_>) -> (String, Vec<String>) {
+    /// constraints of messages that are not shown whole, and the limits of
+    /// the sections.
+    ///
+    /// If there are few tokens, only the first and the newest messages are
+    /// shown: the constraints of the others have fewer tokens by themselves.
+    fn write_messages<'r>(
+        &self,
+        room: &SummaryLimits<'r>,
+        stated: &Stated<'_>,
+    ) -> (String, Vec<String>, SummaryLimits<'r>) {
         let Some((goal, earlier)) = self.messages.split_last() else {
-            return (String::new(), Vec::new());
+            return (String::new(), Vec::new(), *room);
         };
+        let is_tight = room.tokens < TIGHT_ROOM;
         let counter = room.counter;
         let mut left = room.messages.saturating_sub(24);
         let mut cut_off: Vec<usize> = Vec::new();
@@ -255,10 +270,18 @@ impl Facts {
         let mut chosen: Vec<(usize, String)> = Vec::new();
         let mut order: Vec<usize> = (0..earlier.len()).rev().collect();
         let focus = Focus::of(room.focus);
+        let is_newest = |at: usize| at == 0 || at + NEWEST_MESSAGES >= earlier.len();
+        if is_tight {
+            let (shown, others) = order
+                .into_iter()
+                .partition(|&at| is_newest(at) || focus.meets(&earlier[at].text));
+            order = shown;
+            cut_off.extend::<Vec<usize>>(others);
+        }
         order.sort_by_cached_key(|&at| {
             let text = &earlier[at].text;
             let rank = match () {
-                () if at == 0 || at + NEWEST_MESSAGES >= earlier.len() => 0,
+                () if is_newest(at) => 0,
                 () if !stated.by(at).is_empty() => 1,
                 () => 2,
             };
@@ -300,22 +323,29 @@ impl Facts {
         let hidden = hidden.flat_map(|&at| stated.by(at));
         let hidden = hidden.filter(|sentence| !text.contains(sentence.as_str()));
         let hidden = hidden.cloned().collect();
-        (text, hidden)
+        let spare = if is_tight { left } else { 0 };
+        let room = SummaryLimits {
+            tokens: room.tokens.saturating_add(spare),
+            ..*room
+        };
+        (text, hidden, room)
     }
 
     fn write_sections(
         &self,
         text: &mut String,
-        room: &Room<'_>,
+        room: &SummaryLimits<'_>,
         hidden: &[String],
         wanted: &[Section],
     ) {
         let counter = room.counter;
         let focus = Focus::of(room.focus);
         let mut sections: Vec<Filled> = Vec::new();
-        for (section, heading, share) in SECTIONS {
+        let is_tight = room.tokens < TIGHT_ROOM;
+        for (section, heading, share, tight_share) in SECTIONS {
+            let share = if is_tight { tight_share } else { share };
             let mut lines = match wanted.contains(&section) {
-                true => self.lines(section, hidden, text, room.tokens < TIGHT_ROOM),
+                true => self.lines(section, hidden, text, is_tight),
                 false => Vec::new(),
             };
             if lines.is_empty() {
@@ -332,10 +362,7 @@ impl Facts {
         }
         let mut left = room.tokens;
         for filled in &mut sections {
-            // If there are few tokens, recorded facts come before sentences.
-            let is_tight = room.tokens < TIGHT_ROOM && LAST.contains(&filled.section);
-            let share = filled.share / if is_tight { 3 } else { 1 };
-            let share = (room.tokens * share / 100).min(left);
+            let share = (room.tokens * filled.share / 100).min(left);
             left -= share - filled.add(share, counter);
         }
         let rounds: [(&[Section], Fill); 4] = [
@@ -367,7 +394,15 @@ impl Facts {
                 let kept = self.constraints.iter().map(|said| said.text.as_str());
                 let all: Vec<&str> = kept.chain(hidden.iter().map(String::as_str)).collect();
                 let line = |at: usize| Line::new(at, vec![format!("- {}", all[at])]);
-                newest_first(all.len()).map(line).collect()
+                let mut seen = BTreeSet::new();
+                let mut order: Vec<usize> = newest_first(all.len())
+                    .filter(|&at| seen.insert(all[at]))
+                    .collect();
+                if is_tight {
+                    let lexicon = Lexicon::shared();
+                    order.sort_by_cached_key(|&at| !lexicon.read(&normalise(all[at])).has(FIRM));
+                }
+                order.into_iter().map(line).collect()
             }
             Section::Notes => {
                 let notes = self.notes.lines().filter(|line| !line.trim().is_empty());
@@ -431,7 +466,8 @@ impl Facts {
     /// Returns the lines of failures: those with a message and not solved first.
     /// Calls that failed without a message share a line. If there are few
     /// tokens, so do the lines that only say that a call failed: the short form
-    /// of a failure does not have them.
+    /// of a failure does not have them. These lines then come first, because
+    /// they are short and each represents several calls.
     fn failure_lines(&self, is_tight: bool) -> Vec<Line> {
         let (bland, telling): (Vec<usize>, Vec<usize>) =
             (0..self.failures.len()).partition(|&at| self.failures[at].is_bland);
@@ -496,6 +532,11 @@ impl Facts {
             lines.push(Line::new(place, forms));
         }
         lines.extend(beside);
+        if is_tight {
+            let first = telling.len();
+            let shared = (lines.len() - first).min(MOST_SHARED);
+            lines[..first + shared].rotate_right(shared);
+        }
         lines
     }
 }

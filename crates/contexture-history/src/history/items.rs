@@ -329,8 +329,8 @@ impl ItemBuilder {
         }
     }
 
-    /// Shortens a tool result that is over the limit. What it becomes depends
-    /// on the turn and the limit only, so that its bytes are the same in every
+    /// Shortens a tool result that is over the limit. The result depends only
+    /// on the turn and the limit, so that its bytes are the same in every
     /// request.
     fn shorten(
         &self,

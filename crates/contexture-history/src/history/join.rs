@@ -188,8 +188,8 @@ impl Joiner<'_> {
         self.history.items.push(item);
     }
 
-    /// Adds a result for every open call that says that there is none:
-    /// providers reject a call without a result.
+    /// Adds a placeholder result to every open call: providers reject a call
+    /// without a result.
     fn give_up(&mut self) {
         for (call, name) in std::mem::take(&mut self.open) {
             let call = self.names.result(&call);
@@ -214,7 +214,7 @@ fn late(mut item: Item, call: &str, tool: &str) -> Item {
     };
     if let Content::Ready(text) = &item.content {
         let lead = format!("Late result of the earlier call `{call}`{of}:\n");
-        item.content = Content::Ready(text.behind(&lead));
+        item.content = Content::Ready(text.with_lead(&lead));
     }
     item.part = Part::Text;
     item.native = None;

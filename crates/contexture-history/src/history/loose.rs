@@ -1,8 +1,8 @@
 //! The conversation that a request itself holds, as items.
 //!
 //! A window shows the latest steps only. So the latest messages are read, from
-//! the newest back, until there are more than the budget holds; what lies before
-//! them costs nothing but its length.
+//! the newest back, until there are more than the budget holds; older messages
+//! cost only their length.
 
 use std::sync::Arc;
 

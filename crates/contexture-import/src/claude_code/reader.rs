@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 mod state;
 mod turns;
 
+use state::StoredState;
+
 use super::NAME;
 use super::graph::{Graph, Kind, Node, RowId, row_id};
 use super::row::{ApiMessage, CompactMetadata, Rendered, Row};
@@ -98,7 +100,24 @@ struct Boundary {
 }
 
 impl Reader {
-    pub(super) fn new(file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Result<Self, ImportError> {
+    /// Returns a reader of a file. If the store lacks what an earlier import
+    /// stored, the file is read from its beginning.
+    pub(super) fn new(
+        file: &mut SourceFile<'_>,
+        writer: &mut Writer<'_>,
+    ) -> Result<Self, ImportError> {
+        let state = file.state.as_deref();
+        let mut state = StoredState::of_sessions(state, writer)?;
+        if file.offset > 0 {
+            let is_whole = match &state {
+                Some(state) => state.has_content(writer)?,
+                None => false,
+            };
+            if !is_whole {
+                file.offset = 0;
+                state.iter_mut().for_each(StoredState::forget_latest);
+            }
+        }
         let stem = file.path.file_stem().unwrap_or_default();
         let stem = stem.to_string_lossy().into_owned();
         let is_agent_file = stem.starts_with("agent-");
@@ -140,7 +159,7 @@ impl Reader {
             .map(|(session, _)| session.to_owned());
         let parent = parent.filter(|parent| is_agent_file && parent != NAME);
         reader.lanes.push(Lane::new(label, parent, file.now));
-        if let Some(state) = &file.state {
+        if let Some(state) = state {
             match file.offset {
                 // The file is read from the beginning; imported turns stay.
                 0 => drop(reader.know(state)),
@@ -277,8 +296,8 @@ impl Reader {
         match origin.filter(|origin| *origin != self.name) {
             Some(origin) => {
                 let state = writer.store().import_state(NAME, &origin)?;
-                if let Some(state) = state {
-                    self.known_label = self.know(&state);
+                if let Some(state) = StoredState::of_sessions(state.as_deref(), writer)? {
+                    self.known_label = self.know(state);
                 }
             }
             None => writer.root(NAME, uuid, &self.name)?,
@@ -350,6 +369,14 @@ impl Reader {
             let key = answer_key(row, &message);
             let content = content.get();
             self.sent.answered_part(&key, content);
+        }
+        // The request of an imported answer was saved, and may be deleted since.
+        // A copy of a session has requests of its own.
+        if let Some(request) = row.request_ref.as_deref()
+            && self.known_label.is_none()
+            && let Some(request) = self.sent.open.remove(request)
+        {
+            writer.content(request.blobs)?;
         }
         Ok(())
     }
@@ -582,6 +609,7 @@ impl Reader {
             writer.head(&lane.label, head, "imported", lane.at)?;
         }
         let pending = self.sent.pending();
+        writer.content(self.sent.requests.take_fresh())?;
         self.sent.forget_messages();
         let state = move |writer: &Writer<'_>| self.state(&kept, &heads, pending, writer);
         Ok((offset, Box::new(state)))

@@ -125,7 +125,7 @@ impl RequestDigests {
             std::str::from_utf8(known.or_else(|| bytes(number))?).ok()
         };
         for number in &request.messages[prefix.messages.len()..stable] {
-            // A message that was imported before is not at hand.
+            // A message that was imported before is not in memory.
             let Some(text) = text(*number) else {
                 self.prefix = None;
                 return None;

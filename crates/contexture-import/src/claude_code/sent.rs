@@ -125,15 +125,19 @@ impl Sent {
 
     /// Returns the messages that the next request may refer to: those since the
     /// last request, and those since the last answer. They are stored between
-    /// imports, unless the file has no requests.
-    pub(super) fn pending(&self) -> (Vec<String>, Vec<String>) {
-        match self.shapes.is_empty() || self.candidate_bytes > MOST_STORED {
-            true => (Vec::new(), Vec::new()),
-            false => {
-                let texts = |all: &[Rc<str>]| all.iter().map(|one| one.to_string()).collect();
-                (texts(&self.candidates), texts(&self.since_answer))
-            }
+    /// imports, unless the file has no requests. Long ones, such as images, are
+    /// added to the messages of requests instead.
+    pub(super) fn pending(&mut self) -> (Vec<String>, Vec<String>) {
+        if self.shapes.is_empty() {
+            return (Vec::new(), Vec::new());
         }
+        if self.candidate_bytes > MOST_STORED {
+            self.add_candidates();
+            self.add_joined();
+            return (Vec::new(), Vec::new());
+        }
+        let texts = |all: &[Rc<str>]| all.iter().map(|one| one.to_string()).collect();
+        (texts(&self.candidates), texts(&self.since_answer))
     }
 
     /// Forgets the messages that a request may refer to.
@@ -191,12 +195,7 @@ impl Sent {
         counts: &mut Counts,
         reread: impl FnOnce(u64) -> Option<String>,
     ) {
-        for message in std::mem::take(&mut self.candidates) {
-            if let Some(digest) = message_digest(&message) {
-                self.requests.add(digest, message.as_bytes().to_vec());
-            }
-        }
-        self.candidate_bytes = 0;
+        self.add_candidates();
         let rebuilt = self.rebuild(row, at, counts, reread);
         match (rebuilt, &row.id) {
             (Some(request), Some(id)) => {
@@ -266,6 +265,16 @@ impl Sent {
             blobs,
             at,
         })
+    }
+
+    /// Adds the messages of the transcript since the last request.
+    fn add_candidates(&mut self) {
+        for message in std::mem::take(&mut self.candidates) {
+            if let Some(digest) = message_digest(&message) {
+                self.requests.add(digest, message.as_bytes().to_vec());
+            }
+        }
+        self.candidate_bytes = 0;
     }
 
     /// Adds the messages of the user's side since the last answer as one

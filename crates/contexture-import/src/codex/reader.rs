@@ -7,8 +7,8 @@ use std::rc::Rc;
 use contexture_core::{ContentHash, Usage};
 use contexture_providers::native::{self, Api};
 use contexture_store::{
-    Block, Compaction, Message, MessageContent, MessageRole, NewSession, NewTurn, Snapshot,
-    StopReason, Trigger, TurnId, TurnStatus,
+    Block, Compaction, Message, MessageContent, MessageRole, NewSession, NewTurn, RawJson,
+    Snapshot, StopReason, Trigger, TurnId, TurnStatus,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -190,7 +190,26 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Self {
+    /// Returns a reader of a file. If the store lacks what an earlier import
+    /// stored, the file is read from its beginning.
+    pub(super) fn new(
+        file: &mut SourceFile<'_>,
+        writer: &mut Writer<'_>,
+    ) -> Result<Self, ImportError> {
+        let stored = file.state.as_ref();
+        let stored = stored.and_then(|state| serde_json::from_slice::<StoredState>(state).ok());
+        let mut stored = stored_session(stored, writer)?;
+        if file.offset > 0 {
+            let is_whole = match &stored {
+                Some(stored) => Requests::is_stored(&stored.requests, writer.store())?,
+                None => false,
+            };
+            if !is_whole {
+                file.offset = 0;
+                // Their rows may have more after them now.
+                stored.iter_mut().for_each(|it| it.latest.clear());
+            }
+        }
         let mut reader = Self {
             name: file.name.clone(),
             now: file.now,
@@ -206,8 +225,6 @@ impl Reader {
             is_looked_up: file.offset > 0,
             is_fork: None,
         };
-        let stored = file.state.as_ref();
-        let stored = stored.and_then(|state| serde_json::from_slice::<StoredState>(state).ok());
         if let Some(stored) = stored {
             reader.known = stored.known.into_iter().collect();
             if file.offset > 0 {
@@ -221,7 +238,7 @@ impl Reader {
                 reader.known.extend(stored.latest);
             }
         }
-        reader
+        Ok(reader)
     }
 
     pub(super) fn row(
@@ -505,7 +522,7 @@ impl Reader {
         self.position.chain = Some(next);
         if let Some(turn) = self.known.get(&next) {
             self.position.head_ref = Some(writer.stored(*turn));
-            return Ok(());
+            return Ok(writer.content(self.requests.take_fresh())?);
         }
         let Some(label) = self.create_session(writer)? else {
             return Ok(());
@@ -541,7 +558,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Looks whether another file begins in the same way.
+    /// Checks whether another file has the same beginning.
     fn look_up(&mut self, first: ContentHash, writer: &mut Writer<'_>) -> Result<(), ImportError> {
         if std::mem::replace(&mut self.is_looked_up, true) {
             return Ok(());
@@ -553,7 +570,7 @@ impl Reader {
         };
         let state = writer.store().import_state(NAME, &origin)?;
         let state = state.and_then(|it| serde_json::from_slice::<StoredState>(&it).ok());
-        if let Some(state) = state {
+        if let Some(state) = stored_session(state, writer)? {
             self.known.extend(state.known);
             self.known.extend(state.latest);
             self.is_fork = state.position.label;
@@ -743,6 +760,7 @@ impl Reader {
             let at = self.position.at.unwrap_or(self.now);
             writer.head(&label, self.position.head_ref, "imported", at)?;
         }
+        writer.content(self.requests.take_fresh())?;
         let state = move |writer: &Writer<'_>| {
             let id = |turn: Option<TurnRef>| turn.and_then(|turn| writer.id(turn));
             sealed.head = id(sealed.head_ref);
@@ -763,6 +781,23 @@ impl Reader {
         };
         Ok((offset, Box::new(state)))
     }
+}
+
+/// Returns a state unless its session was deleted: its turns may be deleted, too.
+fn stored_session(
+    state: Option<StoredState>,
+    writer: &mut Writer<'_>,
+) -> Result<Option<StoredState>, ImportError> {
+    let Some(state) = state else {
+        return Ok(None);
+    };
+    let is_there = match &state.position.label {
+        Some(label) if !state.known.is_empty() || !state.latest.is_empty() => {
+            writer.still_has_session(label)?
+        }
+        _ => true,
+    };
+    Ok(is_there.then_some(state))
 }
 
 /// Returns the thread that started a sub-agent.
@@ -827,16 +862,13 @@ fn read_items(items: &[String]) -> Vec<Message> {
     let mut messages: Vec<Message> = Vec::new();
     let mut rest = items;
     while let Some((first, others)) = rest.split_first() {
-        if let Some(result) = tool_result(first) {
-            add(
-                &mut messages,
-                crate::messages::message(MessageRole::Tool, vec![result]),
-            );
+        if let Some((role, block)) = common_item(first) {
+            add(&mut messages, crate::messages::message(role, vec![block]));
             rest = others;
             continue;
         }
-        let is_result = |item: &String| item.starts_with(TOOL_RESULT);
-        let length = 1 + others.iter().take_while(|item| !is_result(item)).count();
+        let is_other = |item: &&String| !COMMON.iter().any(|begin| item.starts_with(begin));
+        let length = 1 + others.iter().take_while(is_other).count();
         let (run, others) = rest.split_at(length);
         for message in read_run(run) {
             add(&mut messages, message);
@@ -865,8 +897,52 @@ fn add(messages: &mut Vec<Message>, message: Message) {
 /// The beginning of a tool result, the most frequent item of a rollout.
 const TOOL_RESULT: &str = r#"{"type":"function_call_output","call_id":""#;
 
-/// Reads the result of a tool that is a text. `None` for everything else, which
-/// the reader of the API reads.
+/// The beginnings of the items that most of a rollout is made of.
+const COMMON: [&str; 3] = [TOOL_RESULT, TOOL_CALL, REASONING];
+const TOOL_CALL: &str = r#"{"type":"function_call","#;
+const REASONING: &str = r#"{"type":"reasoning","#;
+
+/// Reads a common item. `None` for everything else, which the reader of the API
+/// reads.
+fn common_item(item: &str) -> Option<(MessageRole, Block)> {
+    if item.starts_with(TOOL_CALL) {
+        return Some((MessageRole::Assistant, tool_call(item)?));
+    }
+    if item.starts_with(REASONING) {
+        let reasoning = Block::Provider {
+            provider: Api::OpenAiResponses.name().to_owned(),
+            raw: RawJson::parse(item).ok()?,
+        };
+        return Some((MessageRole::Assistant, reasoning));
+    }
+    Some((MessageRole::Tool, tool_result(item)?))
+}
+
+/// Reads a call whose arguments are written as they would be sent again.
+fn tool_call(item: &str) -> Option<Block> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Call<'a> {
+        #[serde(rename = "type")]
+        _kind: serde::de::IgnoredAny,
+        call_id: String,
+        name: String,
+        #[serde(borrow)]
+        arguments: Cow<'a, str>,
+    }
+    let read: Call<'_> = serde_json::from_str(item).ok()?;
+    let arguments: Value = serde_json::from_str(&read.arguments).ok()?;
+    let is_named = !read.call_id.trim().is_empty() && !read.name.trim().is_empty();
+    let is_same = arguments.is_object() && arguments.to_string() == read.arguments;
+    (is_named && is_same).then_some(Block::ToolCall {
+        id: read.call_id,
+        name: read.name,
+        arguments,
+        native: None,
+    })
+}
+
+/// Reads the result of a tool that is a text.
 fn tool_result(item: &str) -> Option<Block> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -967,12 +1043,19 @@ mod tests {
     fn results_are_what_the_providers_crate_reads() {
         let items = [
             r#"{"type":"function_call","call_id":"a","name":"n","arguments":"{}"}"#,
+            r#"{"type":"function_call","call_id":"a2","name":"n","arguments":"{\"b\":[1,\"\\n\"],\"a\":2}"}"#,
+            r#"{"type":"function_call","call_id":"a3","name":"n","arguments":"{ \"b\": 1.50 }"}"#,
+            r#"{"type":"function_call","call_id":"a4","name":"n","arguments":"no object"}"#,
+            r#"{"type":"function_call","call_id":"a5","name":"n","arguments":""}"#,
+            r#"{"type":"function_call","call_id":"a6","name":"n","arguments":"{}","id":"fc_2"}"#,
+            r#"{"type":"custom_tool_call","call_id":"a7","name":"n","input":"x"}"#,
             r#"{"type":"function_call_output","call_id":"a","output":"caf\u00e9 \/ \"x\"\n"}"#,
             r#"{"type":"function_call_output","call_id":"b","output":""}"#,
             r#"{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"t"}]}"#,
             r#"{"type":"function_call_output","call_id":"d","output":"x","id":"fc_1"}"#,
             r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"go on"}]}"#,
             r#"{"type":"reasoning","summary":[],"encrypted_content":"e"}"#,
+            r#"{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"\u00e9 x"}]}"#,
             r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"done"}]}"#,
         ];
         let items: Vec<String> = items.map(str::to_owned).to_vec();
@@ -981,7 +1064,8 @@ mod tests {
             let one = std::slice::from_ref(item);
             assert_eq!(read_items(one), read_run(one), "{item}");
         }
-        let known: Vec<bool> = items.iter().map(|it| tool_result(it).is_some()).collect();
-        assert_eq!(known.iter().filter(|known| **known).count(), 2);
+        let common = items.iter().filter(|it| common_item(it).is_some());
+        // Two calls, two results and the reasoning.
+        assert_eq!(common.count(), 6);
     }
 }

@@ -1,8 +1,8 @@
 //! A view in a file, so that a new process does not read the whole store.
 //!
-//! The file is derived: it holds nothing that the store does not hold, and a
-//! view that was read from it is brought up to date by the store's changes. It
-//! is used only when the last changes in it are those of the store.
+//! The file is derived: it contains nothing that the store does not have, and a
+//! view from the file is updated with the store's changes. It is used only when
+//! its last changes equal those of the store.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -71,23 +71,23 @@ impl Opened {
         Ok(Self { file, meta })
     }
 
-    /// Returns true when the file was made by these rules and with vectors of
-    /// this generation and embedder.
+    /// Returns true when the file was written with these word rules, and with
+    /// vectors of this generation and embedder.
     pub(crate) fn fits(&self, generation: Generation, embedder: Option<&EmbedderInfo>) -> bool {
         let second = generation == Generation::Later;
         let Meta { rules, .. } = self.meta;
         rules == ANALYSER && self.meta.second == second && self.meta.embedder.as_ref() == embedder
     }
 
-    /// Returns the number before the first change that the store is compared
-    /// with, and the last change in the file.
+    /// Returns the sequence number before the first change that is compared
+    /// with the store, and that of the last change in the file.
     pub(crate) fn compared(&self) -> Option<(u64, u64)> {
         let (first, _) = self.meta.witnesses.first()?;
         Some((first.saturating_sub(1), self.meta.seq))
     }
 
-    /// Returns true when the changes of the store from the first one that is
-    /// compared on are those of the file.
+    /// Returns true when the store's changes equal the compared changes of the
+    /// file.
     pub(crate) fn agrees(&self, changes: &[Change]) -> bool {
         let known: BTreeMap<u64, u64> = self.meta.witnesses.iter().copied().collect();
         let mut own = changes.iter().take_while(|one| one.seq <= self.meta.seq);
@@ -104,7 +104,7 @@ impl Opened {
         View::read(self)
     }
 
-    /// Leaves the vectors of a view to the file; see
+    /// Replaces the vectors of a view by those of the file; see
     /// [`Index::leave_vectors_to`].
     pub(crate) fn keep_vectors_of(
         &self,
@@ -116,8 +116,8 @@ impl Opened {
     }
 }
 
-/// Returns a hash of what a change says. Vectors do not count: those of the
-/// second generation come later.
+/// Returns a hash of a change. Vectors are not included: those of the second
+/// generation come later.
 fn print(change: &Change) -> u64 {
     let said = match &change.sketch {
         Some(Sketch::Text(text)) => {
@@ -135,7 +135,7 @@ fn print(change: &Change) -> u64 {
 }
 
 impl View {
-    /// Remembers the last changes.
+    /// Stores the hashes of the last changes.
     pub(super) fn remember(&mut self, changes: &[Change]) {
         let last = &changes[changes.len().saturating_sub(WITNESSES)..];
         for change in last {
@@ -146,8 +146,8 @@ impl View {
         }
     }
 
-    /// Prepares to be written; see [`Index::prepare_to_write`]. Returns a number
-    /// that no other preparation has.
+    /// Prepares the view for a write; see [`Index::prepare_to_write`]. Returns
+    /// a unique number of the preparation.
     pub(crate) fn prepare_to_write(&mut self) -> u64 {
         static PREPARED: AtomicU64 = AtomicU64::new(1);
         self.index.prepare_to_write();
@@ -161,13 +161,13 @@ impl View {
         self.prepared.0
     }
 
-    /// Returns true when nothing has changed since a preparation.
+    /// Returns true when the view has not changed since a preparation.
     pub(crate) fn is_as_prepared(&self, number: u64) -> bool {
         self.prepared == (number, self.seq, self.later)
     }
 
-    /// Writes the view, whose vectors are of an embedder. It must have been
-    /// [prepared](View::prepare_to_write), and nothing may have changed since.
+    /// Writes the view with vectors of an embedder. The view must be
+    /// [prepared](View::prepare_to_write) and unchanged since.
     pub(crate) fn write(&self, file: File, embedder: Option<&EmbedderInfo>) -> io::Result<File> {
         let mut file = SectionWriter::new(file, KIND)?;
         let meta = Meta {
@@ -186,7 +186,7 @@ impl View {
     }
 
     fn write_texts(&self, file: &mut SectionWriter) -> io::Result<()> {
-        // Only names that are in use: what was forgotten is not written.
+        // Only names in use are written, so that no deleted name is.
         let mut numbers = vec![0_u32; self.symbols.names.len()];
         for text in self.texts.iter().flatten() {
             let named = [text.session, text.speaker, text.task()];
@@ -282,7 +282,7 @@ impl View {
         Ok(view)
     }
 
-    /// Takes an index, and what is known of each of its texts.
+    /// Sets an index, and the data of each of its texts.
     fn take_texts(&mut self, index: Index, mut texts: Vec<Option<Text>>) -> io::Result<()> {
         if texts.len() != index.slots() {
             return Err(damaged("the texts do not fit the index"));
@@ -446,7 +446,7 @@ fn kind(text: &Text) -> u8 {
     kind | outcome
 }
 
-/// What is known of texts, as it was read.
+/// The data of texts, as it was read.
 struct Texts {
     symbols: Symbols,
     texts: Vec<Option<Text>>,

@@ -1,6 +1,6 @@
 //! Maps records to their slots in the index.
 
-// Looked up only, never walked, so that no order shows.
+// The map is never iterated, so its order has no effect.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 
@@ -10,17 +10,16 @@ use contexture_store::RecordKey;
 /// The slots of texts by key.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    // Ascending keys, as a file has them, and the slot of each.
+    // Ascending keys, as in a file, and the slot of each.
     keys: Vec<RecordKey>,
     slots: Vec<Slot>,
-    // What changed since: `None` for a text that was removed.
+    // The later changes: `None` for a removed text.
     #[allow(clippy::disallowed_types)]
     changed: HashMap<RecordKey, Option<Slot>>,
 }
 
 impl Slots {
-    /// Returns the slots of texts in the order of their keys, which are given
-    /// with them.
+    /// Returns the slots of texts, given with their ascending keys.
     pub(super) fn sorted(texts: Vec<(RecordKey, Slot)>) -> Self {
         let (keys, slots) = texts.into_iter().unzip();
         Self {

@@ -1,23 +1,23 @@
-//! The texts of a view by the time they are of.
+//! The texts of a view by their time.
 
 use std::collections::BTreeSet;
 
 use contexture_recall::Slot;
 
-/// How many texts are added before they are put in line with the others: one in
-/// this many, or more.
+/// Added texts are merged into the arrays when they are at least one in this
+/// many.
 const ADDED: usize = 8;
 const LEAST_ADDED: usize = 1_024;
 
 /// Texts in the order of their times.
 ///
-/// Most are in two arrays, which take half of the memory of a tree.
+/// Most are in two arrays, which need half of the memory of a tree.
 #[derive(Debug, Default)]
 pub(super) struct TimeOrder {
-    // Ascending, and the slot of each.
+    // Ascending times, and the slot of each.
     times: Vec<i64>,
     slots: Vec<Slot>,
-    // What came since, and which of the others are gone.
+    // Texts that were added, and texts that were removed from the arrays.
     added: BTreeSet<(i64, Slot)>,
     removed: BTreeSet<(i64, Slot)>,
 }

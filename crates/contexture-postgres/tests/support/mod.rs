@@ -1,6 +1,8 @@
 //! A PostgreSQL server for tests.
 #![allow(dead_code)]
 
+pub(crate) mod proxy;
+
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,23 +10,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use contexture_postgres::{Options, PostgresStore};
 use tokio_postgres::NoTls;
 
-/// Returns the URL of the server: `CONTEXTURE_TEST_POSTGRES`, or one that is
-/// started by `tests/postgres/start`.
+/// Returns the URL of the server: `CONTEXTURE_TEST_POSTGRES`, or one that
+/// `tests/postgres/start` starts.
 pub(crate) fn server() -> &'static str {
     static URL: OnceLock<String> = OnceLock::new();
     URL.get_or_init(|| {
         if let Ok(url) = std::env::var("CONTEXTURE_TEST_POSTGRES") {
             return url;
         }
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/postgres/start");
-        let started = Command::new(script).output().unwrap();
-        let told = String::from_utf8_lossy(&started.stderr);
-        assert!(started.status.success(), "{script} failed: {told}");
-        String::from_utf8(started.stdout).unwrap().trim().to_owned()
+        start(&[])
     })
 }
 
-/// A schema of its own on the server, removed at the end.
+/// Starts a server with `tests/postgres/start`, unless it runs. Returns its URL.
+pub(crate) fn start(arguments: &[&str]) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/postgres/start");
+    let started = Command::new(script).args(arguments).output().unwrap();
+    let told = String::from_utf8_lossy(&started.stderr);
+    assert!(started.status.success(), "{script} failed: {told}");
+    String::from_utf8(started.stdout).unwrap().trim().to_owned()
+}
+
+/// A separate schema on the server, removed at the end.
 pub(crate) struct Schema {
     name: String,
     pub(crate) url: String,
@@ -37,7 +44,7 @@ impl Schema {
         let name = format!("test_{}_{number}", std::process::id());
         let url = format!("{}?schema={name}", server());
         let schema = Self { name, url };
-        // One of an earlier process of that number may be left.
+        // A schema of an earlier process with this number may remain.
         schema.drop_tables();
         schema
     }
@@ -69,12 +76,17 @@ impl Drop for Schema {
 
 /// Runs statements on the server.
 pub(crate) fn run(sql: &str) {
+    run_at(server(), sql);
+}
+
+/// Runs statements on the server at a URL.
+pub(crate) fn run_at(url: &str, sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let (client, connection) = tokio_postgres::connect(server(), NoTls).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
         let driven = tokio::spawn(connection);
         client.batch_execute(sql).await.unwrap();
         drop(client);

@@ -1,4 +1,4 @@
-//! Where a setting is in the text of a `contexture.toml`.
+//! The position of a setting in the text of a `contexture.toml`.
 
 use toml::de::{DeTable, DeValue};
 

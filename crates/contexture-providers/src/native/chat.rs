@@ -65,6 +65,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
             .collect::<Result<_, _>>()?,
         messages,
         settings: settings(node, &["model", "tools", "messages"])?,
+        conversation: 0..0,
     })
 }
 

@@ -169,7 +169,10 @@ fn has_chat_marks(node: &Node<'_>) -> bool {
     let has = |name: &str| node.find(name).is_some();
     let raw = node.find("messages").map_or("", |messages| messages.raw);
     let messages = || node.list("messages").unwrap_or_default();
-    let role = |message: &Node<'_>| message.string("role").ok().flatten().unwrap_or_default();
+    let has_role = |message: &Node<'_>, role: &str| {
+        let given = message.get("role");
+        given.is_some_and(|given| given.is_text(role))
+    };
     // Most conversations have no tool at all, and are not read for it. A name
     // can also be written with escapes.
     let may_have_tools = ["\"tool\"", "\"tool_calls\"", "\\u"]
@@ -180,11 +183,11 @@ fn has_chat_marks(node: &Node<'_>) -> bool {
         || has("stream_options")
         || messages()
             .first()
-            .is_some_and(|first| matches!(role(first).as_str(), "system" | "developer"))
+            .is_some_and(|first| has_role(first, "system") || has_role(first, "developer"))
         || may_have_tools
             && messages()
                 .iter()
-                .any(|message| role(message) == "tool" || message.find("tool_calls").is_some())
+                .any(|message| has_role(message, "tool") || message.get("tool_calls").is_some())
         || node
             .find("tools")
             .is_some_and(|tools| tools.raw.contains("\"function\""))

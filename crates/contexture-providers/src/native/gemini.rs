@@ -62,6 +62,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
         tools,
         messages,
         settings: settings(node, &read)?,
+        conversation: 0..0,
     })
 }
 

@@ -9,7 +9,7 @@ use contexture_core::RawJson;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::NativeError;
+use super::{NativeError, checked};
 use crate::split;
 
 /// A JSON value at a place of a body.
@@ -17,7 +17,7 @@ use crate::split;
 pub(super) struct Node<'a> {
     pub(super) raw: &'a str,
     // The place: written out only for an error, because a body has thousands.
-    place: Place<'a>,
+    place: ValuePath<'a>,
     // The parsed parts of an object or a list, once they were needed. Clones
     // share them, so that a long body is not read for every lookup.
     parts: Option<Rc<OnceCell<Parts<'a>>>>,
@@ -25,20 +25,38 @@ pub(super) struct Node<'a> {
 
 /// The place of a value: the object or the list that holds it, and where in it.
 #[derive(Debug, Clone)]
-struct Place<'a> {
-    around: Option<Rc<Place<'a>>>,
+pub(super) struct ValuePath<'a> {
+    around: Option<Rc<ValuePath<'a>>>,
     last: Step<'a>,
 }
 
+impl<'a> ValuePath<'a> {
+    /// Returns the place of a whole body; `name` begins its path.
+    pub(super) fn root(name: String) -> Self {
+        Self {
+            around: None,
+            last: Step::Root(name),
+        }
+    }
+
+    /// Returns the place of a part of the value at `around`.
+    pub(super) fn within(around: &Rc<Self>, last: Step<'a>) -> Self {
+        Self {
+            around: Some(Rc::clone(around)),
+            last,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
-enum Step<'a> {
+pub(super) enum Step<'a> {
     // The beginning of a path, such as `event 3`; nothing for a whole body.
     Root(String),
     Field(Cow<'a, str>),
     Index(usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(around) = &self.around {
             around.fmt(f)?;
@@ -57,7 +75,7 @@ impl fmt::Display for Place<'_> {
 }
 
 #[derive(Debug)]
-enum Parts<'a> {
+pub(super) enum Parts<'a> {
     Object(Vec<(Cow<'a, str>, Node<'a>)>),
     List(Vec<Node<'a>>),
     // Another value, or not JSON.
@@ -65,20 +83,21 @@ enum Parts<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn new(raw: &'a str, place: Place<'a>) -> Self {
-        Self {
-            raw,
-            place,
-            parts: raw.starts_with(['{', '[']).then(Rc::default),
-        }
+    fn new(raw: &'a str, place: ValuePath<'a>) -> Self {
+        Self::with_parts(raw, place, None)
+    }
+
+    /// Returns a value whose parts are known, if they are given.
+    pub(super) fn with_parts(raw: &'a str, place: ValuePath<'a>, parts: Option<Parts<'a>>) -> Self {
+        let parts = match parts {
+            Some(parts) => Some(Rc::new(OnceCell::from(parts))),
+            None => raw.starts_with(['{', '[']).then(Rc::default),
+        };
+        Self { raw, place, parts }
     }
 
     fn of_root(raw: &'a str) -> Self {
-        let place = Place {
-            around: None,
-            last: Step::Root(String::new()),
-        };
-        Self::new(raw, place)
+        Self::new(raw, ValuePath::root(String::new()))
     }
 
     /// Returns a body that is known to be JSON.
@@ -91,6 +110,10 @@ impl<'a> Node<'a> {
         if text.trim().is_empty() {
             return Err(NativeError::new("", "is empty: there is no body to read"));
         }
+        if let Some(node) = checked::read(text) {
+            return Ok(node);
+        }
+        // The parser says what is wrong.
         let raw: &RawValue = serde_json::from_str(text)
             .map_err(|error| NativeError::new("", format!("is not JSON: {error}")))?;
         Ok(Self::of_root(raw.get()))
@@ -98,11 +121,7 @@ impl<'a> Node<'a> {
 
     /// Returns the value as a body of its own, whose paths begin with `name`.
     pub(super) fn named(self, name: String) -> Self {
-        let place = Place {
-            around: None,
-            last: Step::Root(name),
-        };
-        Self::new(self.raw, place)
+        Self::new(self.raw, ValuePath::root(name))
     }
 
     /// Returns the JSON path of the value.
@@ -116,10 +135,8 @@ impl<'a> Node<'a> {
         };
         parts.get_or_init(|| {
             let around = Rc::new(self.place.clone());
-            let node = |raw: &'a str, last: Step<'a>| {
-                let around = Some(Rc::clone(&around));
-                Node::new(raw, Place { around, last })
-            };
+            let node =
+                |raw: &'a str, last: Step<'a>| Node::new(raw, ValuePath::within(&around, last));
             if self.is_object() {
                 let field = |(name, value): (Cow<'a, str>, &'a str)| {
                     let node = node(value, Step::Field(name.clone()));
@@ -170,13 +187,16 @@ impl<'a> Node<'a> {
     /// Returns the field of that name. Returns `None` if the value is not an
     /// object.
     pub(super) fn find(&self, name: &str) -> Option<Node<'a>> {
+        self.get(name).cloned()
+    }
+
+    /// Returns the field of that name without a copy.
+    pub(super) fn get(&self, name: &str) -> Option<&Node<'a>> {
         let Parts::Object(fields) = self.parts() else {
             return None;
         };
         let mut fields = fields.iter().rev();
-        fields
-            .find(|field| field.0 == name)
-            .map(|field| field.1.clone())
+        fields.find(|field| field.0 == name).map(|field| &field.1)
     }
 
     /// Returns the values of the list at `name`; null and a missing field have
@@ -190,7 +210,7 @@ impl<'a> Node<'a> {
 
     /// Returns the text at `name`; null and a missing field have none.
     pub(super) fn string(&self, name: &str) -> Result<Option<String>, NativeError> {
-        match self.find(name).filter(|text| !text.is_null()) {
+        match self.get(name).filter(|text| !text.is_null()) {
             Some(text) => text.expect_text().map(Some),
             None => Ok(None),
         }
@@ -212,7 +232,16 @@ impl<'a> Node<'a> {
 
     /// Returns the value if it is a text.
     pub(super) fn text(&self) -> Option<String> {
-        serde_json::from_str(self.raw).ok()
+        split::text(self.raw)
+    }
+
+    /// Returns true if the value is this text, which needs no escapes.
+    pub(super) fn is_text(&self, text: &str) -> bool {
+        let inner = self.raw.strip_prefix('"');
+        let inner = inner.and_then(|raw| raw.strip_suffix('"'));
+        inner.is_some_and(|raw| {
+            raw == text || raw.contains('\\') && self.text().as_deref() == Some(text)
+        })
     }
 
     /// Returns the value, which must be a text.

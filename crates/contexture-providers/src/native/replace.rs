@@ -1,11 +1,12 @@
 //! Replaces the messages of a request, and keeps every other byte.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use memchr::memmem;
 
 use super::node::Node;
-use super::{Api, NativeError, utf8};
+use super::{Api, BYTE_ORDER_MARK, NativeError, utf8};
 
 /// The cache mark as requests are rendered without blanks.
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
@@ -28,10 +29,24 @@ impl Api {
 /// could read, with the conversation of `rendered`, a request to the same API
 /// without white space. All other fields keep their bytes and their order.
 ///
+/// `conversation` is the place of the body's conversation, as it was read: it
+/// is not looked at again.
+///
 /// Cache marks of the body stay. Of those in `rendered`, only the last ones
 /// stay, as many as the API still accepts.
-pub fn with_messages(body: &[u8], rendered: &str, api: Api) -> Result<String, NativeError> {
-    let text = utf8(body)?;
+pub fn with_messages(
+    body: &[u8],
+    conversation: Range<usize>,
+    rendered: &str,
+    api: Api,
+) -> Result<String, NativeError> {
+    // Only what is around the conversation is read again.
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
+    let around = match (body.get(..conversation.start), body.get(conversation.end..)) {
+        (Some(before), Some(after)) if !conversation.is_empty() => [before, b"0", after].concat(),
+        _ => body.to_vec(),
+    };
+    let text = utf8(&around)?;
     let field = api.messages_field();
     let new = Node::of_json(rendered);
     let new = new
@@ -44,9 +59,8 @@ pub fn with_messages(body: &[u8], rendered: &str, api: Api) -> Result<String, Na
         .map(|(_, value)| memmem::find_iter(value.raw.as_bytes(), "\"cache_control\"").count())
         .sum();
     let new = last_marks(new.raw, MOST_MARKS.saturating_sub(marks));
-    let old = root.find(field).map_or(0, |old| old.raw.len());
     // Names are written without blanks, so that the rest gets no longer.
-    let mut out = String::with_capacity(text.len() - old + new.len());
+    let mut out = String::with_capacity(text.len() + new.len());
     out.push('{');
     for (i, (name, value)) in fields.iter().enumerate() {
         if i > 0 {
@@ -81,11 +95,16 @@ mod tests {
     fn other_fields_keep_their_bytes() {
         let body =
             br#"{ "model" : "m", "max_tokens":1.0e2, "messages": [1, 2], "x": {"b" :1,"a":2} }"#;
-        let made = with_messages(body, r#"{"model":"other","messages":[2]}"#, Api::Anthropic);
-        assert_eq!(
-            made.unwrap(),
-            r#"{"model":"m","max_tokens":1.0e2,"messages":[2],"x":{"b" :1,"a":2}}"#
-        );
+        let rendered = r#"{"model":"other","messages":[2]}"#;
+        // Where the conversation is may be known or not.
+        let start = body.iter().position(|byte| *byte == b'[').unwrap();
+        for place in [0..0, start..start + 6] {
+            let made = with_messages(body, place, rendered, Api::Anthropic);
+            assert_eq!(
+                made.unwrap(),
+                r#"{"model":"m","max_tokens":1.0e2,"messages":[2],"x":{"b" :1,"a":2}}"#
+            );
+        }
     }
 
     #[test]
@@ -93,7 +112,7 @@ mod tests {
         let mark = r#"{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}"#;
         let body = format!(r#"{{"system":[{mark},{mark},{mark}],"messages":[]}}"#);
         let new = format!(r#"{{"messages":[{mark},{mark}]}}"#);
-        let made = with_messages(body.as_bytes(), &new, Api::Anthropic).unwrap();
+        let made = with_messages(body.as_bytes(), 0..0, &new, Api::Anthropic).unwrap();
         assert_eq!(made.matches("cache_control").count(), 4);
         assert!(
             made.contains(r#""messages":[{"type":"text","text":"a"},{"#),

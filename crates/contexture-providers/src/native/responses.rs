@@ -44,6 +44,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
             .collect::<Result<_, _>>()?,
         messages,
         settings: settings(node, &["model", "instructions", "tools", "input"])?,
+        conversation: 0..0,
     })
 }
 

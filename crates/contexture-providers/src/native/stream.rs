@@ -78,7 +78,7 @@ pub(super) fn response(text: &str, apis: &[Api]) -> Result<NativeResponse, Nativ
             format!("is no event of a provider that Contexture can read: {shown}"),
         )
     });
-    // An error comes alone, or in the place of the rest.
+    // An error comes alone, or replaces the rest.
     nodes.iter().try_for_each(detect::refuse_error)?;
     let api = detect::named(&nodes[0], api?, apis, "stream")?;
     let whole = match api {
@@ -404,7 +404,8 @@ fn chat(events: &[Node<'_>]) -> Result<String, NativeError> {
     Ok(Value::Object(fields).to_string())
 }
 
-/// Adds a piece to a field: texts go on, lists grow, everything else is replaced.
+/// Adds a piece to a field: texts are appended, lists grow, everything else is
+/// replaced.
 fn add(fields: &mut Map<String, Value>, name: &str, value: &Value) {
     match (fields.get_mut(name), value) {
         (_, Value::Null) => {}

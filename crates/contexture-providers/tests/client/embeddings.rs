@@ -21,7 +21,7 @@ fn api(url: &str) -> EmbeddingsApi {
 fn embed(api: &EmbeddingsApi, texts: &[&str]) -> Result<Vec<Vec<f32>>, CallError> {
     let result = api.embed(texts);
     if let Err(error) = &result {
-        // What holds for every error is checked on every error.
+        // Properties of every error are checked on every error.
         let shown = format!("{error} {error:?} {api:?}");
         assert!(!shown.contains(KEY), "{shown}");
         assert!(!error.message().contains(char::is_control), "{shown}");
@@ -74,7 +74,7 @@ fn inputs(server: &Server) -> Vec<Vec<String>> {
     requests.iter().map(|r| texts(&r.body)).collect()
 }
 
-// What is sent.
+// Requests.
 
 #[test]
 fn the_request() {
@@ -150,7 +150,7 @@ fn long_texts_are_sent_in_batches() {
     assert_eq!(sizes, [2, 1, 1, 1]);
 }
 
-// What comes back.
+// Responses.
 
 #[test]
 fn vectors_are_in_the_order_of_their_texts() {
@@ -294,7 +294,7 @@ fn invalid_json_instead_of_vectors_is_an_error() {
 
 #[test]
 fn an_endless_answer() {
-    // What is read grows with what was asked for, here two vectors.
+    // The limit grows with the request, here two vectors.
     let says = format!("larger than {} bytes", (64 + 2 * 512) * 1024);
     for body in [" ", "x", "[1,"] {
         let endless = Reply::new(200, body.repeat(1000)).endless();
@@ -309,7 +309,7 @@ fn the_longest_vectors_can_be_read() {
     assert_eq!(embed(&api(&server.url()), &["a"]).unwrap(), [long]);
 }
 
-// Where it does not get through.
+// Connection errors.
 
 #[test]
 fn a_server_that_is_down() {

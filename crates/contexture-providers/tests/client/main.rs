@@ -39,7 +39,7 @@ fn endpoint(protocol: Protocol, base_url: &str) -> Endpoint {
 fn ask(endpoint: &Endpoint) -> Result<Completion, CallError> {
     let result = endpoint.complete("Be brief.", "Hello?", 64);
     if let Err(error) = &result {
-        // What holds for every error is checked on every error.
+        // Properties of every error are checked on every error.
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains(KEY), "{shown}");
         assert!(!error.message().contains(char::is_control), "{shown}");
@@ -96,7 +96,7 @@ fn error(status: u16, error: Value) -> Reply {
     Reply::json(status, json!({ "error": error }))
 }
 
-// What is sent.
+// Requests.
 
 #[test]
 fn the_request_to_openai() {
@@ -217,7 +217,7 @@ fn json_can_be_posted_to_any_path() {
     }
 }
 
-// What comes back.
+// Responses.
 
 #[test]
 fn an_answer_of_openai() {
@@ -380,7 +380,7 @@ fn an_answer_above_the_size_limit_is_rejected() {
     assert_eq!(ask(&endpoint).unwrap_err().kind, BadAnswer);
 }
 
-// What is tried again.
+// Retries.
 
 #[test]
 fn temporary_errors_are_retried() {
@@ -492,12 +492,12 @@ fn context_overflow_is_a_separate_error() {
     // vLLM does not wrap it.
     let plain = json!({"object": "error", "message": "maximum context length is 8192 tokens"});
     fails(vec![Reply::json(400, plain)], Overflow, 1);
-    // Only what the server says is wrong counts, not what it repeats.
+    // Only the server's own error counts, not text that it repeats.
     let other = json!({"message": "bad role", "input": "prompt is too long"});
     fails(vec![error(400, other)], Refused { status: 400 }, 1);
 }
 
-// Where it does not get through.
+// Connection errors.
 
 #[test]
 fn a_refused_connection() {
@@ -510,7 +510,7 @@ fn a_refused_connection() {
 fn a_connection_that_is_closed_too_early() {
     fails(vec![Reply::closed(); 3], Unreachable, 3);
     fails(vec![hello().cut_after(20); 3], Unreachable, 3);
-    // Without a length nobody can know that there was more.
+    // Without a length, the client cannot detect a truncated body.
     let half = Reply::new(200, r#"{"choices": [{"mess"#).until_closed();
     fails(vec![half], BadAnswer, 1);
 }
@@ -527,7 +527,7 @@ fn a_redirect_is_refused() {
 }
 
 #[test]
-fn what_is_not_http_is_an_error() {
+fn bytes_that_are_not_http_are_an_error() {
     let server = Server::start(vec![Reply::raw("SSH-2.0-Server\r\n\r\n"); 2]);
     let error = ask(&endpoint(Protocol::OpenAi, &server.url())).unwrap_err();
     assert_eq!((error.kind, error.attempts), (BadAnswer, 1), "{error}");
@@ -617,7 +617,7 @@ fn the_deadline_holds_for_all_attempts_together() {
 
 #[test]
 fn a_failed_connection_is_retried_before_the_deadline() {
-    // The server takes the connection and never says a word of TLS.
+    // The server accepts the connection and never answers the TLS handshake.
     let server = Server::start(vec![Reply::sipping(), Reply::sipping()]);
     let mut endpoint = endpoint(Protocol::OpenAi, &format!("https://{}", server.address()));
     endpoint.deadline = Duration::from_millis(500);
@@ -639,7 +639,7 @@ fn a_zero_deadline_sends_nothing_and_a_huge_one_is_accepted() {
     ask(&endpoint).unwrap();
 }
 
-// What is told.
+// Error messages.
 
 #[test]
 fn errors_do_not_contain_the_key() {
@@ -665,7 +665,7 @@ fn errors_do_not_contain_the_key() {
     assert!(!format!("{endpoint:#?}").contains("pw"));
     assert!(format!("{endpoint:?}").contains("model-1"));
 
-    // One that no header can hold is not sent, and not told either.
+    // A key that no header can contain is not sent, and not printed, either.
     endpoint.base_url = Server::nowhere();
     endpoint.api_key = Some("sk-\nsecret".into());
     let error = ask(&endpoint).unwrap_err();

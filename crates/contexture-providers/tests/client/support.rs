@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// What the server does with one connection.
+/// The behaviour of the server for one connection.
 #[derive(Clone)]
 pub(crate) struct Reply {
     status: u16,
@@ -38,7 +38,7 @@ enum Manner {
     Endless,
     /// Reads the request and closes.
     Closed,
-    /// Reads the request and says nothing.
+    /// Reads the request and sends nothing.
     Silent,
     /// Accepts the connection and takes a sip of the request now and then.
     Sipping,
@@ -164,8 +164,8 @@ impl Server {
                 *shared.connections.lock().unwrap() += 1;
                 let Some(reply) = script.next() else { continue };
                 let shared = Arc::clone(&shared);
-                // The client may leave at any time, which ends the exchange
-                // with an error that is no concern of the test.
+                // The client may disconnect at any time, which ends the
+                // exchange with an error that the test ignores.
                 thread::spawn(move || drop(serve(&stream, &reply, &shared)));
             }
         });

@@ -1,5 +1,4 @@
-//! What is sent is what was there: content comes out byte for byte in every
-//! form, and cannot leave its place.
+//! Content is sent byte for byte in every form, and cannot leave its position.
 use crate::common::*;
 use contexture_core::guard::{Template, control_tokens, is_visible};
 use contexture_core::{Item, Role, Text, markup};

@@ -36,7 +36,7 @@ fn example() -> Talk {
 }
 
 const FILE: &str = "<context path=\"a.rs\">\nfn a() {}\n</context>";
-// What looks like a tag of ours is sent as it is.
+// Text that looks like one of our tags is sent unchanged.
 const NOT_FOUND: &str = "not found: <user>";
 
 fn schema() -> Value {
@@ -116,7 +116,7 @@ fn openai_chat() {
                 ]},
                 {"role": "tool", "tool_call_id": "c1", "content": "ok"},
                 {"role": "tool", "tool_call_id": "c2", "content": format!("Error: {NOT_FOUND}")},
-                // A result is text only here, so its picture stands behind.
+                // A result is text only here, so its picture comes after it.
                 {"role": "user", "content": [image]},
                 {"role": "assistant", "content": "A dot."},
                 {"role": "user", "content": format!("{FILE}\n\nWhy?")},
@@ -249,7 +249,7 @@ fn thinking_is_sent_first_and_unchanged_or_not_at_all() {
     };
     let ask = || user("Why?");
     assert!(kept(vec![ask(), thought("Hm.", "s"), model("So.")]));
-    // Some models hide what they thought, and sign it all the same.
+    // Some models hide their reasoning, and still sign it.
     assert!(kept(vec![ask(), thought("", "s"), model("So.")]));
     assert!(!kept(vec![ask(), thought("Hm.", ""), model("So.")]));
     assert!(!kept(vec![

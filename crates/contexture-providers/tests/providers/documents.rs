@@ -15,7 +15,7 @@ fn part(text: &str) -> Item {
     Item::new("node", Role::Document, text)
 }
 
-/// What the messages of a request hold, whatever the provider calls it.
+/// Returns the messages of a request, whatever the provider calls the field.
 fn messages(format: Format, request: &Value) -> Value {
     let key = match format {
         Format::Anthropic | Format::OpenAiChat => "messages",

@@ -223,7 +223,7 @@ fn strings(value: &Value, out: &mut Vec<String>) {
 
 proptest! {
     #[test]
-    fn no_form_says_more_than_the_text_form_that_was_counted(
+    fn no_form_has_more_text_than_the_counted_one(
         blocks in prop::collection::vec(
             (prop::sample::select(vec![Role::System, Role::Developer, Role::User, Role::Context]), "[a-z<>/ \n]{1,60}"),
             1..6,

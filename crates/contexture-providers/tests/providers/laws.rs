@@ -1,4 +1,4 @@
-//! What holds for every conversation.
+//! Properties of every conversation.
 use crate::common::generate::{talk, unit};
 use crate::common::*;
 use contexture_core::{TokenCounter, markup};
@@ -6,7 +6,7 @@ use contexture_providers::preflight;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Fields that say how something is sent, not what.
+/// Fields of the protocol, not of the content.
 const PROTOCOL: [&str; 22] = [
     "type",
     "role",
@@ -124,7 +124,7 @@ proptest! {
         units in prop::collection::vec(unit(), 1..3),
         at in any::<prop::sample::Index>(),
     ) {
-        // Without any one of its items a conversation is taken or refused.
+        // Without any one of its items, a conversation is accepted or rejected.
         let mut talk = talk(&units);
         talk.history.remove(at.index(talk.history.len()));
         for format in FORMATS {

@@ -1,10 +1,10 @@
-//! Where Anthropic's cache is told to look.
+//! The cache breakpoints for Anthropic.
 use crate::common::*;
 use contexture_core::{Item, Role};
 use contexture_providers::Format;
 use serde_json::Value;
 
-/// The texts of what is marked, in order, with the place it stands in.
+/// Returns the texts of the marked blocks, in order, with their position.
 fn marked(talk: &Talk) -> Vec<String> {
     let request = talk.request(Format::Anthropic).unwrap();
     let mut found = Vec::new();
@@ -152,7 +152,7 @@ fn a_long_last_unit_gets_a_mark_in_its_middle_when_one_is_free() {
 
 #[test]
 fn thinking_is_never_marked() {
-    // The boundary of the last group falls behind what the model thought.
+    // The boundary of the last group comes after the model's reasoning.
     let mut history = exchange(1);
     history.extend(turn("t2", vec![user("why"), thought("hm", "s")]));
     history.extend(turn("t3", vec![model("so")]));

@@ -1,4 +1,4 @@
-//! What media cost and how they are named.
+//! The tokens of media, and their names.
 use crate::common::PIXEL;
 use contexture_core::{Media, MediaKind, MediaSource};
 use contexture_providers::{describe, media_tokens};

@@ -620,7 +620,7 @@ fn errors_name_the_path() {
 }
 
 #[test]
-fn requests_are_told_apart() {
+fn requests_are_distinguished() {
     for (body, api) in [
         (
             r#"{"model":"claude-sonnet-5-5","max_tokens":1,"messages":[{"role":"user","content":"a"}]}"#,
@@ -650,7 +650,7 @@ fn requests_are_told_apart() {
 }
 
 #[test]
-fn our_own_form_is_not_taken_for_a_providers() {
+fn our_own_form_is_not_confused_with_a_providers() {
     for body in [
         r#"{"messages":[]}"#,
         r#"{"messages":[],"model":"m","usage":{}}"#,

@@ -1,4 +1,4 @@
-//! What providers answer.
+//! Responses of providers.
 use contexture_core::Usage;
 use contexture_providers::{ErrorKind, error_kind, usage_of};
 use serde_json::{Value, json};

@@ -4,7 +4,8 @@ use contexture_core::{Item, MediaKind, MediaSource, Role};
 use contexture_providers::{Format, Prompt, preflight};
 use serde_json::{Value, json};
 
-/// Checks that a history, with an event behind it, breaks a rule everywhere.
+/// Checks that a history, with an event after it, breaks a rule in every
+/// format.
 fn check(history: Vec<Item>, rule: &str) {
     let talk = Talk {
         history,
@@ -173,7 +174,7 @@ fn tool_names_are_valid_and_unique() {
     );
     with(&["7z"]).request(Format::OpenAiChat).unwrap();
     assert_eq!(with(&["7z"]).broken(Format::Gemini), "gemini.tool_name");
-    // A tool that is no longer given can still have been called.
+    // A tool that is no longer defined may have been called before.
     check(
         vec![
             user("Look."),
@@ -476,7 +477,7 @@ fn a_raw_responses_request_is_checked() {
     check(json!({"input": "hi"}), "none");
     check(json!({"input": ""}), "openai.no_blank_text");
     check(json!({"input": []}), "openai.messages_not_empty");
-    // Here a result may stand anywhere behind its call.
+    // In this API, a result may come anywhere after its call.
     check(json!({"input": [ask, call, ask, answer]}), "none");
     check(json!({"input": [ask, call, ask]}), "openai.calls_answered");
     check(json!({"input": [answer, call]}), "openai.results_called");

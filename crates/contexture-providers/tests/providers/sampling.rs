@@ -16,7 +16,7 @@ fn ask(format: Format, sampling: &Sampling) -> Result<Value, Refused> {
     .request(format)
 }
 
-/// What the settings add to a request.
+/// Returns the fields that the settings add to a request.
 fn added(format: Format, sampling: &Sampling) -> Value {
     let mut request = ask(format, sampling).unwrap();
     let plain = ask(format, Sampling::unset()).unwrap();
@@ -41,7 +41,7 @@ fn all() -> Sampling {
 #[test]
 fn each_provider_gets_the_settings_it_supports() {
     let stop = json!(["END", "Human:"]);
-    for (format, expected, not_taken) in [
+    for (format, expected, unsupported) in [
         (
             Format::Anthropic,
             json!({
@@ -90,8 +90,8 @@ fn each_provider_gets_the_settings_it_supports() {
         if format != Format::Text {
             assert_eq!(added(format, &all()), expected);
         }
-        assert_eq!(all().not_taken(format, "m"), not_taken);
-        assert_eq!(Sampling::unset().not_taken(format, "m"), [""; 0]);
+        assert_eq!(all().unsupported(format, "m"), unsupported);
+        assert_eq!(Sampling::unset().unsupported(format, "m"), [""; 0]);
     }
 }
 
@@ -207,7 +207,7 @@ fn newer_anthropic_models_get_no_sampling_settings() {
         assert_eq!(request.get("temperature"), None);
         assert_eq!(request["stop_sequences"], json!(["END", "Human:"]));
         assert_eq!(
-            all().not_taken(Format::Anthropic, model),
+            all().unsupported(Format::Anthropic, model),
             [
                 "temperature",
                 "top_p",

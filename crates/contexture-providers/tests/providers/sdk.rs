@@ -41,7 +41,7 @@ fn judge(requests: &[(String, Format, Value)]) -> Vec<Value> {
     judge_ending(requests, Speaker::User)
 }
 
-/// Who may have the last word.
+/// The authors that may write the last message.
 #[derive(PartialEq)]
 enum Speaker {
     User,
@@ -118,7 +118,8 @@ fn samples() -> Vec<(String, Format, Value)> {
             };
             for format in FORMATS {
                 for model in ["gpt-5", "gemini-3-pro", "other"] {
-                    // What a provider does not take is refused here already.
+                    // Requests that a provider rejects are already rejected
+                    // here.
                     if let Ok(request) = talk.request_for(format, model) {
                         let title = format!("{media_type} of {} to {model}", role.name());
                         requests.push((title, format, request));

@@ -15,27 +15,27 @@ use super::{EmbedError, Embedder};
 /// A static model in the layout of Model2Vec: a folder with `config.json`,
 /// `tokenizer.json` and `model.safetensors`.
 ///
-/// A text is tokenised, and the rows of its tokens, times their weights, are
-/// added up and brought to length 1. Unknown tokens say nothing. A text without
-/// a known token is all zeros.
+/// A text is split into tokens. The vectors of its tokens, times their weights,
+/// are added, and the sum is normalised to length 1. Unknown tokens are
+/// ignored. A text without a known token has a zero vector.
 ///
-/// The vectors of a foreign model are those of the Python library `model2vec`,
-/// at length 1 even if its configuration does not ask for it. A configuration
-/// that says `"split_camel_case": true`, as that of the built-in model does,
-/// has `parseHttp` read as `parse Http`, and the tokens that are counted
-/// against its limit are the known ones.
+/// The vectors of another model equal those of the Python library `model2vec`,
+/// normalised to length 1 even if its configuration does not ask for it. With
+/// `"split_camel_case": true` in the configuration, as in the built-in model,
+/// `parseHttp` is read as `parse Http`. Only known tokens then count against
+/// the token limit.
 pub struct StaticModel {
     name: String,
     dimensions: usize,
     rows: Rows,
-    /// One for each token; `None` when all are 1.
+    /// The weight of each token; `None` when all are 1.
     weights: Option<Vec<f32>>,
-    /// The row of each token; `None` when it is the token's own number.
+    /// The row of each token; `None` when it is the token's id.
     mapping: Option<Vec<u32>>,
     tokenizer: Tokens,
     reading: Reading,
-    /// The characters that are read at all, so that a long text costs no more
-    /// than what is used of it.
+    /// The maximum number of characters that are read, so that a long text
+    /// costs no more than its used part.
     most_characters: usize,
 }
 
@@ -53,7 +53,7 @@ enum Tokens {
     },
 }
 
-/// Why a model could not be loaded: which file, and what is wrong with it.
+/// The error of loading a model, with the file.
 #[derive(Debug)]
 pub struct ModelError {
     path: PathBuf,
@@ -62,7 +62,8 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    /// Returns an error about a file: `message` goes on after its name.
+    /// Returns an error about a file. `message` continues after the file's
+    /// name.
     pub fn new(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -102,7 +103,7 @@ const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.json";
 const TENSORS: &str = "model.safetensors";
 
-/// Tokens of a text that are read, unless the configuration says otherwise.
+/// The default for the maximum number of tokens of a text.
 const MOST_TOKENS: usize = 512;
 
 #[derive(Deserialize)]
@@ -126,13 +127,13 @@ struct Files {
 }
 
 impl Files {
-    /// Returns some letters that stand for all that is in the files.
+    /// Returns a short hash of the files.
     fn fingerprint(&self) -> String {
         fingerprint(&[&self.config, &self.tokenizer, &self.tensors])
     }
 }
 
-/// Returns some letters that stand for all that is in some files.
+/// Returns a short hash of some files.
 pub fn fingerprint(files: &[&[u8]]) -> String {
     let mut hasher = blake3::Hasher::new();
     for file in files {
@@ -142,14 +143,14 @@ pub fn fingerprint(files: &[&[u8]]) -> String {
     hasher.finalize().to_hex()[..12].to_owned()
 }
 
-/// Returns the `tokenizer.json` that is compiled in. Other models of the same
-/// vocabulary share it.
+/// Returns the built-in `tokenizer.json`. Other models with the same vocabulary
+/// share it.
 #[cfg(feature = "built-in-model")]
 pub fn built_in_tokenizer() -> &'static [u8] {
     include_bytes!("../../assets/static-256/tokenizer.json")
 }
 
-/// The name of the built-in model. A test holds it against the files.
+/// The name of the built-in model. A test compares it with the files.
 #[cfg(feature = "built-in-model")]
 const BUILT_IN: &str = "static-256@93f1ba7a53d9";
 
@@ -168,7 +169,7 @@ fn built_in_files() -> Files {
 }
 
 impl StaticModel {
-    /// Returns the model that is compiled in, which is loaded once.
+    /// Returns the built-in model, which is loaded once per process.
     #[cfg(feature = "built-in-model")]
     pub fn built_in() -> Arc<Self> {
         static MODEL: OnceLock<Arc<StaticModel>> = OnceLock::new();
@@ -181,7 +182,7 @@ impl StaticModel {
 
     /// Loads the model in `folder`.
     ///
-    /// Its name is the folder's and some letters that stand for the content.
+    /// Its name is the folder's, with a hash of the files.
     pub fn load(folder: &Path) -> Result<Self, ModelError> {
         let read = |name: &str| ModelError::read_file(&folder.join(name)).map(Cow::Owned);
         let files = Files {
@@ -216,7 +217,7 @@ impl StaticModel {
         }
         let rows = if embeddings.kind == "I8" {
             Rows::Whole(match &files.tensors {
-                // A slice of what is compiled in is not copied.
+                // A slice of a built-in file is not copied.
                 Cow::Borrowed(all) => {
                     let end = embeddings.start + embeddings.bytes.len();
                     Cow::Borrowed(&all[embeddings.start..end])
@@ -283,7 +284,7 @@ impl StaticModel {
         })
     }
 
-    /// Returns the ids of the known tokens of `text` that are read.
+    /// Writes the ids of the known tokens of `text`, up to the limit.
     fn tokenise(&self, text: &str, scratch: &mut Scratch) -> Result<(), String> {
         let text = match text.char_indices().nth(self.most_characters) {
             Some((end, _)) if text.len() > self.most_characters => &text[..end],
@@ -379,7 +380,8 @@ impl fmt::Debug for StaticModel {
     }
 }
 
-/// Returns a tokenizer, how many ids it has, and the median length of a token.
+/// Returns a tokenizer, the number of its ids, and the median length of a
+/// token.
 fn read_tokenizer(folder: &Path, json: &[u8]) -> Result<(Tokens, usize, usize), ModelError> {
     let wrong = |message: String| ModelError::new(folder.join(TOKENIZER), message);
     match WordPiece::read(json) {

@@ -1,5 +1,5 @@
 //! Reads tensors of a `model.safetensors`: eight bytes with the length of a
-//! JSON header, the header, and the numbers it describes.
+//! JSON header, the header, and the described numbers.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub struct Tensor<'b> {
     /// The type of its numbers, such as `F32`.
     pub kind: String,
-    /// The length of each side.
+    /// The size of each dimension.
     pub shape: Vec<usize>,
     /// The position of its first byte in the file.
     pub start: usize,
@@ -130,7 +130,7 @@ fn map<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
     bytes.as_chunks::<N>().0.iter().map(|b| read(*b)).collect()
 }
 
-/// Widens a number of 16 bits (IEEE 754 binary16).
+/// Converts a 16-bit float (IEEE 754 binary16) to 32 bits.
 fn half(bits: u16) -> f32 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let exponent = i32::from(bits >> 10 & 0x1f);

@@ -1,7 +1,7 @@
-//! Reads text as BERT's WordPiece does, quickly: one pass, no allocation for a
-//! token, and the time is linear in the text whatever the text is.
+//! A fast WordPiece tokenizer, as in BERT: one pass, no allocation per token,
+//! and a time that is linear in the text.
 //!
-//! A property test checks that the ids are those of the `tokenizers` crate.
+//! A property test checks that the ids equal those of the `tokenizers` crate.
 
 use serde::Deserialize;
 use unicode_categories::UnicodeCategories as _;
@@ -14,7 +14,7 @@ pub struct WordPiece {
     unknown: u32,
     most_characters: usize,
     normaliser: Normaliser,
-    /// Tokens that are found in the text as it is, longest first.
+    /// Special tokens that are matched in the original text, longest first.
     added: Vec<(String, u32)>,
 }
 
@@ -22,10 +22,10 @@ pub struct WordPiece {
 #[derive(Default)]
 pub struct Scratch {
     word: Vec<u8>,
-    /// How many characters the word has; those beyond the most a word may have
-    /// are counted only.
+    /// The number of characters of the word. Characters above the limit are
+    /// only counted.
     characters: usize,
-    /// The ids of the text that was read last.
+    /// The token ids of the latest text.
     pub ids: Vec<u32>,
 }
 
@@ -106,7 +106,7 @@ fn hundred() -> usize {
 
 /// The reason why a tokenizer cannot be read.
 pub enum NotRead {
-    /// The tokenizer is of another kind, which this field names.
+    /// The tokenizer has another kind, which is in this field.
     Other(String),
     /// The file is invalid.
     Broken(String),
@@ -327,7 +327,7 @@ impl WordPiece {
         }
     }
 
-    /// Adds a character to the word at hand.
+    /// Adds a character to the current word.
     #[inline]
     fn push(&self, character: &[u8], scratch: &mut Scratch) {
         scratch.characters += 1;
@@ -336,8 +336,8 @@ impl WordPiece {
         }
     }
 
-    /// Splits the word at hand into tokens: the longest that fits, again and
-    /// again. A word that does not come out even is unknown as a whole.
+    /// Splits the current word into tokens: repeatedly the longest match. A
+    /// word that cannot be split completely is unknown.
     fn end_word(&self, reading: Reading, scratch: &mut Scratch) {
         let before = scratch.ids.len();
         if scratch.characters == 0 {
@@ -362,7 +362,7 @@ impl WordPiece {
                 scratch.ids.push(self.unknown);
             }
         } else if !reading.unknown {
-            // The unknown token's own name may be in the text.
+            // The text may contain the name of the unknown token.
             let unknown = self.unknown;
             if scratch.ids[before..].contains(&unknown) {
                 let kept = scratch.ids.split_off(before);
@@ -376,7 +376,7 @@ impl WordPiece {
     }
 }
 
-/// Returns the middle of some lengths, rounded down.
+/// Returns the median of lengths, rounded down.
 pub fn median(lengths: &mut [usize]) -> usize {
     lengths.sort_unstable();
     let half = lengths.len() / 2;
@@ -387,7 +387,7 @@ pub fn median(lengths: &mut [usize]) -> usize {
     }
 }
 
-/// Tells what a file that is not of the expected form holds.
+/// Describes a file that does not have the expected form.
 fn not_wordpiece(json: &[u8], error: &serde_json::Error) -> NotRead {
     #[derive(Deserialize)]
     struct Kind {
@@ -407,8 +407,8 @@ enum Class {
     Removed,
 }
 
-/// What BERT makes of ASCII when it cleans text: control characters go, even
-/// those that other people call white space.
+/// The classes of ASCII characters when BERT cleans text. It removes control
+/// characters, including some that count as white space elsewhere.
 const CLEANED: [Class; 128] = classes(true);
 const AS_IT_IS: [Class; 128] = classes(false);
 
@@ -428,16 +428,17 @@ const fn classes(cleaned: bool) -> [Class; 128] {
     classes
 }
 
-/// The characters that BERT reads one by one.
+/// Returns true for characters that BERT reads as single words.
 fn is_chinese(c: char) -> bool {
     matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F
         | 0x2B740..=0x2B81F | 0x2B920..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
 }
 
-/// Tokens by their bytes, looked up by all prefixes of a word at once.
+/// A hash table of tokens, looked up with all prefixes of a word at once.
 struct Table {
-    /// Token number plus one, and some bits of the hash to tell most others by.
+    /// The token number plus one, and some bits of its hash to reject most
+    /// others.
     slots: Vec<(u32, u32)>,
     tokens: Vec<Token>,
     bytes: Vec<u8>,
@@ -452,7 +453,8 @@ struct Token {
 
 const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// The most bytes of a token: a word's prefixes are hashed at once, on the stack.
+/// The maximum size of a token in bytes: the prefixes of a word are hashed on
+/// the stack.
 const MOST_BYTES: usize = 128;
 
 #[inline]
@@ -460,7 +462,7 @@ fn hash_on(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }
 
-/// Mixes the high bits down, which FNV leaves the best ones in.
+/// Mixes the high bits, which FNV distributes best, into the low ones.
 #[inline]
 fn spread(hash: u64) -> u64 {
     (hash ^ (hash >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -4,9 +4,10 @@ use regex::Regex;
 
 use super::{Find, Found, MOST_MENTIONS, What};
 
-/// Finds what a user's pattern matches.
+/// Finds the matches of a custom pattern.
 pub(super) fn pattern(text: &str, regex: &Regex, rule: usize, found: &mut Vec<Found>) {
-    // A mention may be repeated, so there are more matches than mentions.
+    // A mention may be repeated, so the limit of matches is above that of
+    // mentions.
     for captures in regex.captures_iter(text).take(MOST_MENTIONS * 4) {
         let (Some(all), name) = (captures.get(0), captures.get(1)) else {
             continue;
@@ -23,7 +24,7 @@ pub(super) fn pattern(text: &str, regex: &Regex, rule: usize, found: &mut Vec<Fo
     }
 }
 
-/// Endings of files besides those of code.
+/// Extensions of files other than source code.
 const ENDINGS: &[&str] = &[
     "rs", "py", "pyi", "js", "jsx", "ts", "tsx", "mjs", "cjs", "vue", "go", "java", "kt", "c", "h",
     "cc", "cpp", "hpp", "cs", "rb", "php", "swift", "scala", "sh", "lua", "pl", "ex", "exs", "hs",
@@ -32,7 +33,7 @@ const ENDINGS: &[&str] = &[
     "ipynb", "proto", "tf", "gradle", "db", "sqlite", "zip", "gz", "tar", "wasm", "patch", "diff",
 ];
 
-/// Files without an ending.
+/// Names of files without an extension.
 const PLAIN_FILES: &[&str] = &[
     "Makefile",
     "Dockerfile",
@@ -41,12 +42,12 @@ const PLAIN_FILES: &[&str] = &[
     "LICENSE",
 ];
 
-/// Words with capitals inside that are no code.
+/// Words with inner capitals that are not code.
 const NO_SYMBOLS: &[&str] = &[
     "iPhone", "iPad", "iOS", "macOS", "eBay", "iCloud", "iPod", "iMac",
 ];
 
-/// What looks like a ticket's number and is none.
+/// Words that look like ticket numbers and are not.
 const NO_TICKETS: &[&str] = &[
     "UTF", "ISO", "SHA", "GPT", "COVID", "AES", "RSA", "MP", "USB", "WI", "HTTP", "RFC", "ASCII",
     "CP", "EC", "GB", "KB", "PM", "AM", "PS", "F", "B", "A", "X", "T",
@@ -111,7 +112,7 @@ pub(super) fn is_month(word: &str) -> bool {
     MONTHS.contains(&word)
 }
 
-/// A word between white space, without the marks around it.
+/// A word between white space, without surrounding punctuation.
 #[derive(Clone, Copy)]
 struct Token<'t> {
     start: usize,
@@ -120,7 +121,7 @@ struct Token<'t> {
     bare_start: usize,
 }
 
-/// Finds everything that is `wanted` and no proper name.
+/// Finds everything that is `wanted`, except proper names.
 pub(super) fn built_in(text: &str, wanted: &[Find], found: &mut Vec<Found>) {
     let wants = |find: Find| wanted.contains(&find);
     if wants(Find::Quoted) {
@@ -143,7 +144,8 @@ pub(super) fn built_in(text: &str, wanted: &[Find], found: &mut Vec<Found>) {
             push(found, Find::Date, start, end);
             count += 1;
         }
-        // Many more than are kept: repeats count as well.
+        // The limit is far above the number of kept mentions, because repeats
+        // count, too.
         if count > MOST_MENTIONS * 16 {
             break;
         }
@@ -177,7 +179,7 @@ fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// Finds what is told by one token.
+/// Finds entities that consist of one token.
 fn one(
     text: &str,
     token: &Token<'_>,
@@ -193,7 +195,7 @@ fn one(
         return None;
     }
     let whole = |find| Some((find, start, start + bare.len()));
-    // Most words have nothing special; they are passed over by these bytes.
+    // These bytes skip most words, which have nothing special.
     let bytes = bare.as_bytes();
     let plain = bytes.iter().all(u8::is_ascii_lowercase);
     if plain {
@@ -269,9 +271,10 @@ fn is_email(text: &str) -> bool {
     is_name && is_host
 }
 
-/// Returns the part of a token that names an error.
+/// Returns the part of a token that is an error's name.
 fn error(bare: &str) -> Option<(usize, usize)> {
-    // `error[E0308]` and `std::io::Error`, `TypeError:` without what follows.
+    // `error[E0308]`, `std::io::Error` and `TypeError:` are recognised without
+    // the text that follows.
     let (from, bare) = match bare.strip_prefix("error[") {
         Some(code) => (6, code),
         None => (0, bare),
@@ -292,7 +295,7 @@ fn error(bare: &str) -> Option<(usize, usize)> {
     (typed || code || ERRNO.contains(&name)).then_some((from, end))
 }
 
-/// Returns how much of a token is the path of a file: not `:12:3` behind it.
+/// Returns the length of the path in a token, without `:12:3` after it.
 fn file(bare: &str) -> Option<usize> {
     let path = match bare.find(':') {
         Some(1) if bare.as_bytes().get(2) == Some(&b'\\') => bare,
@@ -313,7 +316,7 @@ fn file(bare: &str) -> Option<usize> {
         && path.matches('/').count() > 1
         && !path.contains("//");
     let is_file = ended || PLAIN_FILES.contains(&name) || rooted;
-    // `Node.js` and its like are products.
+    // `Node.js` and similar names are products.
     let product = path == name && name.starts_with(char::is_uppercase) && name.ends_with(".js");
     (is_file && !product).then_some(path.len())
 }
@@ -341,18 +344,18 @@ fn is_identifier(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Finds identifiers in code form outside of backticks.
+/// Finds identifiers in code form outside backticks.
 fn symbol(
     token: &Token<'_>,
     before: Option<&Token<'_>>,
     wants: &impl Fn(Find) -> bool,
 ) -> Option<(Find, usize, usize)> {
-    // What is called: the part before the bracket.
+    // The name of a call is the part before the bracket.
     let opened = token.start + token.raw.len() - token.bare_start;
     let rest = &token.raw[token.raw.len() - opened..];
     if let Some((path, _)) = rest.split_once('(') {
         let name = path.rsplit([':', '.']).next().unwrap_or_default();
-        // `file(s)` and `Berlin(Germany)` are no calls.
+        // `file(s)` and `Berlin(Germany)` are not calls.
         let after = &rest[path.len()..];
         let called = path.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
             || path.contains("::")
@@ -408,7 +411,7 @@ fn symbol(
     ))
 }
 
-/// Finds identifiers between backticks, when they are nothing else.
+/// Finds identifiers in backticks that no other rule matches.
 fn backticks(text: &str, symbols: bool, functions: bool, found: &mut Vec<Found>) {
     let mut rest = text;
     let mut number = 0;
@@ -420,7 +423,7 @@ fn backticks(text: &str, symbols: bool, functions: bool, found: &mut Vec<Found>)
         let inside = &rest[..close];
         let start = text.len() - rest.len();
         if rest.as_bytes()[close] == b'\n' {
-            // A block of code, or a backtick alone.
+            // The backticks enclose a code block, or a backtick is alone.
             rest = &rest[close..];
             continue;
         }
@@ -454,8 +457,8 @@ fn backticks(text: &str, symbols: bool, functions: bool, found: &mut Vec<Found>)
     }
 }
 
-/// Finds titles: a few words between quotation marks that begin with a capital
-/// and do not end as a sentence does.
+/// Finds titles: a few words in quotation marks that begin with a capital and
+/// do not end like a sentence.
 fn quoted(text: &str, found: &mut Vec<Found>) {
     const MOST: usize = 60;
     let mut at = 0;
@@ -495,7 +498,8 @@ fn quoted(text: &str, found: &mut Vec<Found>) {
     }
 }
 
-/// A few words, most of which have capitals: what somebody said has not.
+/// Returns true for a few words, most of them with capitals. A quoted sentence
+/// has fewer.
 fn is_title_case(title: &str) -> bool {
     let words = title.split_whitespace().count();
     let capitals = title
@@ -532,8 +536,8 @@ fn date(
         {
             Some((first.bare_start, end))
         }
-        // `May 8`, `8 May` and `May 2023`; the longer ones are found besides and
-        // come before these, which begin where they do or lie within.
+        // `May 8`, `8 May` and `May 2023`. Longer dates are matched separately
+        // and take precedence over these.
         _ if (is_month(before.bare) && (is_day(bare) || year))
             || (is_day(before.bare) && is_month(bare)) =>
         {

@@ -3,7 +3,7 @@
 //! A relation is stored as a fact, so nothing is extracted from a question, a
 //! condition, a wish, a guess or a report of another person's words.
 
-/// Words that make what a sentence says a condition, a wish or a guess.
+/// Words that turn a sentence into a condition, a wish or a guess.
 const SUPPOSED: &[&str] = &[
     "if",
     "unless",
@@ -47,7 +47,7 @@ const SUPPOSED: &[&str] = &[
     "apparently",
 ];
 
-/// Words by which somebody else's claim is reported.
+/// Words that report another person's claim.
 const REPORTED: &[&str] = &[
     "said",
     "says",
@@ -71,7 +71,7 @@ const REPORTED: &[&str] = &[
     "asks",
 ];
 
-/// Phrases that deny what a sentence says.
+/// Phrases that negate a sentence.
 const DENIED: &[&str] = &[
     "not true",
     "isn't true",
@@ -82,7 +82,7 @@ const DENIED: &[&str] = &[
     "no way",
 ];
 
-/// Returns true when a sentence states what it says as a fact.
+/// Returns true when a sentence states a fact.
 pub(super) fn is_stated(sentence: &str) -> bool {
     let sentence = sentence.trim_end();
     if sentence.ends_with(['?', '？']) {

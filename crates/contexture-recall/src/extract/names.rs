@@ -7,8 +7,8 @@ use super::find::is_month;
 use super::{Find, Found, MOST_MENTIONS, TextContext, What};
 use crate::sentence::sentences;
 
-/// Words with a capital that are nobody's name: weekdays, languages and
-/// peoples, holidays, interjections, products, and what begins sentences.
+/// Capitalised words that are not names: weekdays, languages and peoples,
+/// holidays, interjections, products, and words that start sentences.
 const NO_NAMES: &str = "\
     Monday Tuesday Wednesday Thursday Friday Saturday Sunday Mondays Fridays Sundays Saturdays \
     Mon Tue Tues Wed Thu Thurs Fri Sat Sun Bye Goodbye Woah Whoa Aww Aw Anytime Glad Lately \
@@ -32,7 +32,7 @@ const NO_NAMES: &str = "\
     None Null Let Look See Check Try Use Run Make Take Give Get Got \
     Go Come Keep Set Add Fix Remove Update Create Delete Open Close Start Stop Read Write";
 
-/// What a name ends with that is no person's.
+/// Last words of names that are not persons.
 const ORGANIZATIONS: &[&str] = &[
     "Inc",
     "Ltd",
@@ -84,7 +84,7 @@ const PLACES: &[&str] = &[
     "Station",
 ];
 
-/// What stands before a person's name.
+/// Words before a person's name.
 const TITLES: &[&str] = &[
     "Mr",
     "Mrs",
@@ -100,9 +100,9 @@ const TITLES: &[&str] = &[
 struct Word<'t> {
     start: usize,
     text: &'t str,
-    /// Nothing but a space stands between it and the word before.
+    /// True if only a space separates the word from the one before.
     joins: bool,
-    /// It begins a sentence, a quotation, or what follows a colon.
+    /// True if the word begins a sentence or a quotation, or follows a colon.
     opens: bool,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn names(text: &str, known: &TextContext<'_>, found: &mut Vec<Found>)
     sure.extend(known.speaker);
     let runs = runs(text);
     let mut alone = sure.clone();
-    // A name in the middle of a sentence is one at the beginning, too.
+    // A name inside a sentence is also a name at the start of another one.
     for run in &runs {
         for word in run.words.iter().filter(|word| !word.opens) {
             sure.insert(word.text);
@@ -140,7 +140,7 @@ pub(super) fn names(text: &str, known: &TextContext<'_>, found: &mut Vec<Found>)
         let mut words = run.words.as_slice();
         while let [first, rest @ ..] = words {
             let titled = TITLES.contains(&first.text);
-            // `Bye Ana` is no name where `Ana` is known to be one.
+            // `Bye Ana` is not a name where `Ana` is known to be one.
             let complete = rest.first().is_none_or(|next| alone.contains(next.text));
             let doubtful = first.opens && complete && !sure.contains(first.text);
             if titled || is_no_name(first.text) || doubtful {
@@ -150,7 +150,7 @@ pub(super) fn names(text: &str, known: &TextContext<'_>, found: &mut Vec<Found>)
             }
         }
         while let [rest @ .., last] = words {
-            // `Ana I` is no name, and `J` alone is none.
+            // `Ana I` is not a name, and neither is `J` alone.
             if is_no_name(last.text) || last.text.chars().count() == 1 {
                 words = rest;
             } else {
@@ -196,7 +196,7 @@ pub(super) fn names(text: &str, known: &TextContext<'_>, found: &mut Vec<Found>)
     }
 }
 
-/// Returns true for a part of something else: `Node.js`, `@Ana`, `Vec::new`.
+/// Returns true for a part of another word: `Node.js`, `@Ana`, `Vec::new`.
 fn is_attached(text: &str, start: usize, end: usize) -> bool {
     let joins = |c: char| matches!(c, '/' | '\\' | '@' | '#' | '_' | '`' | '<' | '$' | '=');
     let mut after = text[end..].chars();
@@ -214,14 +214,14 @@ fn is_no_name(word: &str) -> bool {
     is_month(word) || NONE.contains(word)
 }
 
-/// Words with capitals in a row.
+/// Consecutive words with capitals.
 struct Run<'t> {
     words: Vec<Word<'t>>,
     /// The word before it.
     before: &'t str,
-    /// It follows `moved to` or the like.
+    /// True if the run follows `moved to` or a similar phrase.
     travels: bool,
-    /// It is `I`.
+    /// True if the run is `I`.
     is_speaker: bool,
 }
 
@@ -251,7 +251,7 @@ fn runs(text: &str) -> Vec<Run<'_>> {
     for sentence in sentences(text) {
         let words = words(text, sentence.start, sentence.end);
         let capitals = words.iter().filter(|word| is_capital(word.text)).count();
-        // In a headline, capitals tell nothing.
+        // In a headline, capitals have no meaning.
         if words.len() > 5 && capitals * 10 > words.len() * 7 {
             continue;
         }
@@ -302,15 +302,15 @@ fn runs(text: &str) -> Vec<Run<'_>> {
     runs
 }
 
-/// Cuts off `'s`.
+/// Removes `'s`.
 fn name_of(word: &str) -> &str {
     word.strip_suffix("'s")
         .or_else(|| word.strip_suffix("\u{2019}s"))
         .unwrap_or(word)
 }
 
-/// Returns true for a word that is written as a name is: one capital, then
-/// small letters, `McLean`, `O'Brien` and `Jean-Luc` among them.
+/// Returns true for a word in the form of a name: one capital, then small
+/// letters; also `McLean`, `O'Brien` and `Jean-Luc`.
 fn is_capital(word: &str) -> bool {
     let mut characters = word.chars();
     if !characters.next().is_some_and(char::is_uppercase) {
@@ -318,7 +318,7 @@ fn is_capital(word: &str) -> bool {
     }
     let rest = characters.as_str();
     if rest.is_empty() {
-        // An initial, but `I`.
+        // An initial, except `I`.
         return word != "I";
     }
     let part = rest

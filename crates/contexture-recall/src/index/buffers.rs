@@ -1,13 +1,13 @@
-//! Buffers of searches that are used again.
+//! Reusable buffers of searches.
 //!
-//! A search over a million texts needs a few arrays with a number for each.
-//! New memory for them would be cleared by the system page by page, which costs
-//! more than the search does with them.
+//! A search over a million texts needs a few arrays with a number for each. The
+//! system would clear new memory page by page, which takes longer than the
+//! search itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many buffers of each kind are kept: those of one search.
+/// The number of buffers of each kind that are kept: those of one search.
 const MOST_KEPT: usize = 4;
 
 /// Buffers that no search uses.
@@ -26,7 +26,7 @@ impl Buffers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns so many zeros.
+    /// Returns this many zeros.
     pub(super) fn take(buffers: &Arc<Buffers>, length: usize) -> Numbers {
         let spare = buffers.spare().numbers.pop();
         let values = match spare {
@@ -43,7 +43,7 @@ impl Buffers {
         }
     }
 
-    /// Returns so many numbers, which may be anything.
+    /// Returns this many numbers with any values.
     pub(super) fn take_any(buffers: &Arc<Buffers>, length: usize) -> Numbers {
         let spare = buffers.spare().numbers.pop();
         let values = match spare {
@@ -59,7 +59,7 @@ impl Buffers {
         }
     }
 
-    /// Returns so many counts, all zero.
+    /// Returns this many counts, all zero.
     pub(super) fn take_counts(&self, length: usize) -> Vec<u32> {
         let spare = self.spare().counts.pop();
         match spare {
@@ -71,7 +71,7 @@ impl Buffers {
         }
     }
 
-    /// Keeps counts for the next search. All must be zero again.
+    /// Returns counts for the next search. All must be zero again.
     pub(super) fn give_counts(&self, counts: Vec<u32>) {
         let mut spare = self.spare();
         if spare.counts.is_empty() {
@@ -80,7 +80,8 @@ impl Buffers {
     }
 }
 
-/// A number for each slot of an index. The memory goes back to the index.
+/// A number for each slot of an index. Dropping it returns its memory to the
+/// index.
 #[derive(Debug, Default)]
 pub struct Numbers {
     values: Vec<f32>,

@@ -1,27 +1,29 @@
 //! Codes of vectors, one bit per component, and products with them.
 //!
-//! A code holds the signs of a vector. Its product with a query is the sum of
-//! the query's components, each with the sign of the code. For four components
-//! there are 16 such sums, which are rounded to seven bits and looked up: one
-//! instruction looks up 32 of them. Sums are whole numbers, so that estimates
-//! are the same on every machine.
+//! A code has the signs of a vector. Its product with a query is the sum of the
+//! query's components, each with the sign of the code. Four components have 16
+//! such sums, which are rounded to seven bits and looked up: one instruction
+//! looks up 32 of them. Sums are integers, so that estimates are the same on
+//! every machine.
 
-/// How many codes lie side by side, so that they are looked up at once.
+/// The number of codes that are interleaved, so that they are looked up at
+/// once.
 pub(super) const LANES: usize = 32;
 
-/// How many bytes of a code are added up before the sums could overflow.
+/// The number of bytes of a code that can be added before the sums could
+/// overflow.
 const ROWS_AT_ONCE: usize = 256;
 
-/// The largest number in a table: two of them add up within a byte.
+/// The largest number in a table: the sum of two fits into a byte.
 const MOST: f32 = 127.0;
 
 /// The codes of vectors, by slot.
 #[derive(Debug, Default)]
 pub(super) struct Codes {
-    // How many bytes a code has.
+    // The size of a code in bytes.
     rows: usize,
-    // The codes of LANES slots together: the first byte of each, then the second
-    // byte of each, and so on.
+    // The codes of LANES slots, interleaved: the first byte of each, then the
+    // second byte of each, and so on.
     bytes: Vec<u8>,
 }
 
@@ -33,19 +35,19 @@ impl Codes {
         }
     }
 
-    /// Returns codes that were [written](Codes::bytes) for so many slots.
+    /// Returns codes that were [written](Codes::bytes) for this many slots.
     pub(super) fn from_bytes(dimensions: usize, slots: usize, bytes: Vec<u8>) -> Option<Self> {
         let rows = dimensions.div_ceil(8);
         let is_whole = bytes.len() == slots.div_ceil(LANES) * LANES * rows;
         is_whole.then_some(Self { rows, bytes })
     }
 
-    /// Returns the codes as they lie in memory.
+    /// Returns the codes in their memory layout.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Makes room for so many slots.
+    /// Changes the number of slots.
     pub(super) fn resize(&mut self, slots: usize) {
         let blocks = slots.div_ceil(LANES);
         self.bytes.resize(blocks * LANES * self.rows, 0);
@@ -67,8 +69,8 @@ impl Codes {
         lanes.for_each(|lanes| lanes[slot % LANES] = 0);
     }
 
-    /// Writes about what the product of a query with each vector is. `factors`
-    /// has what the product with the signs of each is multiplied by.
+    /// Writes an estimate of the product of a query with each vector. `factors`
+    /// has the factor for the product with the signs of each.
     pub(super) fn estimates(&self, query: &[f32], factors: &[f32], dots: &mut [f32]) {
         let Some(tables) = Tables::new(query, self.rows) else {
             dots.fill(0.0);
@@ -88,27 +90,27 @@ impl Codes {
     }
 }
 
-/// Returns a bit for each component: whether it is positive.
+/// Returns a bit for each component: 1 if it is positive.
 fn signs(components: &[i8]) -> u8 {
     let bit = |(i, x): (usize, &i8)| u8::from(*x > 0) << i;
     components.iter().enumerate().map(bit).sum()
 }
 
-/// The sums of four components with all their signs, twice: an instruction looks
-/// up in each half by itself.
+/// The sums of four components with all their signs, twice: an instruction
+/// looks up in each half separately.
 type Table = [u8; LANES];
 
 /// A query, as sums of four components with all their signs.
 struct Tables {
-    // For each byte of a code, those of its lower and of its upper half.
+    // For each byte of a code, the tables of its lower and of its upper half.
     sums: Vec<[Table; 2]>,
-    // What the sum over all tables is multiplied by, and what is taken off.
+    // The factor of the sum over all tables, and the offset to subtract.
     step: f32,
     offset: f32,
 }
 
 impl Tables {
-    /// Returns the tables of a query; `None` when all of it is zero.
+    /// Returns the tables of a query; `None` for a zero vector.
     fn new(query: &[f32], rows: usize) -> Option<Self> {
         let four = |at: usize| {
             let mut four = [0.0_f32; 4];
@@ -155,7 +157,7 @@ struct Estimates<'a> {
 }
 
 impl Estimates<'_> {
-    /// Estimates with a function that adds up what is found in tables, for some
+    /// Computes estimates with a function that adds table entries for some
     /// bytes of LANES codes.
     #[inline(always)]
     fn run(self, sums: impl Fn(&[[Table; 2]], &[[u8; LANES]]) -> [u16; LANES]) {
@@ -164,19 +166,38 @@ impl Estimates<'_> {
             step,
             offset,
         } = self.tables;
-        let blocks = self.codes.chunks_exact(LANES * tables.len().max(1));
-        let factors = self.factors.chunks(LANES);
-        for ((block, factors), dots) in blocks.zip(factors).zip(self.dots.chunks_mut(LANES)) {
+        // Iterators over chunks are calls of functions here, a few for every
+        // block.
+        let mut codes = self.codes;
+        let (mut factors, mut dots) = (self.factors, self.dots);
+        while !dots.is_empty() {
+            let Some((block, rest)) = codes.split_at_checked(LANES * tables.len().max(1)) else {
+                return;
+            };
+            codes = rest;
             let (rows, _) = block.as_chunks::<LANES>();
             let mut all = [0_u32; LANES];
-            for (tables, rows) in tables.chunks(ROWS_AT_ONCE).zip(rows.chunks(ROWS_AT_ONCE)) {
-                for (all, sum) in all.iter_mut().zip(sums(tables, rows)) {
-                    *all += u32::from(sum);
+            let mut first = 0;
+            while first < tables.len() {
+                let last = (first + ROWS_AT_ONCE).min(tables.len());
+                let sums = sums(&tables[first..last], &rows[first..last]);
+                for lane in 0..LANES {
+                    all[lane] += u32::from(sums[lane]);
                 }
+                first = last;
             }
-            for ((dot, factor), sum) in dots.iter_mut().zip(factors).zip(all) {
-                *dot = (sum as f32 * step - offset) * factor;
+            let mut estimates = [0.0_f32; LANES];
+            let mut own = [0.0_f32; LANES];
+            let count = dots.len().min(LANES);
+            let (these, rest) = factors.split_at(count);
+            own[..count].copy_from_slice(these);
+            factors = rest;
+            for lane in 0..LANES {
+                estimates[lane] = (all[lane] as f32 * step - offset) * own[lane];
             }
+            let (these, rest) = dots.split_at_mut(count);
+            these.copy_from_slice(&estimates[..count]);
+            dots = rest;
         }
     }
 }
@@ -222,12 +243,14 @@ fn avx2_sums(avx: pulp::x86::V3, tables: &[[Table; 2]], rows: &[[u8; LANES]]) ->
 
     let zero: __m256i = pulp::cast([0_u8; LANES]);
     let half: __m256i = pulp::cast([15_u8; LANES]);
-    // The sums of two bytes together, and those of every second one.
+    // The sums of two bytes together, and those of every second byte.
     let (mut both, mut second) = (zero, zero);
-    for ([low, high], row) in tables.iter().zip(rows) {
+    let rows = &rows[..tables.len()];
+    for at in 0..tables.len() {
+        let [low, high] = &tables[at];
         let low: __m256i = pulp::cast(*low);
         let high: __m256i = pulp::cast(*high);
-        let bytes: __m256i = pulp::cast(*row);
+        let bytes: __m256i = pulp::cast(rows[at]);
         let lower = avx.avx2._mm256_and_si256(bytes, half);
         let upper = avx.avx2._mm256_srli_epi16::<4>(bytes);
         let upper = avx.avx2._mm256_and_si256(upper, half);
@@ -257,8 +280,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However it is computed, an estimate is the sum over signs, but for
-        /// what rounding takes.
+        /// Every implementation returns the sum over signs, except for
+        /// rounding.
         #[test]
         fn estimates_are_sums_over_signs(
             dimensions in 1_usize..300,

@@ -5,7 +5,8 @@ use std::io;
 use super::{Index, NONE, Neighbours, ONE, Postings, Runs, Slot, State, Text, Vectors};
 use crate::sections::{SectionFile, SectionWriter, damaged};
 
-/// The names of the arrays. Those from 1,000 on are for whoever has the index.
+/// The names of the arrays. Names from 1,000 are reserved for the owner of the
+/// index.
 pub(super) mod section {
     pub(crate) const KEYS: u32 = 1;
     pub(crate) const LENGTHS: u32 = 2;
@@ -30,12 +31,12 @@ pub(super) mod section {
     pub(crate) const SHAPE: u32 = 21;
 }
 
-/// From how many bytes on vectors stay in the file.
+/// The size in bytes from which vectors stay in the file.
 const VECTORS_IN_FILE: usize = 16 << 20;
 
 impl Index {
-    /// Prepares to be written: lays postings end to end, and notes from now on
-    /// which vectors change.
+    /// Prepares the index for a write: makes the postings contiguous, and
+    /// records from now on which vectors change.
     pub fn prepare_to_write(&mut self) {
         self.settle();
         if !self.postings.is_flat() {
@@ -44,13 +45,13 @@ impl Index {
         self.vectors.mark();
     }
 
-    /// Returns how many vectors have changed since it was prepared.
+    /// Returns the number of vectors that have changed since the preparation.
     pub fn changed_vectors(&self) -> usize {
         self.vectors.noted()
     }
 
-    /// Writes the index. It must have been
-    /// [prepared](Index::prepare_to_write), and nothing may have changed since.
+    /// Writes the index. It must be [prepared](Index::prepare_to_write) and
+    /// unchanged since.
     pub fn write(&self, file: &mut SectionWriter) -> io::Result<()> {
         if !self.postings.is_flat() {
             return Err(io::Error::other(
@@ -74,10 +75,14 @@ impl Index {
         file.array(section::PLACES, &places)?;
         let live = texts.iter().map(|text| u8::from(text.state == State::Live));
         file.array(section::LIVE, &live.collect::<Vec<u8>>())?;
-        let halves: Vec<f32> = self.beside.iter().map(|beside| beside.half).collect();
+        let halves: Vec<f32> = self
+            .neighbours
+            .iter()
+            .map(|neighbours| neighbours.half)
+            .collect();
         file.array(section::HALVES, &halves)?;
         file.array(section::PAIRS, &self.pairs)?;
-        // A run without texts is forgotten, and its name with it.
+        // A run without texts is not written, nor is its name.
         let Runs { names, members, .. } = &self.runs;
         let mut runs: Vec<(&Box<str>, &Vec<Slot>)> = (names.iter())
             .map(|(name, run)| (name, &members[*run as usize]))
@@ -94,8 +99,8 @@ impl Index {
         self.vectors.write(file)
     }
 
-    /// Reads what [`Index::write`] wrote. The vectors of a large index stay in
-    /// the file.
+    /// Reads the output of [`Index::write`]. The vectors of a large index stay
+    /// in the file.
     pub fn read(file: &SectionFile) -> io::Result<Self> {
         let shape: Vec<u64> = file.array(section::SHAPE)?;
         let &[dimensions, slots] = shape.as_slice() else {
@@ -107,14 +112,14 @@ impl Index {
         }
         let (dimensions, slots) = (dimensions as usize, slots as usize);
         let in_file = dimensions * slots >= VECTORS_IN_FILE;
-        // Two halves of about the same size, read at once.
+        // Two halves of about the same size are read in parallel.
         let (vectors, rest) = std::thread::scope(|threads| {
             let postings = threads.spawn(|| Postings::read(file, slots));
             let vectors = Vectors::read(file, dimensions, slots, in_file);
             let texts = vectors.and_then(|vectors| Ok((vectors, read_texts(file, slots)?)));
             (texts, postings.join())
         });
-        let (vectors, (texts, beside, runs)) = vectors?;
+        let (vectors, (texts, neighbours, runs)) = vectors?;
         let postings = rest.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let pairs: Vec<f32> = file.array(section::PAIRS)?;
         if pairs.len() != slots {
@@ -132,7 +137,7 @@ impl Index {
         Ok(Self {
             postings,
             lengths: texts.iter().map(|text| text.wide as f32 / ONE).collect(),
-            beside,
+            neighbours,
             free,
             live,
             length,
@@ -144,9 +149,9 @@ impl Index {
         })
     }
 
-    /// Leaves the vectors to a file that the index was written to when
-    /// `changed` vectors had changed since it was prepared, and that has so many
-    /// slots. Does nothing for a small index.
+    /// Replaces the vectors in memory by those of a file with this many slots.
+    /// The file was written when `changed` vectors had changed since the
+    /// preparation. Does nothing for a small index.
     pub fn leave_vectors_to(
         &mut self,
         file: &SectionFile,
@@ -190,10 +195,10 @@ fn read_texts(file: &SectionFile, slots: usize) -> io::Result<Texts> {
             run: NONE,
         })
         .collect();
-    let mut beside: Vec<Neighbours> = (halves.into_iter())
+    let mut neighbours: Vec<Neighbours> = (halves.into_iter())
         .map(|half| Neighbours {
             half,
-            ..Neighbours::NOBODY
+            ..Neighbours::NO_NEIGHBOURS
         })
         .collect();
     let run_lengths: Vec<u32> = file.array(section::RUN_LENGTHS)?;
@@ -215,15 +220,15 @@ fn read_texts(file: &SectionFile, slots: usize) -> io::Result<Texts> {
             known
                 .ok_or_else(|| damaged("the runs do not fit together"))?
                 .run = run;
-            beside[slot as usize].before = before;
+            neighbours[slot as usize].before = before;
             if before != NONE {
-                beside[before as usize].behind = slot;
+                neighbours[before as usize].behind = slot;
             }
             before = slot;
         }
         members.push(own.to_vec());
     }
-    Ok((texts, beside, Runs::new(names, members)))
+    Ok((texts, neighbours, Runs::new(names, members)))
 }
 
 /// Returns names as bytes: the length of each, and its text.
@@ -236,7 +241,7 @@ pub fn packed_names(names: &[Box<str>]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`packed_names`] returned.
+/// Reads the output of [`packed_names`].
 pub fn unpacked_names(mut bytes: &[u8]) -> io::Result<Vec<Box<str>>> {
     let mut names = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {

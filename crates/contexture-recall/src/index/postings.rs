@@ -1,13 +1,13 @@
-//! Postings: which texts hold a term, and how often.
+//! Postings: the texts with a term, and its count in each.
 //!
-//! Most postings lie end to end in an array of bytes, ordered by term, which a
-//! file holds as it is. For each text, in ascending order, there is its distance
-//! from the one before, and how often it holds the term unless that is once:
-//! about one and a half bytes for most. Texts that were added since have their
-//! postings in a map. Of texts that were taken out, the postings in the array are
-//! passed over; when they are many, the array is written anew.
+//! Most postings are contiguous in an array of bytes, ordered by term, which a
+//! file stores as it is. For each text, in ascending order, there is its
+//! distance from the one before, and the count unless it is 1: about one and a
+//! half bytes for most. The postings of texts that were added later are in a
+//! map. Postings of removed texts in the array are skipped; when they are many,
+//! the array is rewritten.
 
-// Looked up by term only, or sorted before it is walked.
+// The map is only looked up, or sorted before it is iterated.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 use std::io;
@@ -18,27 +18,27 @@ use crate::sections::{SectionFile, SectionWriter, damaged};
 /// All postings.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
-    // The terms in ascending order, how many texts hold each, and where its
-    // postings begin; one more at the end.
+    // The terms in ascending order, the number of texts with each, and the
+    // start of its postings; one more at the end.
     terms: Vec<u32>,
     held: Vec<u32>,
     starts: Vec<u32>,
     bytes: Vec<u8>,
-    // All slots in `bytes` are below it.
+    // All slots in `bytes` are below this one.
     end: Slot,
-    // A bit for each slot whose postings in `bytes` do not count, and how many
-    // these are.
+    // A bit for each slot whose postings in `bytes` are removed, and their
+    // number.
     gone: Vec<u64>,
     gone_count: usize,
     #[allow(clippy::disallowed_types)]
     added: HashMap<u32, Holders>,
 }
 
-/// The part of all slots in the array that may be gone before it is written
-/// anew.
+/// The array is rewritten when more than one in this many of its slots are
+/// removed.
 const MOST_GONE: usize = 16;
 
-/// The texts that hold a term, and how often each does.
+/// The texts with a term, and its count in each.
 #[derive(Debug, Default)]
 struct Holders {
     slots: Vec<Slot>,
@@ -102,14 +102,14 @@ fn encode(bytes: &mut Vec<u8>, postings: impl Iterator<Item = (Slot, u8)>) -> u3
 }
 
 impl Postings {
-    /// Notes that a text holds a term.
+    /// Adds a text with a term.
     pub(super) fn add(&mut self, term: u32, slot: Slot, count: u8) {
         let holders = self.added.entry(term).or_default();
         holders.slots.push(slot);
         holders.counts.push(count);
     }
 
-    /// Returns the postings of the term at a place.
+    /// Returns the postings of the term at an index.
     fn encoded(&self, at: usize) -> Encoded<'_> {
         let range = self.starts[at] as usize..self.starts[at + 1] as usize;
         Encoded {
@@ -118,14 +118,14 @@ impl Postings {
         }
     }
 
-    /// Returns true when the postings of a slot in the array do not count.
+    /// Returns true when the postings of a slot in the array are removed.
     #[inline]
     fn is_gone(&self, slot: Slot) -> bool {
         let word = self.gone.get(slot as usize / 64);
         word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
     }
 
-    /// Returns the postings of the term at a place that count.
+    /// Returns the remaining postings of the term at an index.
     fn counted(&self, at: usize) -> impl Iterator<Item = (Slot, u8)> + '_ {
         self.encoded(at).filter(|(slot, _)| !self.is_gone(*slot))
     }
@@ -138,19 +138,19 @@ impl Postings {
         known.chain(added.flat_map(Holders::iter))
     }
 
-    /// Returns the texts that hold a term.
+    /// Returns the texts with a term.
     pub(super) fn holders(&self, term: u32) -> impl Iterator<Item = Slot> + '_ {
         self.of(term).map(|(slot, _)| slot)
     }
 
-    /// Returns how many texts hold a term.
+    /// Returns the number of texts with a term.
     pub(super) fn held_by(&self, term: u32) -> usize {
         let place = self.terms.binary_search(&term).ok();
         let known = place.map_or(0, |at| self.held[at] as usize);
         known + self.added.get(&term).map_or(0, |added| added.slots.len())
     }
 
-    /// Calls with each text that holds a term, and how often it does.
+    /// Calls `each` with each text with a term, and its count.
     pub(super) fn each(&self, term: u32, mut each: impl FnMut(Slot, u8)) {
         if let Ok(at) = self.terms.binary_search(&term) {
             match self.gone.is_empty() {
@@ -163,7 +163,7 @@ impl Postings {
         }
     }
 
-    /// Takes out the postings of texts, whose slots are in ascending order.
+    /// Removes the postings of texts, whose slots are in ascending order.
     pub(super) fn take_out(&mut self, slots: &[Slot]) {
         let Some(last) = slots.last() else { return };
         let words = (self.end.max(*last) as usize + 1).div_ceil(64);
@@ -183,7 +183,7 @@ impl Postings {
             holders.take_out(|slot| is_in(&leaving, slot));
             !holders.slots.is_empty()
         });
-        // A slot that was gone before and used again is in the map only.
+        // A slot that was removed before and used again is only in the map.
         let filed: Vec<Slot> = (slots.iter().copied())
             .filter(|slot| *slot < self.end && !self.is_gone(*slot))
             .collect();
@@ -209,9 +209,9 @@ impl Postings {
         }
     }
 
-    /// Appends a term, unless no text holds it.
+    /// Appends a term, unless no text has it.
     fn push(&mut self, term: u32, postings: impl Iterator<Item = (Slot, u8)>) {
-        // More bytes than numbers do not fit in memory.
+        // More bytes than `u32` can count do not fit into memory.
         let start = self.bytes.len() as u32;
         let held = encode(&mut self.bytes, postings);
         if held > 0 {
@@ -221,7 +221,7 @@ impl Postings {
         }
     }
 
-    /// Lays all postings end to end.
+    /// Makes all postings contiguous.
     pub(super) fn flatten(&mut self) {
         let added = std::mem::take(&mut self.added);
         let mut added: Vec<(u32, Vec<(Slot, u8)>)> = (added.into_iter())
@@ -264,7 +264,7 @@ impl Postings {
         *self = flat;
     }
 
-    /// Writes the postings. They must lie end to end.
+    /// Writes the postings, which must be contiguous.
     pub(super) fn write(&self, file: &mut SectionWriter) -> io::Result<()> {
         file.array(section::TERMS, &self.terms)?;
         file.array(section::HELD, &self.held)?;
@@ -272,7 +272,7 @@ impl Postings {
         file.array(section::POSTED, &self.bytes)
     }
 
-    /// Reads what [`Postings::write`] wrote, for so many slots.
+    /// Reads the output of [`Postings::write`], for this many slots.
     pub(super) fn read(file: &SectionFile, slots: usize) -> io::Result<Self> {
         let postings = Self {
             terms: file.array(section::TERMS)?,
@@ -302,8 +302,8 @@ impl Postings {
         }
     }
 
-    /// Returns true when nothing is in the map, and all that is in the array
-    /// counts.
+    /// Returns true when the map is empty and the array has no removed
+    /// postings.
     pub(super) fn is_flat(&self) -> bool {
         self.added.is_empty() && self.gone.is_empty() && self.starts.len() == self.terms.len() + 1
     }
@@ -340,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_read_again(
+        fn encoded_text_is_decoded_unchanged(
             steps in prop::collection::vec((0..300_000_000_u32, 0..=255_u8), 0..40),
         ) {
             let mut slot = 0_u32;

@@ -1,36 +1,41 @@
-//! Estimated scores of all texts, and exact ones of the best.
+//! Estimated scores of all texts, and exact scores of the best.
 //!
 //! An estimate comes from a code of one bit per component. Two thirds of the
-//! estimates are within 0.05 of the cosine, nearly all within 0.15. Therefore
-//! exact products are computed for several times as many texts as are asked
-//! for. A text is missed only when its estimate is below that of all of those.
+//! estimates are within 0.05 of the cosine, nearly all within 0.15. Exact
+//! products are therefore computed for several times as many texts as
+//! requested. A text is missed only when its estimate is below that of all of
+//! those.
 //!
-//! Whole runs are passed over whose best text cannot be among the best.
+//! Runs whose best text cannot be among the best are skipped.
 
 use super::{Buffers, Index, Mute, NONE, Numbers, RUN_PART, Scores, Slot, together, weighed};
 use crate::scan::Probe;
 
-/// How many texts at least get exact scores.
+/// The minimum number of texts that get exact scores.
 pub(super) const LEAST_RESCORED: usize = 2_048;
 
-/// How many numbers are compared at once.
+/// One run in this many wanted texts is scored first. A run has several texts;
+/// more runs would cost more time than they save.
+const PROMISING: usize = 4;
+
+/// The number of values that are compared at once.
 const LANES: usize = 8;
 
-/// What is needed to compute exact scores.
+/// The data to compute exact scores.
 #[derive(Debug)]
 pub(super) struct Rescoring {
     probe: Probe,
     mute: Mute,
-    // How well each text of a run fits by its words and its vector, as far as is
-    // estimated. Texts that are in no run have any number here.
+    // The estimated score of each text of a run by its words and its vector.
+    // Texts without a run have any value here.
     plain: Numbers,
-    // By the number of the run.
+    // The estimates by the number of the run.
     runs: Vec<RunEstimate>,
-    // Whether there are texts that are in no run.
+    // True if some texts have no run.
     lone: bool,
 }
 
-/// What the texts of a run reach, as far as is estimated.
+/// The estimated best scores of a run.
 #[derive(Debug, Clone, Copy)]
 struct RunEstimate {
     // The best estimate of its texts that are not mute.
@@ -48,7 +53,7 @@ pub(crate) struct Exact {
 }
 
 impl Index {
-    /// Looks at the estimates of all texts, run by run.
+    /// Computes the estimates of all texts, run by run.
     pub(super) fn rescoring(&self, scores: &Scores, probe: Probe, mute: Mute) -> Rescoring {
         let mut plain = Buffers::take_any(&self.buffers, scores.words.len());
         let runs = pulp::Arch::new().dispatch(RunEstimates {
@@ -67,13 +72,12 @@ impl Index {
         }
     }
 
-    /// Calls with each text that may be among the best, how well it fits by its
-    /// words and its vector as far as is estimated, and what its run lends to
-    /// it. What is called returns the least that a text must have now.
+    /// Calls `each` with each text that may be among the best, its estimated
+    /// score by words and vector, and the part that its run adds. `each`
+    /// returns the current minimum score.
     ///
     /// The best `first` texts of the most promising runs come first. Texts that
-    /// cannot have the least then, with the largest bonus there is, are left
-    /// out.
+    /// cannot reach the minimum, even with the largest bonus, are skipped.
     pub(crate) fn each_estimate(
         &self,
         scores: &Scores,
@@ -93,7 +97,7 @@ impl Index {
         };
         let possible = |run: &u32| reach(*run) + most_bonus > 0.0;
         let mut order: Vec<u32> = (0..runs.len() as u32).filter(possible).collect();
-        let promising = first.min(order.len());
+        let promising = first.div_ceil(PROMISING).min(order.len());
         if promising < order.len() {
             order.select_nth_unstable_by(promising, |a, b| reach(*b).total_cmp(&reach(*a)));
         }
@@ -140,7 +144,7 @@ impl Index {
 
     /// Returns the estimate of a text by its vector.
     fn vector_of(&self, scores: &Scores, mute: &Mute, slot: Slot) -> f32 {
-        let (at, before) = (slot as usize, self.beside[slot as usize].before);
+        let (at, before) = (slot as usize, self.neighbours[slot as usize].before);
         match before == NONE || mute.holds(before) {
             true => scores.vectors[at],
             false => together(
@@ -164,10 +168,10 @@ impl Index {
         })
     }
 
-    /// Returns the exact scores of texts by slot, unless they are exact already.
-    /// What the best text of a run lends is computed from these texts and from
-    /// the one with the best estimate. A text whose vector cannot be read is
-    /// left out: its estimate must do.
+    /// Returns the exact scores of texts by slot, unless all scores are exact.
+    /// The part that the best text of a run adds is computed from these texts
+    /// and from the text with the best estimate. A text whose vector cannot be
+    /// read is omitted, so that its estimate is used.
     pub(crate) fn rescore(&self, scores: &Scores, slots: &[Slot]) -> Vec<Exact> {
         let Some(Rescoring {
             probe, mute, plain, ..
@@ -196,9 +200,9 @@ impl Index {
         slots.extend(lent.iter().filter_map(best_of));
         slots.sort_unstable();
         slots.dedup();
-        // With the ones before them, whose products count, too.
+        // The predecessors are included, because their products count, too.
         let before = |slot: &Slot| {
-            let before = self.beside[*slot as usize].before;
+            let before = self.neighbours[*slot as usize].before;
             let counts = before != NONE && !mute.holds(before) && self.pairs[*slot as usize] > 0.0;
             counts.then_some(before)
         };
@@ -273,7 +277,7 @@ impl pulp::NullaryFnOnce for RunEstimates<'_> {
 }
 
 impl RunEstimates<'_> {
-    /// Estimates the texts of a run whose slots follow each other. None is mute.
+    /// Estimates the texts of a run with consecutive slots. None is mute.
     #[inline(always)]
     fn straight(&mut self, slots: std::ops::Range<usize>) -> RunEstimate {
         let weight = self.scores.vector_weight;
@@ -308,7 +312,7 @@ impl RunEstimates<'_> {
             best: 0.0,
             most: 0.0,
         };
-        // The estimate of the text before, and whether that lends anything.
+        // The estimate of the predecessor, and whether it counts.
         let (mut before, mut lends) = (0.0, false);
         for &slot in members {
             let at = slot as usize;
@@ -327,8 +331,8 @@ impl RunEstimates<'_> {
     }
 }
 
-/// Returns how well a text fits by its words and its vector: the sum that
-/// [`Scores::plain`] returns, without a branch.
+/// Returns the score of a text by its words and its vector: the sum of
+/// [`Scores::plain`], without a branch.
 #[inline(always)]
 fn plain_of(words: f32, vector: f32, weight: f32) -> f32 {
     let words = words.max(0.0);

@@ -1,12 +1,12 @@
-//! The vectors of an index: a code of one bit per component for every text,
-//! and the components, in memory or in a file.
+//! The vectors of an index: a code of one bit per component for every text, and
+//! the components, in memory or in a file.
 //!
 //! A small index compares a query with the components of every text. A large
-//! one estimates the products from the codes, which are an eighth of the size,
-//! and computes the exact products of the best texts only. Its components may
-//! stay in a file, of which single vectors are read and checked.
+//! one estimates the products from the codes, which have an eighth of the size,
+//! and computes only the exact products of the best texts. Its components may
+//! stay in a file, from which single vectors are read and checked.
 
-// Looked up by slot only.
+// The map is only looked up by slot.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::scan::Probe;
 use crate::sections::{SectionFile, SectionWriter, damaged, read_at};
 use crate::vector::Vector;
 
-/// How many vectors are written at a time.
+/// The number of vectors that are written at a time.
 const WRITTEN: usize = 1_024;
 
 /// The vectors of an index, by slot.
@@ -28,15 +28,15 @@ const WRITTEN: usize = 1_024;
 pub(super) struct Vectors {
     dimensions: usize,
     codes: Codes,
-    // What to multiply the components by; 0 for a text without a vector.
+    // The scale of the components; 0 for a text without a vector.
     pub(super) scales: Vec<f32>,
-    // What to multiply the product with a code by.
+    // The factor for the product with a code.
     factors: Vec<f32>,
-    // The vectors of the first slots, and those that were set since.
+    // The vectors of the first slots in a file, and those that were set since.
     file: Option<Filed>,
     #[allow(clippy::disallowed_types)]
     replaced: HashMap<Slot, Box<[i8]>>,
-    // The vectors of all other slots, end to end.
+    // The vectors of all other slots, concatenated.
     memory: Vec<i8>,
     // The slots whose vector was set since `mark`.
     log: Vec<Slot>,
@@ -46,7 +46,7 @@ pub(super) struct Vectors {
 #[derive(Debug)]
 struct Filed {
     file: File,
-    // Where the first one is.
+    // The offset of the first vector.
     at: u64,
     slots: usize,
     checks: Vec<u32>,
@@ -68,7 +68,7 @@ impl Vectors {
         self.dimensions
     }
 
-    /// Makes room for one more slot.
+    /// Adds a slot.
     pub(super) fn push(&mut self) {
         self.scales.push(0.0);
         self.codes.resize(self.scales.len());
@@ -77,12 +77,13 @@ impl Vectors {
         self.memory.resize(longer, 0);
     }
 
-    /// Returns how many slots have their vector in the file.
+    /// Returns the number of slots with their vector in the file.
     fn filed(&self) -> usize {
         self.file.as_ref().map_or(0, |file| file.slots)
     }
 
-    /// Sets the vector of a slot. One of another length is left out.
+    /// Sets the vector of a slot. A vector with another number of dimensions is
+    /// ignored.
     pub(super) fn set(&mut self, slot: Slot, vector: Option<&Vector>) {
         let at = slot as usize;
         let vector = vector.filter(|v| v.components().len() == self.dimensions);
@@ -104,8 +105,8 @@ impl Vectors {
         self.log.push(slot);
     }
 
-    /// Takes the vector of a slot out of sight. One that is in the file stays
-    /// there, but is not read again.
+    /// Removes the vector of a slot. A vector in the file remains there, but is
+    /// not read again.
     pub(super) fn clear(&mut self, slot: Slot) {
         let at = slot as usize;
         if at >= self.filed() {
@@ -150,8 +151,8 @@ impl Vectors {
         file.read(at, self.dimensions, buffer).then_some(&**buffer)
     }
 
-    /// Returns the products with the vectors of slots, which are in ascending
-    /// order; `None` for one that cannot be read.
+    /// Returns the products with the vectors of slots in ascending order;
+    /// `None` for a vector that cannot be read.
     pub(super) fn dots_of(&self, probe: &Probe, slots: &[Slot]) -> Vec<Option<f32>> {
         let dot = |slot: Slot, components: &[i8]| {
             let mut dot = [0.0];
@@ -189,17 +190,17 @@ impl Vectors {
         probe.dots(vectors, &self.scales[first..end], dots);
     }
 
-    /// Writes about what the product with each vector is.
+    /// Writes an estimate of the product with each vector.
     pub(super) fn estimates(&self, query: &[f32], dots: &mut [f32]) {
         self.codes.estimates(query, &self.factors, dots);
     }
 
-    /// Begins to note which vectors are set from now on.
+    /// Records from now on which vectors are set.
     pub(super) fn mark(&mut self) {
         self.log.clear();
     }
 
-    /// Returns how many vectors were set since the mark.
+    /// Returns the number of vectors that were set since the mark.
     pub(super) fn noted(&self) -> usize {
         self.log.len()
     }
@@ -227,8 +228,8 @@ impl Vectors {
         file.array(section::CHECKS, &checks)
     }
 
-    /// Reads what [`Vectors::write`] wrote, for so many slots. The components
-    /// stay in the file when `in_file` is set.
+    /// Reads the output of [`Vectors::write`], for this many slots. With
+    /// `in_file`, the components stay in the file.
     pub(super) fn read(
         file: &SectionFile,
         dimensions: usize,
@@ -248,7 +249,8 @@ impl Vectors {
             true => vectors.attach(file, slots, &[])?,
             false => {
                 vectors.memory = file.array(section::VECTORS)?;
-                // Checked as a whole: not needed.
+                // The array is checked as a whole, so the hashes are not
+                // needed.
                 file.array::<u32>(section::CHECKS)?;
             }
         }
@@ -261,8 +263,9 @@ impl Vectors {
         }
     }
 
-    /// Leaves the components of the first slots to a file. Those that were set
-    /// since it was written, `noted` vectors after the mark, stay in memory.
+    /// Replaces the components of the first slots by those of a file. Vectors
+    /// that were set after it was written, `noted` vectors after the mark, stay
+    /// in memory.
     pub(super) fn leave_to(
         &mut self,
         file: &SectionFile,
@@ -302,7 +305,7 @@ impl Vectors {
     }
 }
 
-/// Vectors that lie next to each other in a file, read at once.
+/// Adjacent vectors of a file, read at once.
 #[derive(Default)]
 struct FileBlock {
     first: usize,
@@ -311,8 +314,8 @@ struct FileBlock {
     is_read: bool,
 }
 
-/// How many vectors between two that are wanted are read along, and how many
-/// are read at once.
+/// The number of unwanted vectors between two wanted ones that are read along,
+/// and the number that are read at once.
 const MOST_BETWEEN: usize = 3;
 const MOST_AT_ONCE: usize = 256;
 
@@ -321,8 +324,8 @@ impl FileBlock {
         (self.first..self.first + self.count).contains(&at)
     }
 
-    /// Reads the first of some slots, which are in ascending order, with those
-    /// that follow close behind.
+    /// Reads the first of some slots in ascending order, with the slots that
+    /// follow closely.
     fn read(&mut self, file: &Filed, dimensions: usize, slots: &[Slot]) {
         let Some(first) = slots.first().map(|slot| *slot as usize) else {
             return;
@@ -354,8 +357,7 @@ impl FileBlock {
 }
 
 impl Filed {
-    /// Returns true when a vector is what its hash says. One that was is not
-    /// checked again.
+    /// Returns true when a vector matches its hash. A vector is checked once.
     fn is_intact(&self, at: usize, bytes: &[u8]) -> bool {
         let (word, bit) = (&self.checked[at / 64], 1_u64 << (at % 64));
         if word.load(Ordering::Relaxed) & bit != 0 {
@@ -390,8 +392,8 @@ fn check(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(first.unwrap_or_default())
 }
 
-/// Returns what to multiply the product with the signs by, so that the product
-/// of a vector with its own signs is its square.
+/// Returns the factor for the product with the signs, so that the product of a
+/// vector with its own signs is its square.
 fn factor(components: &[i8]) -> f32 {
     let wide = || components.iter().map(|x| i32::from(*x));
     let sum: i32 = wide().map(i32::abs).sum();

@@ -17,7 +17,7 @@ pub(super) enum Unit {
     Year,
 }
 
-/// Which of those that recur is meant, counted from now: -1 for `last`.
+/// The number of a recurring period, counted from now: -1 for `last`.
 pub(super) type Step = i64;
 
 /// An expression of time.
@@ -38,7 +38,7 @@ pub(super) enum Expression {
         day: i8,
         month: i8,
         year: Option<i16>,
-        /// The other way to read a date in digits: `4/5/2026`.
+        /// True for the other reading of a date in digits: `4/5/2026`.
         swapped: bool,
     },
     /// `on the 17th`.
@@ -64,7 +64,7 @@ pub(super) enum Expression {
 }
 
 impl Expression {
-    /// Returns true when its words depend on the time at which they are said.
+    /// Returns true when the meaning depends on the time of the text.
     pub(super) fn is_relative(&self) -> bool {
         match self {
             Self::FromToday(_)
@@ -78,7 +78,7 @@ impl Expression {
         }
     }
 
-    /// Returns the year that it names.
+    /// Returns the year of the expression.
     pub(super) fn year(&self) -> Option<i16> {
         match self {
             Self::Day { year, .. }
@@ -91,7 +91,7 @@ impl Expression {
     }
 }
 
-/// On which side of an expression the time is that is meant.
+/// The side of an expression on which the meant time is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     Since,
@@ -108,7 +108,7 @@ pub(super) struct FoundExpression {
     pub(super) range: Range<usize>,
 }
 
-/// Words before a month in lower case, or a season, that show it to be one.
+/// Words before a lower-case month or a season that show its meaning.
 const CUES: &[&str] = &[
     "in",
     "during",
@@ -136,7 +136,7 @@ const CUES: &[&str] = &[
     "through",
 ];
 
-/// The words of a text, to find expressions among.
+/// The words of a text that is searched for expressions.
 pub(super) struct Parser {
     tokens: Vec<Token>,
 }
@@ -165,7 +165,7 @@ impl Parser {
             });
             at = end;
         }
-        // The weekday of a date that is named says nothing more.
+        // The weekday next to a complete date adds nothing.
         let is_day = |one: &FoundExpression| matches!(one.expression, Expression::Day { .. });
         let beside = |a: &FoundExpression, b: &FoundExpression| {
             b.range.start >= a.range.end && b.range.start - a.range.end <= 6
@@ -183,7 +183,7 @@ impl Parser {
         found
     }
 
-    /// Returns whether the earliest or the latest is asked for.
+    /// Returns `Some` if the query asks for the earliest or the latest record.
     pub(super) fn order(&self) -> Option<Order> {
         const THINGS: &[&str] = &[
             "time",
@@ -255,7 +255,7 @@ impl Parser {
             || pair("happened", "first")
     }
 
-    /// Returns true when a text tells of what is to come.
+    /// Returns true when a text is about the future.
     pub(super) fn is_about_future(&self) -> bool {
         let future = ["will", "tomorrow", "upcoming", "gonna", "shall"];
         (0..self.tokens.len()).any(|at| {
@@ -275,14 +275,14 @@ impl Parser {
         at.checked_sub(1).map_or("", |at| self.word(at))
     }
 
-    /// Returns the bound that stands before an expression: `since last May`.
+    /// Returns the bound before an expression: `since last May`.
     fn bound(&self, at: usize) -> Option<Bound> {
         let articles = ["the", "on", "around", "about"];
         let skipped = usize::from(articles.contains(&self.before(at)));
         Bound::named(self.before(at.checked_sub(skipped)?))
     }
 
-    /// Returns an interval between two expressions, and where it ends.
+    /// Returns an interval between two expressions, and its end.
     fn pair(&self, at: usize) -> Option<(Expression, usize)> {
         let joins: &[&str] = match self.word(at) {
             "between" => &["and"],
@@ -347,7 +347,7 @@ impl Parser {
         Some((Expression::Between(Box::new(from), Box::new(to)), end))
     }
 
-    /// Returns the expression that begins at a word, and where it ends.
+    /// Returns the expression that begins at a word, and its end.
     fn one(&self, at: usize) -> Option<(Expression, usize)> {
         let word = self.word(at);
         match word {
@@ -358,7 +358,7 @@ impl Parser {
             "day" if self.word(at + 1) == "before" && self.word(at + 2) == "yesterday" => {
                 return Some((Expression::FromToday(-2), at + 3));
             }
-            // The last one, unless a text tells of what is to come.
+            // The latest one, unless the text is about the future.
             "weekend"
                 if self.before(at) == "the"
                     && at >= 2
@@ -435,7 +435,7 @@ impl Parser {
     /// `2026-04-17`, `2026-04`, `17.4.2026`, `4/17/2026`.
     fn in_digits(&self, at: usize) -> Option<(Expression, usize)> {
         let word = self.word(at);
-        // A time behind it is left out: `2026-04-17t10`.
+        // A time after the date is ignored: `2026-04-17t10`.
         let word = word.split('t').next().unwrap_or(word);
         let mut parts = word.split(['-', '/', '.']);
         let mut part = || parts.next()?.parse::<i16>().ok();
@@ -474,7 +474,7 @@ impl Parser {
                     year,
                     swapped: false,
                 },
-                // Both are written: either may be meant.
+                // Both orders are in use, so both readings are kept.
                 (Some((day, month)), Some(_)) => Expression::Day {
                     day,
                     month,
@@ -531,7 +531,7 @@ impl Parser {
             None => at + 1,
         };
         if let Some(month) = month(word) {
-            // One may march, and May I?
+            // `march` and `may` are also verbs.
             let verb = matches!(word, "march" | "may");
             let asks = verb && token.first && next_year.is_none();
             let is_month = cue || next_year.is_some() || (token.capital && !asks);

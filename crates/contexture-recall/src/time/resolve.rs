@@ -6,21 +6,21 @@ use jiff::{Span, ToSpan as _};
 use super::parse::{Bound, Expression, Unit};
 use super::{Clock, Interval};
 
-/// Whether what is told of is over. It decides which Monday is meant.
+/// The tense of a text. It decides which Monday is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tense {
     Past,
     Future,
 }
 
-/// Returns the interval that an expression means; `None` for a date that does
+/// Returns the interval of an expression. Returns `None` for a date that does
 /// not exist, and for a relative expression without a time.
 pub(super) fn interval(expression: &Expression, clock: &Clock, tense: Tense) -> Option<Interval> {
     let resolver = Resolver { clock, tense };
     resolver.interval(expression)
 }
 
-/// Returns the other interval that an expression can mean: today, for `on Monday`
+/// Returns the other possible interval of an expression: today, for `on Monday`
 /// on a Monday, and the fifth of April, for `4/5/2026`.
 pub(super) fn other_reading(
     expression: &Expression,
@@ -44,7 +44,7 @@ pub(super) fn other_reading(
     }
 }
 
-/// Returns the time on one side of an interval.
+/// Returns the interval on one side of another.
 pub(super) fn bounded(bound: Bound, interval: Interval) -> Interval {
     let Interval { from, to } = interval;
     let (from, to) = match bound {
@@ -90,7 +90,7 @@ impl Resolver<'_> {
             Expression::Year(year) => self.months(1, 12, Some(year), None),
             Expression::Between(ref from, ref to) => {
                 let (from, to) = (self.interval(from)?, self.interval(to)?);
-                // Somebody may name the later one first.
+                // The later expression may come first.
                 Some(Interval {
                     from: from.from.min(to.from),
                     to: from.to.max(to.to),
@@ -103,8 +103,8 @@ impl Resolver<'_> {
         Some(self.clock.now.as_ref()?.date())
     }
 
-    /// Returns when a day begins. At the ends of the calendar this is as early
-    /// or as late as can be.
+    /// Returns the start of a day. At the ends of the calendar this is the
+    /// earliest or latest possible time.
     fn start(&self, date: Date) -> i64 {
         match date.to_zoned(self.clock.zone.clone()) {
             Ok(start) => start.timestamp().as_millisecond(),
@@ -118,7 +118,7 @@ impl Resolver<'_> {
         (from < to).then_some(Interval { from, to })
     }
 
-    /// Returns the interval of so many days.
+    /// Returns the interval of this many days.
     fn days(&self, from: Date, count: i64) -> Option<Interval> {
         self.between(from, from.saturating_add(days(count)))
     }
@@ -174,7 +174,7 @@ impl Resolver<'_> {
             }
             Unit::Weekend => self.recurring(Unit::Weekend, -count),
             Unit::Month => {
-                // A month around that day holds both ways to count.
+                // A month around that day contains both ways to count.
                 let day = today.saturating_sub(months(count));
                 self.days(day.saturating_sub(days(15)), 31)
             }
@@ -227,7 +227,7 @@ impl Resolver<'_> {
             None => {
                 let today = self.today()?;
                 let of = |year: i16| Date::new(year, month, day).ok();
-                // The 29th of February is not in every year.
+                // The 29th of February does not exist in every year.
                 let years = match self.tense {
                     Tense::Past => [0, -1, -2, -3, -4],
                     Tense::Future => [0, 1, 2, 3, 4],
@@ -242,7 +242,7 @@ impl Resolver<'_> {
         self.days(date, 1)
     }
 
-    /// Returns so many months, from one on: of a year, or the latest that have
+    /// Returns an interval of this many months: of a year, the latest that have
     /// begun, or the one before or after.
     fn months(
         &self,
@@ -263,7 +263,7 @@ impl Resolver<'_> {
                 };
                 let goes_on = latest <= today && today < latest.saturating_add(months(count));
                 match (step, self.tense) {
-                    // `last March` in March is that of the year before.
+                    // `last March` in March is the March of the year before.
                     (Some(-1), _) if goes_on => latest.saturating_sub(months(12)),
                     (Some(1), _) | (None, Tense::Future) if today >= this => {
                         match (step, today < end) {
@@ -287,7 +287,7 @@ fn monday_of(date: Date) -> Date {
 }
 
 fn days(count: i64) -> Span {
-    // More than a hundred years of days are no longer told apart.
+    // More than about a hundred years of days are clamped.
     count.clamp(-40_000, 40_000).days()
 }
 

@@ -6,11 +6,11 @@ use std::ops::Range;
 /// A word, a number or a date in digits.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
-    /// In lower case, without `'s`.
+    /// The word in lower case, without `'s`.
     pub(super) word: String,
-    /// Whether the word begins with a capital letter.
+    /// True if the word begins with a capital letter.
     pub(super) capital: bool,
-    /// Whether it is the first word of a sentence.
+    /// True if the word is the first of a sentence.
     pub(super) first: bool,
     /// The byte range in the text.
     pub(super) range: Range<usize>,
@@ -100,7 +100,7 @@ pub(super) fn month(word: &str) -> Option<i8> {
     i8::try_from(at + 1).ok()
 }
 
-/// Returns the number of a month that is shortened: `apr`.
+/// Returns the number of an abbreviated month: `apr`.
 pub(super) fn short_month(word: &str) -> Option<i8> {
     let word = if word == "sept" { "sep" } else { word };
     if word.len() != 3 {

@@ -1,15 +1,16 @@
-//! Stems of other languages than English.
+//! Stems of languages other than English.
 //!
-//! The script of a word, or the stop words around it, tell the language. Such a
-//! word is indexed by its own stem beside what it is indexed by anyway, so that
-//! a query whose language does not show still finds the word as it is written.
+//! The language is detected by the script of a word, or by the stop words
+//! around it. Such a word is indexed by its own stem in addition to the usual
+//! one. A query of unknown language therefore still finds the word as it is
+//! written.
 
 use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::stop::is_stop_word;
 
-/// Frequent words of languages in Latin script that are no English words.
+/// Frequent words of languages in Latin script that are not English words.
 const LATIN: [(Algorithm, &str); 10] = [
     (
         Algorithm::German,
@@ -65,22 +66,22 @@ const LATIN: [(Algorithm, &str); 10] = [
     ),
 ];
 
-/// How many words of a text are looked at for its language.
-const LOOKED_AT: usize = 64;
+/// The number of words of a text that are checked for its language.
+const MOST_WORDS: usize = 64;
 
-/// Makes stems of other languages.
+/// Computes stems of other languages.
 pub(super) struct OtherStems {
     latin: Option<Stemmer>,
 }
 
 impl OtherStems {
-    /// Finds the language of a text in Latin script; none for English and for
-    /// languages that are not known.
+    /// Detects the language of a text in Latin script; none for English and for
+    /// unknown languages.
     pub(super) fn of(text: &str) -> Self {
         let mut counts = [0_u32; LATIN.len()];
         let mut english = 0;
         let words = text.split(|c: char| !c.is_alphanumeric());
-        for word in words.filter(|word| !word.is_empty()).take(LOOKED_AT) {
+        for word in words.filter(|word| !word.is_empty()).take(MOST_WORDS) {
             // Frequent words are short.
             if word.len() > 10 {
                 continue;
@@ -99,8 +100,8 @@ impl OtherStems {
         }
     }
 
-    /// Returns the stem of a word in its own language, without accents; `None`
-    /// when it is English, or of no language that is known.
+    /// Returns the stem of a word in its own language, without accents. Returns
+    /// `None` for English and for unknown languages.
     pub(super) fn stem(&self, word: &str) -> Option<String> {
         let script = word.chars().find(|c| c.is_alphabetic())?;
         let own;

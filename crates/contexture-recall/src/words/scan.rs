@@ -2,14 +2,14 @@
 
 use super::LONGEST;
 
-/// Something that is searched for by itself, as it stands in the text.
+/// A unit of a text that can be searched for by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part<'t> {
     /// A word, alone or as a part of a compound.
     Word(&'t str),
     /// A compound of several words, as one.
     Whole(&'t str),
-    /// `don't` and its like, which say nothing alone.
+    /// `don't` and similar contractions, which have no meaning alone.
     Negation(&'t str),
     /// One or two characters of a script without spaces.
     Gram(&'t str),
@@ -28,7 +28,8 @@ enum Class {
     Lower,
     Upper,
     Digit,
-    /// Goes on with a word, and begins none: an accent, or what follows an emoji.
+    /// Continues a word, and begins none: an accent, or a modifier after an
+    /// emoji.
     Mark,
     Unspaced,
 }
@@ -48,20 +49,20 @@ const ASCII: [Class; 128] = {
     classes
 };
 
-/// Scripts that are written without spaces, and Korean, whose words carry
-/// their endings with them: pairs of characters find more than words do.
+/// Returns true for scripts without spaces, and for Korean, whose words include
+/// their endings. Pairs of characters match better than words there.
 pub(crate) fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         // Thai and Lao, Burmese, Khmer.
         0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF
-        // Hangul; Japanese; Chinese characters. Punctuation is not among them.
+        // Hangul; Japanese; Chinese characters, without punctuation.
         | 0x1100..=0x11FF | 0x3005..=0x3007 | 0x3041..=0x30FF | 0x3105..=0x31FF
         | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xA960..=0xA97F | 0xAC00..=0xD7FF
         | 0xF900..=0xFAFF | 0xFF66..=0xFFDC | 0x20000..=0x323AF)
         && c != '\u{30FB}'
 }
 
-/// Returns what the character at `at` is, and its length in bytes.
+/// Returns the class of the character at `at`, and its length in bytes.
 #[inline]
 fn class_at(text: &str, at: usize) -> (Class, usize) {
     let byte = text.as_bytes()[at];
@@ -118,7 +119,7 @@ fn grams<'t>(text: &'t str, start: usize, each: &mut impl FnMut(Part<'t>)) -> us
     at
 }
 
-/// Reads a word or compound from `start` on; returns where it ends.
+/// Reads a word or compound from `start`; returns its end.
 fn run<'t>(text: &'t str, start: usize, each: &mut impl FnMut(Part<'t>)) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -207,7 +208,7 @@ fn compound<'t>(found: &'t str, joined: bool, each: &mut impl FnMut(Part<'t>)) {
             continue;
         };
         for hump in humps(piece) {
-            // One letter finds nothing that the whole does not.
+            // A single letter matches nothing that the whole compound does not.
             if hump.len() > 1 || hump.as_bytes()[0].is_ascii_digit() {
                 each(Part::Word(hump));
             }
@@ -215,7 +216,8 @@ fn compound<'t>(found: &'t str, joined: bool, each: &mut impl FnMut(Part<'t>)) {
     }
 }
 
-/// Cuts off `'s`, `'ll` and the like; a negation is no word of its own.
+/// Removes `'s`, `'ll` and similar endings. A negation is not a word of its
+/// own.
 fn without_ending(word: &str) -> Option<&str> {
     let Some((stem, ending)) = word.rsplit_once(['\'', '\u{2019}']) else {
         return Some(word);
@@ -238,7 +240,7 @@ fn humps(word: &str) -> impl Iterator<Item = &str> {
             let (class, width) = class_at(word, at);
             let cut = match class {
                 Class::Upper if before == Class::Lower => at,
-                // `utf8Parser` has two, but `5K` and `H2O` are one.
+                // `utf8Parser` has two parts, but `5K` and `H2O` have one.
                 Class::Upper
                     if before == Class::Digit
                         && word.len() > at + width
@@ -246,7 +248,8 @@ fn humps(word: &str) -> impl Iterator<Item = &str> {
                 {
                     at
                 }
-                // The last capital begins the next word, but for the `s` of `URLs`.
+                // The last capital begins the next word, except before the `s`
+                // of `URLs`.
                 Class::Lower if uppers > 1 && &word[at..] != "s" => last,
                 _ => start,
             };

@@ -10,11 +10,11 @@ use super::scan::Part;
 use super::stop::is_stop_word;
 use super::term_id;
 
-/// Makes stems.
+/// Computes stems.
 pub(super) struct Stems {
     english: Stemmer,
     other: OtherStems,
-    /// The word at hand, in lower case.
+    /// The current word, in lower case.
     folded: String,
 }
 
@@ -36,7 +36,7 @@ impl Stems {
     }
 
     /// Returns the stem of a part in its own language, if that is not English
-    /// and another stem than the one it has anyway.
+    /// and differs from the usual stem.
     pub(super) fn other(&self, part: Part<'_>) -> Option<String> {
         let Part::Word(word) = part else {
             return None;
@@ -50,8 +50,8 @@ impl Stems {
         &self.folded
     }
 
-    /// Returns a part in lower case, and its stem; `None` for a stop word,
-    /// unless they are wanted.
+    /// Returns a part in lower case, and its stem. Returns `None` for a stop
+    /// word, unless stop words are wanted.
     pub(super) fn stem(
         &mut self,
         part: Part<'_>,
@@ -63,7 +63,7 @@ impl Stems {
         Some((&self.folded, stem(&self.english, &self.folded)))
     }
 
-    /// Folds a part; returns whether it says something.
+    /// Folds a part; returns false for a stop word.
     fn read(&mut self, part: Part<'_>, stop_words: bool) -> bool {
         fold(part, &mut self.folded);
         match part {
@@ -74,7 +74,7 @@ impl Stems {
     }
 }
 
-/// The stemmer knows English, so what is not ASCII stays as it is.
+/// Returns the English stem of a word. A word that is not ASCII is unchanged.
 fn stem<'w>(english: &Stemmer, word: &'w str) -> Cow<'w, str> {
     if word.len() > 2 && word.is_ascii() && !word.as_bytes()[0].is_ascii_digit() {
         english.stem(word)
@@ -83,7 +83,7 @@ fn stem<'w>(english: &Stemmer, word: &'w str) -> Cow<'w, str> {
     }
 }
 
-/// Puts a word into lower case without accents and apostrophes.
+/// Converts a word to lower case without accents and apostrophes.
 fn fold(part: Part<'_>, folded: &mut String) {
     folded.clear();
     match part {

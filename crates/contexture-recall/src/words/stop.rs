@@ -3,8 +3,8 @@
 
 use std::sync::LazyLock;
 
-/// Articles, pronouns, auxiliaries, prepositions, question words and what is
-/// left of contractions.
+/// Articles, pronouns, auxiliaries, prepositions, question words and the
+/// remains of contractions.
 const STOP_WORDS: &str = "\
     a about above after again against all also am an and any are aren as at be because been \
     before being below between both but by can cannot could couldn d did didn do does doesn doing \
@@ -18,8 +18,8 @@ const STOP_WORDS: &str = "\
 
 const SLOTS: usize = 1024;
 
-/// An open table of words: a slot is empty, or has the only words that can
-/// stand there. Most words that are looked up meet an empty one.
+/// A hash table of words. A slot is empty, or has the only words with its hash.
+/// Most lookups hit an empty slot.
 static TABLE: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut slots = vec![""; SLOTS];
     for word in STOP_WORDS.split_ascii_whitespace() {

@@ -21,6 +21,7 @@ pub(crate) struct StoreMetrics {
     connections_in_use: Bytes,
     waiting_for_connections: Bytes,
     retries: Bytes,
+    synchronous_standbys: Bytes,
     last_backup: Gauge,
     round_trips: Counter,
     pub(crate) failed_snapshots: Counter,
@@ -67,6 +68,10 @@ impl StoreMetrics {
             "store_retries",
             "Transactions that were begun again after a lost connection, since the start",
         );
+        let synchronous_standbys = count(
+            "store_synchronous_standbys",
+            "Standbys of the database that a commit waits for; 0 if a failover can lose commits",
+        );
         let last_backup = Gauge::default();
         let help = "Time of the last backup of all tenants, in Unix time; 0 if there is none";
         registry.register_with_unit(
@@ -90,6 +95,7 @@ impl StoreMetrics {
             connections_in_use,
             waiting_for_connections,
             retries,
+            synchronous_standbys,
             last_backup,
             round_trips: counter(
                 "store_round_trips",
@@ -125,6 +131,7 @@ impl StoreMetrics {
             (&self.connections_in_use, stats.connections_in_use),
             (&self.waiting_for_connections, stats.waiting_for_connections),
             (&self.retries, stats.retries),
+            (&self.synchronous_standbys, stats.synchronous_standbys),
         ] {
             if let Some(value) = value {
                 gauge.set(value);

@@ -195,7 +195,7 @@ fn every_call_that_is_shown_is_answered_as_shown() {
 }
 
 #[test]
-fn whatever_takes_or_gives_json_has_an_example() {
+fn every_json_operation_has_an_example() {
     let document = contexture_server::openapi();
     let shown: Vec<String> = contexture_server::examples()
         .into_iter()
@@ -235,7 +235,7 @@ fn whatever_takes_or_gives_json_has_an_example() {
 }
 
 #[test]
-fn what_the_document_refers_to_is_there() {
+fn all_references_of_the_document_resolve() {
     let document = contexture_server::openapi();
     fn look(document: &Value, part: &Value) {
         match part {
@@ -251,7 +251,7 @@ fn what_the_document_refers_to_is_there() {
         }
     }
     look(&document, &document);
-    // What is shown as a body is what is described.
+    // The example bodies match their schemas.
     for (id, operation) in operations(&document) {
         let content = &operation["requestBody"]["content"]["application/json"];
         let Some(example) = content.get("example") else {

@@ -1,6 +1,6 @@
-//! Thousands of calls that schemathesis makes up from the document: whatever it
-//! describes is taken, whatever it does not is refused, every answer is as it
-//! says, and nothing fails.
+//! Thousands of calls that schemathesis generates from the document: valid
+//! calls are accepted, invalid ones are rejected, every response matches its
+//! schema, and none is a server error.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::examples;
 use crate::python::{beside, python};
 
-/// Fewer would say little.
+/// Fewer cases would prove little.
 const FEWEST_CASES: u64 = 2000;
 
 #[test]
@@ -20,7 +20,7 @@ fn the_server_keeps_to_the_document() {
     });
     let key = lab.key("harbour");
     let server = lab.serve();
-    // What it says can be read while it runs, and afterwards.
+    // The output can be read during the run, and afterwards.
     let told = Path::new(env!("CARGO_TARGET_TMPDIR")).join("schemathesis.txt");
     let out = File::create(&told).unwrap();
     let run = Command::new(python())

@@ -1,14 +1,14 @@
-//! What others' libraries say about the document and what is measured.
+//! Checks of the document and of the metrics with other libraries.
 //!
-//! This needs Python and its package index. Without them it fails: a test that
-//! is skipped looks just like one that passes.
+//! The test needs Python and its package index. Without them it fails: a
+//! skipped test looks just like one that passes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{Lab, talk};
 
-/// Returns a script or a setting beside this file.
+/// Returns the path of a script or a setting next to this file.
 pub(crate) fn beside(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/contract")
@@ -65,9 +65,9 @@ for error in OpenAPIV31SpecValidator(document).iter_errors():
 }
 
 #[test]
-fn what_is_measured_can_be_read_and_names_nobody() {
+fn metrics_can_be_parsed_and_have_no_user_names() {
     let mut lab = Lab::new();
-    // What takes how long is told only when the clock goes.
+    // Durations are reported only if the clock runs.
     lab.now = None;
     let (key, metrics) = (lab.key("harbour"), lab.metrics_key());
     let server = lab.serve();

@@ -1,4 +1,4 @@
-//! The admin API: who can call it, and what it does.
+//! The admin API: authorisation and effects.
 
 use serde_json::{Value, json};
 

@@ -68,7 +68,7 @@ fn a_tenant_moves_to_another_server() {
     let (status, refused) = send(&target, &other, "POST", port, &archive);
     assert_eq!(status, 409, "{}", json_of(&refused));
     assert_eq!(json_of(&refused)["error"]["code"], "exists");
-    // Who did it is in the audit log.
+    // The audit log names the caller.
     let audit = target
         .with_key(&other)
         .get("/v1/admin/audit")

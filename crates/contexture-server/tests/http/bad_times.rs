@@ -7,7 +7,7 @@ use std::thread;
 use contexture::store::{Retention, Tenants as _, Upkeep as _};
 use serde_json::json;
 
-use crate::support::{Lab, Wire, now, talk, turn, until};
+use crate::support::{Client, Lab, Wire, now, talk, turn, until};
 
 /// Sends a part of a chunked body.
 fn chunk(wire: &mut Wire, text: &str) -> bool {
@@ -137,7 +137,8 @@ fn a_session_is_deleted_while_it_is_read_assembled_compacted_and_streamed() {
                 while !stop.load(Ordering::Relaxed) {
                     let headers = if body.is_some() { &json[..] } else { &[] };
                     let answer = client.send(method, target, headers, body.as_deref());
-                    // It is there, it is not, or somebody was faster.
+                    // The record exists, does not exist, or there was a
+                    // conflict.
                     assert!(
                         [200, 201, 404, 409].contains(&answer.status),
                         "{method} {target}: {}",
@@ -214,10 +215,10 @@ fn a_clock_that_is_set_back_a_year_loses_nothing() {
     let body = r#"{"session":"s","recipe":"broker","event":"And now?"}"#;
     let assembled = client.post("/v1/assemble", body).ok(200).body;
     assert!(assembled.contains("First.") && assembled.contains("Second."));
-    // Turns are in the order in which they were said, not by their times.
+    // Turns are in the order of recording, not by their times.
     let history = client.get("/v1/sessions/s/history?limit=10").ok(200).body;
     assert!(history.find("First.") < history.find("Second."));
-    // What seems to be from the future is not old.
+    // A record with a future time is not old.
     let retention = Retention {
         before: lab.now,
         ..Retention::default()
@@ -264,4 +265,142 @@ fn a_tenant_cannot_have_any_name() {
     // Nothing was created for any of them.
     assert_eq!(lab.stores.tenant_names().unwrap(), [""]);
     assert_eq!(lab.stores.keys().unwrap().len(), 1);
+}
+
+/// Returns the request that is assembled for a session, as text.
+fn assembled(client: &Client, session: &str) -> String {
+    let body =
+        json!({"session": session, "recipe": "broker", "model": "gpt-4o", "event": "Go on."});
+    client
+        .post("/v1/assemble", &body.to_string())
+        .ok(200)
+        .text()
+}
+
+#[test]
+fn turns_that_another_process_deletes_are_not_sent_any_more() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    client.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    for text in ["the canary sings", "the parrot talks", "the owl sleeps"] {
+        client.post("/v1/sessions/s/turns", &turn(text)).ok(201);
+    }
+    // Twice: the second request is made from the cache.
+    for _ in 0..2 {
+        let request = assembled(&client, "s");
+        assert!(request.contains("canary") && request.contains("owl"));
+    }
+    let history = client.get("/v1/sessions/s/history").ok(200).json();
+    let ids: Vec<String> = (history["turns"].as_array().unwrap().iter())
+        .map(|turn| turn["id"].as_str().unwrap().to_owned())
+        .collect();
+    lab.stores
+        .delete_turns_before("s", ids[1].parse().unwrap())
+        .unwrap();
+    let request = assembled(&client, "s");
+    assert!(!request.contains("canary"), "{request}");
+    assert!(request.contains("parrot") && request.contains("owl"));
+    // Over HTTP, by the first digits of the id.
+    let target = format!("/v1/sessions/s/turns?before={}", &ids[2][..8]);
+    let deleted = client.delete(&target).ok(200).json();
+    assert_eq!(deleted["deleted"]["turns"], 1, "{deleted}");
+    let request = assembled(&client, "s");
+    assert!(!request.contains("parrot") && request.contains("owl"));
+    let history = client.get("/v1/sessions/s/history").ok(200).json();
+    assert_eq!(history["turns"].as_array().unwrap().len(), 1);
+    assert!(history["next"].is_null() && history["turns"][0]["parent"].is_null());
+    assert_eq!(
+        client.delete(&target.replace(&ids[2][..8], &ids[0])).status,
+        404
+    );
+    // A fork is named.
+    client.post("/v1/sessions/s/turns", &turn("more")).ok(201);
+    let fork = client.post("/v1/sessions/s/fork", r#"{"label":"twin"}"#);
+    let head = fork.ok(201).json()["head"].as_str().unwrap().to_owned();
+    let refused = client.delete(&format!("/v1/sessions/s/turns?before={head}"));
+    assert_eq!(refused.status, 409);
+    assert!(refused.text().contains("`twin`"), "{}", refused.text());
+    assert_eq!(lab.stores.verify().unwrap().damaged, []);
+}
+
+#[test]
+fn turns_are_deleted_while_the_session_is_read_assembled_compacted_and_streamed() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    client.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    client.post("/v1/sessions/s/turns", &turn("first")).ok(201);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let event =
+            json!({"session": "s", "recipe": "broker", "model": "gpt-4o", "event": "Go on."});
+        let calls = [
+            ("GET", "/v1/sessions/s/history?limit=50", None),
+            ("POST", "/v1/sessions/s/compact", Some("{}".to_owned())),
+            ("POST", "/v1/assemble", Some(event.to_string())),
+        ];
+        for (method, target, body) in calls {
+            let (client, stop) = (client.clone(), &stop);
+            scope.spawn(move || {
+                let json = [("content-type", "application/json")];
+                while !stop.load(Ordering::Relaxed) {
+                    let headers = if body.is_some() { &json[..] } else { &[] };
+                    let answer = client.send(method, target, headers, body.as_deref());
+                    // A turn that it is about to read can be deleted.
+                    assert!(
+                        [200, 404, 409].contains(&answer.status),
+                        "{method} {target}: {}",
+                        answer.text()
+                    );
+                }
+            });
+        }
+        let mut events = server.connect();
+        events.send(
+            "GET /v1/sessions/s/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+        );
+        assert!(events.until("\r\n\r\n").contains("200 OK"));
+        for round in 0..20 {
+            for i in 0..4 {
+                let text = format!("{round} {i} {}", "The tide is high. ".repeat(30));
+                let recorded = client.post("/v1/sessions/s/turns", &turn(&text));
+                assert!([201, 409].contains(&recorded.status), "{}", recorded.text());
+            }
+            let session = client.get("/v1/sessions/s").ok(200).json();
+            let head = session["head"].as_str().unwrap();
+            let deleted = client.delete(&format!("/v1/sessions/s/turns?before={head}"));
+            // The head may have moved on by a compaction, but it is still there.
+            deleted.ok(200);
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(events.until("turn_recorded").contains("turn_recorded"));
+    });
+    assert_eq!(lab.stores.verify().unwrap().damaged, []);
+    client.post("/v1/sessions/s/turns", &turn("last")).ok(201);
+    assert!(assembled(&client, "s").contains("last"));
+}
+
+#[test]
+fn a_snapshot_is_deleted_once() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    talk(&client, "s", "First.");
+    assembled(&client, "s");
+    let list = client.get("/v1/snapshots?session=s").ok(200).json();
+    let hash = list["snapshots"][0]["hash"].as_str().unwrap().to_owned();
+    let target = format!("/v1/snapshots/{hash}");
+    client.get(&target).ok(200);
+    let deleted = client.delete(&target).ok(200).json();
+    assert_eq!(deleted["deleted"]["snapshots"], 1, "{deleted}");
+    assert_eq!(client.get(&target).status, 404);
+    assert_eq!(client.delete(&target).status, 404);
+    // The next requests are saved.
+    for _ in 0..2 {
+        assembled(&client, "s");
+    }
+    let list = client.get("/v1/snapshots?session=s").ok(200).json();
+    assert!(!list["snapshots"].as_array().unwrap().is_empty(), "{list}");
+    assert_eq!(lab.stores.verify().unwrap().damaged, []);
 }

@@ -1,4 +1,4 @@
-//! What is taken, and how what is not is answered.
+//! Accepted bodies, and the errors for others.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn post(server: &Running, target: &str, headers: &str, body: impl AsRef<[u8]>) -
 
 const JSON: &str = "content-type: application/json\r\n";
 
-/// What was taken before is still there, and more is taken.
+/// Checks that earlier data exists, and that new calls are accepted.
 fn is_well(server: &Running) {
     server.get("/v1/sessions/s").ok(200);
     server
@@ -56,7 +56,7 @@ fn a_too_large_body_is_rejected_before_it_is_read() {
     server.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
     let refused = "413 too_large: the body is larger than the limit of 1000 bytes [send less per \
                    call, or raise `max_body_bytes` in the server's settings]";
-    // The length is told: not a byte of it need be sent.
+    // The length is known: the server answers before any byte is sent.
     let head = format!("POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\n{JSON}");
     let told = server.raw(format!("{head}content-length: 1001\r\n\r\n"));
     assert_eq!(told.text(), refused);
@@ -64,7 +64,8 @@ fn a_too_large_body_is_rejected_before_it_is_read() {
         "{head}content-length: 99999999999999999999999\r\n\r\n"
     ));
     assert_eq!(told.status, 400);
-    // It is not told: as soon as it is too much.
+    // The length is unknown: the server answers as soon as the limit is
+    // exceeded.
     let mut chunked = format!("{head}transfer-encoding: chunked\r\n\r\n");
     for _ in 0..11 {
         chunked.push_str(&format!("64\r\n{}\r\n", " ".repeat(100)));
@@ -73,7 +74,7 @@ fn a_too_large_body_is_rejected_before_it_is_read() {
     // A client that sends everything before it listens is answered, too.
     let large = format!(r#"{{"label":"{}"}}"#, "x".repeat(500_000));
     assert_eq!(server.post("/v1/sessions", &large).text(), refused);
-    // What is just small enough is taken.
+    // A body just below the limit is accepted.
     let fits = format!("{}{}", r#"{"label":"fits"}"#, " ".repeat(1000 - 16));
     server.post("/v1/sessions", &fits).ok(201);
     is_well(&server);
@@ -361,7 +362,7 @@ fn paths_and_queries_are_read_strictly() {
         let raw = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         assert_eq!(server.raw(raw).text(), answer, "{target}");
     }
-    // What is no path at all is refused by whoever reads the head.
+    // An invalid target is rejected by the parser of the head.
     for target in ["/v1/sessions/\u{e9}", "sessions", "/a b"] {
         let raw = format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let status = server.raw(raw).status;
@@ -409,7 +410,7 @@ fn unknown_paths_and_methods_are_reported() {
         allowed.sort_unstable();
         assert_eq!(allowed.join(","), allow, "{method} {target}");
     }
-    // HEAD is what GET would say, without the body.
+    // HEAD has the response of GET, without the body.
     let mut wire = server.connect();
     wire.send("HEAD /v1/sessions/s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let said = wire.rest();
@@ -448,7 +449,7 @@ fn integers_can_be_written_with_a_decimal_point() {
         server.post("/v1/memory/recall", recall).text(),
         "400 invalid_field: must be an integer (max_tokens)"
     );
-    // What a number may be is what the document says.
+    // The range of a number is that of the document.
     let pattern = r#"{"records":[{"kind":"pattern","name":"x","procedure":"y",
         "applications":9223372036854775808}]}"#;
     assert_eq!(

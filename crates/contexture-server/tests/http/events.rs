@@ -27,11 +27,11 @@ fn listen_with(server: &Running, headers: &str, label: &str) -> Wire {
     wire
 }
 
-/// Reads the next event: its id, its name and what it says.
+/// Reads the next event: its id, its name and its data.
 fn next(wire: &mut Wire) -> (String, String, Value) {
     let mut event = (String::new(), String::new(), Value::Null);
     loop {
-        // Chunks have lines of their own, which are no fields.
+        // Chunk sizes have their own lines, which are not fields.
         let line = wire.until("\n");
         assert!(!line.is_empty(), "the stream ended");
         match line.trim_end().split_once(':') {
@@ -60,7 +60,7 @@ fn events_of_a_session_are_sent_in_order() {
         .post("/v1/sessions/nick/turns", &turn("Second."))
         .ok(201)
         .json();
-    // What happens elsewhere is not of interest.
+    // Events of other sessions are not sent.
     client
         .post("/v1/sessions/other/turns", &turn("Elsewhere."))
         .ok(201);
@@ -87,7 +87,7 @@ fn events_of_a_session_are_sent_in_order() {
         )
     );
     let (id, name, event) = next(&mut wire);
-    // The number between went to an event of another session.
+    // An event of another session has the number in between.
     assert_eq!((id.as_str(), name.as_str()), ("5", "assembled"));
     assert_eq!(event["session"], "s");
     assert_eq!(event["recipe"], "broker");

@@ -1,4 +1,4 @@
-//! The inspector: its page, what it reads, and a server that only reads.
+//! The inspector: its page, its calls, and a read-only server.
 
 use serde_json::{Value, json};
 

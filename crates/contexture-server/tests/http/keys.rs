@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Authentication with API keys.
 
 use contexture_server::Server;
 use serde_json::json;
@@ -25,7 +25,7 @@ fn a_server_with_keys_accepts_only_calls_with_a_key() {
     let refused = server.get("/v1/sessions");
     assert_eq!(refused.text(), NO_KEY);
     assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
-    // Who watches or reads about the server needs none.
+    // Health checks and documentation need no key.
     for target in ["/healthz", "/readyz", "/openapi.json", "/docs"] {
         server.get(target).ok(200);
     }
@@ -83,11 +83,11 @@ fn a_revoked_key_is_rejected_and_the_server_still_requires_keys() {
         let client = server.with_key(key);
         client.get("/v1/sessions").ok(200);
         lab.revoke(key);
-        // What was looked up is used for a moment.
+        // A key that was looked up is cached for a moment.
         let refused =
             until(|| Some(client.get("/v1/sessions")).filter(|answer| answer.status != 200));
         assert_eq!(refused.text(), REVOKED);
-        // Who does not have the secret is not told that it was revoked.
+        // A caller without the secret does not learn that the key was revoked.
         let (head, _) = key.rsplit_once('_').unwrap();
         let guess = format!("{head}_{}", "x".repeat(43));
         assert_eq!(
@@ -148,7 +148,7 @@ fn a_public_address_requires_a_key() {
             ])
         );
     }
-    // A key that was revoked closes: nobody is let in, which is safe.
+    // With only revoked keys, every caller is rejected, which is safe.
     let lab = Lab::new().with(|server| server.addr = "0.0.0.0:0".to_owned());
     let key = lab.key("");
     lab.revoke(&key);

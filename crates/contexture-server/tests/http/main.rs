@@ -1,5 +1,5 @@
-//! The server over real connections: who is let in, what is taken, and what
-//! happens to those who send nonsense, send slowly or go away.
+//! The server over real connections: authentication, accepted calls, and
+//! clients that send invalid data, send slowly or disconnect.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

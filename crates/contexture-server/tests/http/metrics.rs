@@ -1,4 +1,4 @@
-//! What `/metrics` shows: the caches, the store and its upkeep.
+//! The metrics at `/metrics`: the caches, the store and its upkeep.
 
 use std::collections::BTreeSet;
 
@@ -32,6 +32,9 @@ fn the_caches_of_the_process_are_measured() {
         "# TYPE contexture_cache_entries gauge",
         "# TYPE contexture_cache_hits counter",
         "# TYPE contexture_cache_misses counter",
+        "# TYPE contexture_cache_tenant_limit_bytes gauge",
+        "# TYPE contexture_cache_largest_tenant_bytes gauge",
+        "# TYPE contexture_cache_tenant_evictions counter",
     ] {
         assert!(before.contains(kind), "{kind}\n{before}");
     }

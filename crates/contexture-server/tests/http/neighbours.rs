@@ -1,5 +1,4 @@
-//! What one caller or tenant does must not harm others: a test for each way that
-//! was found.
+//! A caller or tenant must not harm others: one test for each known attack.
 
 use std::thread;
 
@@ -241,7 +240,8 @@ fn an_invalid_pattern_is_refused_and_breaks_nothing() {
         .ok(200);
     assert!(answer.body.contains("not a pattern"), "{}", answer.body);
     server.get("/v1/working-set").ok(200);
-    // Even one that was written by hand, or whose file is gone, harms nothing else.
+    // An entry that was written by hand, or whose file is missing, affects
+    // nothing else.
     std::fs::remove_file(lab.path("b[1.md")).unwrap();
     let listed = server.get("/v1/working-set").ok(200).body;
     assert!(listed.contains("not a pattern"), "{listed}");
@@ -516,7 +516,7 @@ fn a_call_that_waits_for_a_model_leaves_its_place_to_others() {
         .collect();
     let _first = model.asked.recv().unwrap();
     let _second = model.asked.recv().unwrap();
-    // While the model answers nobody, everybody else works.
+    // While the model answers no call, all other calls work.
     victim.post("/v1/sessions/v/turns", &turn("More.")).ok(201);
     victim.get("/v1/sessions/v").ok(200);
     let metrics = server.with_key(&lab.metrics_key()).get("/metrics").ok(200);
@@ -627,8 +627,8 @@ fn large_answers_share_the_memory_for_bodies() {
     let answer = victim.get("/v1/sessions/v/history").ok(200);
     assert!(answer.body.len() > 900_000);
     server.get("/readyz").ok(200);
-    // When its clients are gone, the attacker is answered, too, and nothing is
-    // reserved any more.
+    // When its clients have disconnected, the attacker gets answers, too, and
+    // no memory is reserved any more.
     drop(idle);
     let answer = until(|| {
         let answer = reader.get(target);

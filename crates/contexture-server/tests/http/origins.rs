@@ -48,7 +48,7 @@ fn a_foreign_host_is_rejected() {
     ] {
         assert_eq!(ask(&server, "GET", headers).text(), unclear, "{headers}");
     }
-    // Who watches the server calls it by any name; nothing is told there.
+    // Health checks accept any host name and return no data.
     for target in ["/healthz", "/readyz"] {
         server
             .raw(format!("GET {target} HTTP/1.1\r\nhost: pod-7\r\n\r\n"))

@@ -1,4 +1,5 @@
-//! Nothing outside the root is read, and nothing tells where the root is.
+//! No file outside the root is read, and no response reveals the path of the
+//! root.
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ const RECIPE: &str =
     "recipe: outside\nlayers:\n  - name: event\n    source: event\n    place: current\n";
 const MANIFEST: &str = "protocol: CONTEXT-ASSEMBLY/0.1\nbudget:\n  max_tokens: 1000\nfiles:\n  - path: secret.txt\n    priority: 100\n";
 
-/// A directory with a root in it, whose neighbours are nobody's business.
+/// A directory with a root in it, whose siblings must stay hidden.
 fn lab(tenant: &str) -> (Lab, String) {
     let lab = Lab::new()
         .file(".contexture/tenants/secret.txt", SECRET)
@@ -77,7 +78,7 @@ fn paths_outside_the_root_are_rejected() {
                 "manifest",
                 json!({"recipe": "working-set", "manifest": path}),
             ),
-            // What an event has with it is left out, and a row of the report.
+            // An attachment of an event is omitted, with a row of the report.
             (
                 "attachment",
                 json!({"recipe": "broker", "event": attachment}),
@@ -133,13 +134,13 @@ fn paths_outside_the_root_are_rejected() {
     }
 }
 
-/// Returns a text as it stands in JSON.
+/// Returns a text as it is written in JSON.
 fn quoted(text: &str) -> String {
     let quoted = json!(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Returns a text as it stands in a query.
+/// Returns a text as it is written in a query.
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }

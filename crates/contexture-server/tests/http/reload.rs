@@ -53,7 +53,7 @@ fn changed_settings_apply_without_a_restart() {
     assert_eq!(default_model(&client), "mine");
     let refused = client.post("/v1/sessions", r#"{"label":"second"}"#);
     assert_eq!(refused.status, 507, "{}", refused.body);
-    // What is no longer in the file has its default again.
+    // A setting that was removed from the file has its default again.
     fs::remove_file(lab.path("contexture.toml")).unwrap();
     assert_eq!(reload(&admin)["changed"].as_array().unwrap().len(), 4);
     assert_eq!(default_model(&client), before);

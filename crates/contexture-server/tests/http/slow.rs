@@ -1,4 +1,5 @@
-//! Those who send slowly, send too much, come in crowds or go away.
+//! Clients that send slowly, send too much, open many connections or
+//! disconnect.
 
 use std::thread;
 use std::time::Duration;
@@ -29,7 +30,7 @@ fn a_slow_request_head_times_out() {
     drip(&mut wire, long.as_bytes());
     let said = wire.rest();
     assert!(!said.contains("200 OK"), "{said}");
-    // So is who says nothing, at first or after an answer.
+    // A silent connection is closed, too, at first or after a response.
     assert_eq!(server.connect().rest(), "");
     let mut wire = server.connect();
     wire.send(HEAD);
@@ -58,7 +59,7 @@ fn a_slow_request_body_times_out_with_status_408() {
     assert_eq!(server.get("/v1/sessions/s").json()["turns"], 0);
 }
 
-/// Begins a stream of records and says that there is more to come.
+/// Begins a stream of records and leaves it open.
 fn stream(server: &Running, key: Option<&str>, lines: &str) -> Wire {
     let key = key.map_or_else(String::new, |key| {
         format!("authorization: Bearer {key}\r\n")
@@ -179,7 +180,7 @@ fn a_client_that_does_not_read_is_disconnected() {
     let server = lab.serve();
     talk(&server.anybody(), "s", &"long ".repeat(400_000));
     let mut wire = server.connect();
-    // More than the system holds for somebody who is slow.
+    // The response is larger than the system's buffers for a slow client.
     let ask = "GET /v1/sessions/s/history HTTP/1.1\r\nhost: localhost\r\n\r\n";
     wire.send(ask.repeat(40));
     assert!(wire.until("\r\n").contains("200 OK"));
@@ -208,8 +209,8 @@ fn work_is_finished_after_the_client_disconnects() {
         // Gone, without a look at the answer.
         drop(wire);
     }
-    // A request whose caller is gone before it is read may be recorded or not;
-    // none is recorded in part, and the session goes on.
+    // A request whose client disconnects before it is read may be recorded or
+    // not; none is recorded in part, and the session can be used.
     server.post("/v1/sessions/s/turns", &turn("last")).ok(201);
     let mut before = 0;
     let history = until(|| {
@@ -226,7 +227,7 @@ fn work_is_finished_after_the_client_disconnects() {
         assert_eq!(turn["messages"].as_array().unwrap().len(), 2);
     }
     assert!(history["total"].as_u64().unwrap() <= recorded + 1);
-    // Nothing is left behind: nobody is worked for any more.
+    // No work continues for disconnected clients.
     until(|| {
         let metrics = server.get("/metrics").body;
         metrics
@@ -258,7 +259,7 @@ fn a_thousand_idle_connections_do_not_block_other_calls() {
     let idle: Vec<Wire> = (0..1000)
         .map(|i| {
             let mut wire = server.connect();
-            // Some say nothing, some have begun.
+            // Some connections are silent, some have begun a request.
             wire.send(if i % 2 == 0 { "" } else { "GET /v1/ses" });
             wire
         })

@@ -1,4 +1,4 @@
-//! Stopping: what was accepted is finished.
+//! Stopping: accepted requests are finished.
 
 use std::net::TcpStream;
 use std::thread;
@@ -22,7 +22,7 @@ fn accepted_requests_are_answered_and_new_ones_rejected_while_stopping() {
     // It has begun.
     assert!(wire.until("\r\n\r\n").contains("100 Continue"));
     wire.send(&body[..10]);
-    // Another connection that has asked before is told, and let go.
+    // Another idle connection is told to close.
     let mut idle = server.connect();
     idle.send("GET /v1/sessions/s HTTP/1.1\r\nhost: localhost\r\n\r\n");
     idle.answer().ok(200);
@@ -33,7 +33,7 @@ fn accepted_requests_are_answered_and_new_ones_rejected_while_stopping() {
     let recorded = wire.answer().ok(201);
     assert_eq!(recorded.header("connection"), Some("close"));
     drop(server);
-    // What was acknowledged is there.
+    // Acknowledged turns are stored.
     let again = lab.serve();
     assert_eq!(again.get("/v1/sessions/s").json()["turns"], 1);
 }

@@ -10,10 +10,10 @@ use crate::support::{Answer, Client, Lab, Running, talk, turn, until};
 
 const GONE: &str = "503 unavailable: the store is unavailable [retry after `retry-after` seconds]";
 
-/// Everything that needs the store says that it cannot be used, and what does
-/// not goes on.
+/// Every call that needs the store reports that it is unavailable; the others
+/// work.
 fn is_unavailable(server: &Running, client: &Client) {
-    // Once it was well, it is taken to be so for a moment.
+    // A successful check is reused for a moment.
     until(|| (client.get("/readyz").status == 503).then_some(()));
     let asked: [Answer; 6] = [
         client.get("/v1/sessions"),
@@ -73,11 +73,11 @@ fn keys_are_required_while_the_store_is_unavailable() {
     talk(&client, "s", "First.");
     let (path, away) = (lab.path(".contexture/contexture.db"), lab.path("away.db"));
     fs::rename(&path, &away).unwrap();
-    // Who has no key is not told how the store is.
+    // A caller without a key does not learn the state of the store.
     assert_eq!(server.get("/v1/sessions").status, 401);
     until(|| {
-        // A key that was looked up is known for a moment; no answer is given
-        // without the store all the same.
+        // A key that was looked up is cached for a moment, but no call succeeds
+        // without the store.
         let answer = client.get("/v1/sessions");
         assert_eq!(answer.status, 503, "{}", answer.body);
         assert!(!answer.body.contains("away") && !answer.body.contains(".db"));
@@ -130,8 +130,9 @@ fn a_read_only_store_can_still_be_read() {
     server.get("/healthz").ok(200);
 }
 
-/// A process that ended before it had overwritten deleted text leaves a mark in the
-/// tenant's file. The next server overwrites it, although nobody uses the tenant.
+/// A process that ended before it had overwritten deleted text leaves a mark in
+/// the tenant's file. The next server overwrites it, even if the tenant is
+/// unused.
 #[test]
 fn deleted_text_is_overwritten_after_a_restart_without_a_call_of_the_tenant() {
     let lab = Lab::new();

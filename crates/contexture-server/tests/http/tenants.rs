@@ -14,7 +14,7 @@ const CALLS: u64 = 10_000;
 /// Clients of each tenant.
 const CLIENTS: u64 = 4;
 
-/// One tenant, in whose texts its canary stands.
+/// One tenant, with its canary in all its texts.
 struct Side {
     canary: &'static str,
     others: &'static str,

@@ -326,7 +326,7 @@ impl Client {
     }
 }
 
-/// What a server answered.
+/// A response of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -360,8 +360,9 @@ impl Answer {
         self
     }
 
-    /// Returns the answer as one text: the status, and what the body says. Of
-    /// an error `status code message (field) [hint]`, after a look at its form.
+    /// Returns the response as one text: the status and the content of the
+    /// body. An error is checked, and becomes `status code message (field)
+    /// [hint]`.
     #[track_caller]
     pub(crate) fn text(&self) -> String {
         if self.status < 400 {
@@ -433,7 +434,7 @@ impl Wire {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// Reads one answer, whose length must be told.
+    /// Reads one response, which must have a length.
     pub(crate) fn answer(&mut self) -> Answer {
         let head = self.until("\r\n\r\n");
         let mut lines = head.split("\r\n");
@@ -487,7 +488,7 @@ pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Makes a session with a turn in it, which says `text`.
+/// Creates a session with a turn that contains `text`.
 pub(crate) fn talk(client: &Client, label: &str, text: &str) {
     client
         .post("/v1/sessions", &format!(r#"{{"label":"{label}"}}"#))
@@ -497,7 +498,7 @@ pub(crate) fn talk(client: &Client, label: &str, text: &str) {
         .ok(201);
 }
 
-/// Returns a turn in which `text` is said.
+/// Returns a turn that contains `text`.
 pub(crate) fn turn(text: &str) -> String {
     serde_json::json!({"messages": [
         {"role": "user", "content": text},

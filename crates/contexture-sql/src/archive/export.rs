@@ -12,20 +12,20 @@ use serde_json::Value as Json;
 use super::tables::{Kind, Rows, TABLES, Table};
 use crate::driver::{Connection, Row};
 use crate::error::{Error, Fault};
+use crate::results;
 use crate::turns::message_key;
 use crate::value::{ToSql, Value, ValueRef};
-use crate::{memory, results};
 
-/// How many rows, or rows of rows, are read at once.
+/// The number of rows, or of parent rows, that one statement reads.
 const AT_ONCE: usize = 64;
 
-/// How many of those that can be large.
+/// The same number for tables whose rows can be large.
 const LARGE_AT_ONCE: usize = 8;
 
 /// The keys of the rows that others refer to, sorted, by table.
 type Keys = BTreeMap<&'static str, Vec<i64>>;
 
-/// Calls `put` with everything that a tenant has.
+/// Calls `put` with every row of a tenant.
 pub(super) fn export(db: &Connection, tenant: i64, put: ArchiveSink<'_>) -> Result<(), Fault> {
     db.lift_time_limit()?;
     let keys = keys(db, tenant)?;
@@ -87,7 +87,7 @@ fn places(count: usize) -> String {
     places.join(", ")
 }
 
-/// Returns `count` keys: those given, and the last one again.
+/// Returns `count` keys: the given keys, padded with the last one.
 fn filled(some: &[i64], count: usize) -> Vec<i64> {
     let last = some.last().copied().unwrap_or_default();
     let more = std::iter::repeat_n(last, count.saturating_sub(some.len()));
@@ -127,7 +127,7 @@ impl TableExport<'_, '_> {
         }
     }
 
-    /// Reads the rows that have one of the keys of `table` in a column.
+    /// Reads the rows that refer to a key of `table` in a column.
     fn listed(
         &mut self,
         column: &str,
@@ -182,7 +182,7 @@ impl TableExport<'_, '_> {
         Ok(())
     }
 
-    /// Reads the rows that have the tenant, page by page.
+    /// Reads the rows with this tenant, page by page.
     fn of_tenant(&mut self, order: &[&str], at_once: usize) -> Result<(), Fault> {
         let order = order.join(", ");
         let paged = !order.contains(',') && order != "tenant";
@@ -279,7 +279,7 @@ impl TableExport<'_, '_> {
             Kind::Blob => STANDARD.encode(value.as_blob()?).into(),
             Kind::Reference(table) => self.number(column, table, value.as_i64()?)?.into(),
             Kind::Records => {
-                let records = memory::unpack(Some(value.as_blob()?));
+                let records = contexture_sql_memory::unpack(Some(value.as_blob()?));
                 let numbers = records
                     .iter()
                     .map(|key| self.number(column, "memories", *key));
@@ -308,7 +308,7 @@ impl TableExport<'_, '_> {
     }
 }
 
-/// A value of an order, kept for the next page.
+/// A value of a sort column, saved for the next page.
 enum Owned {
     Integer(i64),
     Text(String),

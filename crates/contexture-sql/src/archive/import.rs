@@ -1,4 +1,4 @@
-//! Writes the rows of a copy into a tenant that has nothing, in one transaction.
+//! Writes the rows of a copy into an empty tenant, in one transaction.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::driver::{Connection, Statement};
 use crate::error::{Error, Fault};
 use crate::turns::{MESSAGES_OF_TURN, message_key};
 use crate::value::{SqlType, ToSql, Value};
-use crate::{memory, results, verify};
+use crate::{results, verify};
 
 /// The keys that the rows of a table get.
 enum Keys {
-    /// One after the other: the first, and how many.
+    /// Consecutive keys: the first key and the count.
     Range(i64, u64),
     List(Vec<i64>),
 }
@@ -101,7 +101,8 @@ pub(super) fn import(
         }
         rows.insert(table.name, insert.rows);
         if table.name == "memories" && !is_counted_here {
-            // Triggers have listed all texts as having no vector.
+            // The insert triggers have listed all texts as texts without a
+            // vector.
             let delete = "DELETE FROM memory_pending WHERE tenant = ?1";
             db.execute(delete, [tenant])?;
         }
@@ -123,7 +124,7 @@ pub(super) fn import(
     }
 }
 
-/// Writes the counts that triggers keep up to date otherwise.
+/// Writes the counts that triggers otherwise keep up to date.
 fn count(db: &Connection, tenant: i64) -> Result<(), Fault> {
     for sql in [
         "INSERT INTO memory_kinds (tenant, kind, live)
@@ -143,7 +144,7 @@ fn invalid(field: &str, message: &str) -> Fault {
     Fault::Refused(StoreError::invalid(field, message))
 }
 
-/// Takes keys for the rows that others refer to.
+/// Allocates keys for the rows that other rows refer to.
 fn take_keys(
     db: &Connection,
     counts: &BTreeMap<String, u64>,
@@ -183,10 +184,11 @@ struct TableImport<'i> {
     table: &'static Table,
     keys: &'i BTreeMap<&'static str, Keys>,
     insert: Option<Statement<'i>>,
-    /// The columns of the statement, and where their values are in a row.
+    /// The columns of the statement, and the index of each value in a row.
     columns: Vec<(&'static str, Kind, Option<usize>)>,
     width: usize,
-    /// Where kind and id are in a row, which a tag is made of.
+    /// The indexes of the kind and the id in a row. A tag is computed from
+    /// both.
     tag_of: Option<(usize, usize)>,
     rows: u64,
 }
@@ -271,7 +273,7 @@ impl<'i> TableImport<'i> {
                 let (kind, id) = self.tag_of.ok_or_else(|| not("known"))?;
                 let kind = cells[kind].as_i64().ok_or_else(|| not("known"))?;
                 let id = cells[id].as_str().ok_or_else(|| not("known"))?;
-                Value::Integer(memory::prepare::tag(self.tenant, kind, id))
+                Value::Integer(contexture_sql_memory::prepare::tag(self.tenant, kind, id))
             }
             Kind::Random => Value::Null(SqlType::Integer),
             Kind::Text if is_missing => Value::Null(SqlType::Text),
@@ -295,7 +297,7 @@ impl<'i> TableImport<'i> {
                     let number = number.as_u64().ok_or_else(|| not("a list of rows"))?;
                     keys.push(self.key(column, "memories", number)?);
                 }
-                match memory::pack(&keys) {
+                match contexture_sql_memory::pack(&keys) {
                     Some(bytes) => Value::Blob(bytes.into()),
                     None => Value::Null(SqlType::Blob),
                 }

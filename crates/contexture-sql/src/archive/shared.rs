@@ -1,4 +1,4 @@
-//! Copies what all tenants share: the keys with their quotas, and the audit log.
+//! Copies the data that all tenants share: API keys, quotas and the audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -95,7 +95,7 @@ fn put_table(
     Ok(())
 }
 
-/// Writes the rows of a part. Those that are there are not changed.
+/// Writes the rows of a part. Existing rows are not changed.
 pub(super) fn import(
     db: &Connection,
     part: SharedPart,
@@ -105,7 +105,7 @@ pub(super) fn import(
         SharedPart::Keys => &[("keys", KEYS), ("quotas", QUOTAS)],
         SharedPart::Audit => &[("audit", AUDIT)],
     };
-    // What is there is known before: a search for each act would read all.
+    // Existing acts are read once: a search for each act would scan the table.
     let mut acts = BTreeSet::new();
     if part == SharedPart::Audit {
         export(db, part, &mut |entry| {

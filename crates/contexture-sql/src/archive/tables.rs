@@ -1,7 +1,9 @@
-//! The tables that a portable copy has, in its order, and what their columns are.
+//! The tables of a portable copy in their order, and the kinds of their
+//! columns.
 //!
-//! A table that is added to the schema is added here, or to [`OMITTED`] with the
-//! reason. The stores have tests that compare these lists with their schemas.
+//! A table that is added to the schema is added here, or to [`OMITTED`] with
+//! the reason. The stores have tests that compare these lists with their
+//! schemas.
 
 /// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,20 +14,20 @@ pub enum Kind {
     Text,
     /// Bytes.
     Blob,
-    /// The key of the row. Not in the copy: it is the row's number.
+    /// The key of the row. The copy omits it and uses the row's number.
     Key,
     /// The key of a row of that table.
     Reference(&'static str),
     /// Keys of records, 8 bytes each.
     Records,
-    /// The key of a message: the key of its turn, and its number in it.
+    /// The key of a message: the key of its turn and the message's index.
     Message,
-    /// The key of the tenant. Not in the copy.
+    /// The key of the tenant. The copy omits it.
     Tenant,
-    /// The number that a record is found by, from tenant, kind and id. Not in the
-    /// copy.
+    /// The lookup number of a record, a hash of tenant, kind and id. The copy
+    /// omits it.
     Tag,
-    /// A random number. Not in the copy.
+    /// A random number. The copy omits it.
     Random,
 }
 
@@ -39,16 +41,16 @@ impl Kind {
 /// How the rows of a tenant are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// They have a key and a tenant.
+    /// The rows have a key and a tenant.
     Keyed,
-    /// They have a key, and refer to a row of another table.
+    /// The rows have a key and refer to a row of another table.
     KeyedBelow {
         /// The column that refers to it.
         column: &'static str,
         /// The other table.
         table: &'static str,
     },
-    /// They refer to a row of another table.
+    /// The rows refer to a row of another table.
     Below {
         /// The column that refers to it.
         column: &'static str,
@@ -57,16 +59,17 @@ pub enum Rows {
         /// The columns that order the rows of one such row.
         order: &'static [&'static str],
     },
-    /// They have the key of a message in that column.
+    /// The rows have the key of a message in this column.
     OfMessages(&'static str),
-    /// They have the tenant. There are few, or the first column of the order
-    /// tells them apart.
+    /// The rows have a tenant. Either there are few rows, or the first sort
+    /// column identifies a row.
     OfTenant(&'static [&'static str]),
-    /// Whether some turns are not listed yet: one row, or none.
+    /// The marker that some turns have no listed tool results yet: one row or
+    /// none.
     Unlisted,
 }
 
-/// A table.
+/// A table of a portable copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
     /// The name of the table.
@@ -75,11 +78,11 @@ pub struct Table {
     pub rows: Rows,
     /// The columns of the table.
     pub columns: &'static [(&'static str, Kind)],
-    /// Whether a row can be large, so that few are read at once.
+    /// True if a row can be large. Few such rows are read at once.
     pub is_large: bool,
 }
 
-/// The tables that a copy omits, and why.
+/// The tables that a copy omits, with the reason.
 pub const OMITTED: &[(&str, &str)] = &[
     ("tenants", "a copy is of one tenant"),
     ("keys", "copied with what all tenants share"),
@@ -209,6 +212,7 @@ pub const TABLES: &[Table] = &[
             ("request_hash", Text),
             ("parent_given", Integer),
             ("idempotency_key", Text),
+            ("deleted", Integer),
         ],
     ),
     large(
@@ -756,7 +760,7 @@ pub(super) const CONTENT: &[&str] = &[
     "file_states",
 ];
 
-/// The tables whose rows of a tenant without content are replaced.
+/// The tables whose rows an import replaces in a tenant without content.
 pub(super) const REPLACED: &[&str] = &[
     "mark_keys",
     "counters",
@@ -770,13 +774,13 @@ pub(super) const REPLACED: &[&str] = &[
 ];
 
 impl Table {
-    /// Returns the table of that name, and its place in the order.
+    /// Returns the table with this name and its index in the order.
     pub(super) fn named(name: &str) -> Option<(usize, &'static Table)> {
         let tables = TABLES.iter().enumerate();
         tables.into_iter().find(|(_, table)| table.name == name)
     }
 
-    /// Returns true when other rows can refer to its rows.
+    /// Returns true when rows of other tables can refer to rows of this one.
     pub(super) fn is_keyed(&self) -> bool {
         matches!(self.rows, Rows::Keyed | Rows::KeyedBelow { .. })
     }

@@ -72,7 +72,7 @@ pub(super) fn change(
     }
 }
 
-/// Writes everything about a tree that may change.
+/// Writes all settings of a tree.
 pub(super) fn put_settings(db: &Connection, row: &TreeRow) -> Result<(), Fault> {
     let tree = &row.tree;
     db.prepare_cached(
@@ -89,7 +89,7 @@ pub(super) fn put_settings(db: &Connection, row: &TreeRow) -> Result<(), Fault> 
     Ok(())
 }
 
-/// Writes what a tree's row says about what is in the tree.
+/// Writes the summary columns of a tree's row, such as its counts.
 pub(super) fn put_shape(db: &Connection, tree: &TreeRow) -> Result<(), Fault> {
     db.prepare_cached(
         "UPDATE trees SET root = ?2, epoch = ?3, nodes = ?4, edges = ?5, instructions = ?6
@@ -106,7 +106,7 @@ pub(super) fn put_shape(db: &Connection, tree: &TreeRow) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Changes flags of a node. Returns false when it had them.
+/// Changes flags of a node. Returns false when nothing changed.
 pub(super) fn change_flags(db: &Connection, node: i64, change: FlagChange) -> Result<bool, Fault> {
     let changed = db
         .prepare_cached(

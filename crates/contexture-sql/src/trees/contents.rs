@@ -29,10 +29,10 @@ pub(super) fn nodes(
         .map(|id| {
             let key = tree.node(db, id)?;
             let mut row = heads.row(key)?;
-            // Nobody asks how it is reached.
+            // The caller does not use the parent.
             (row.step, row.parent) = (0, None);
             let head = heads.named(row, None)?;
-            // A damaged index can lead to another node, which is whole.
+            // A damaged index can return another, undamaged node.
             if head.id != *id {
                 return Err(damaged(id));
             }
@@ -50,8 +50,8 @@ pub(super) fn nodes(
         .collect()
 }
 
-/// Returns true when a node is what was stored. Of nodes from before version 9 it
-/// is not known.
+/// Returns true when a node equals the stored one. Nodes from before version 13
+/// have no checksum and pass.
 pub(crate) fn is_intact(head: &NodeHead, content: &str, sum: Option<[u8; 16]>) -> bool {
     let now = || node_sum(&head.id, head.author.name(), head.created_at, content);
     sum.is_none_or(|sum| sum == now())

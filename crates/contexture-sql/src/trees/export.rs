@@ -11,8 +11,7 @@ use super::{TreeRow, agents, contents, memory, paths};
 use crate::error::{Error, Fault};
 use crate::row::{Json, Word, json};
 
-/// Reads everything in a tree, with the short names of all nodes, and the
-/// nodes' keys.
+/// Reads a whole tree, with the short names of all nodes and the nodes' keys.
 pub(super) fn load(
     db: &Connection,
     tree: &TreeRow,
@@ -71,7 +70,7 @@ pub(super) fn skeleton(db: &Connection, tree: &TreeRow) -> Result<Skeleton, Faul
     })
 }
 
-/// Puts names where there are keys, in all rows of a tree.
+/// Replaces keys with ids in all rows of a tree.
 fn named<T>(
     db: &Connection,
     tree: &TreeRow,
@@ -84,7 +83,7 @@ fn named<T>(
         .iter()
         .map(|(row, _)| (row.key, row.id().to_owned()))
         .collect();
-    // A key that leads nowhere is damage.
+    // A key without a row is damage.
     let get = |ids: &HashMap<i64, String>, key: i64| {
         let id = ids.get(&key).cloned();
         id.ok_or(Fault::Sql(Error::NoRows))

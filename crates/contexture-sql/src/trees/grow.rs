@@ -48,7 +48,7 @@ pub(super) fn grow(
             agent: (node.author_agent_id.as_deref()).and_then(|id| agents.get(id).copied()),
             edited_from: from.map(|id| key_of(&keys, id)).transpose()?,
             arrivals: arrivals.get(&*node.id).copied().unwrap_or(0),
-            // Worked out below.
+            // The remaining columns are computed below.
             ..NodeRow::default()
         };
         let key = inserts.node(&tree, node, &local_ids[i], created_at(node, now), place)?;
@@ -62,7 +62,7 @@ pub(super) fn grow(
             continue;
         }
         arrive.execute((key_of(&keys, target)?, *more as i64))?;
-        // It no longer stands in another's place.
+        // The node no longer replaces another node.
         if let Some(KnownNode {
             reached: false,
             edited_from: Some(from),
@@ -106,7 +106,7 @@ pub(super) fn grow(
         .collect()
 }
 
-/// Gathers what is there of what the growth names, and the keys of the nodes.
+/// Reads the existing nodes that the growth refers to, and their keys.
 fn surroundings(
     db: &Connection,
     tree: &TreeRow,
@@ -166,7 +166,7 @@ fn surroundings(
         "SELECT s.node FROM edges e JOIN edge_sources s ON s.edge = e.key
          WHERE e.target = ?1 AND s.role = 'primary'",
     )?;
-    // What comes before is of interest only if an edge leads back.
+    // Ancestors matter only if an edge leads back to one.
     let ids: HashSet<&str> = growth.nodes.iter().map(|node| &*node.id).collect();
     let leads_back = growth
         .edges
@@ -181,8 +181,8 @@ fn surroundings(
                 row.get::<Option<i64>>(3)?,
             ))
         })?;
-        // The row knows whether something leads to where an edit stands, so
-        // that edits of edits need not be gone through.
+        // The row has a flag for this, so that chains of edits are not
+        // followed.
         let reached = reached || place_reached && !leads_back;
         let edited_from = edited_from.filter(|_| !reached);
         let mut known = KnownNode {
@@ -205,7 +205,7 @@ fn surroundings(
     Ok(around)
 }
 
-/// Returns the id of the node of that short name.
+/// Returns the id of the node with this short name.
 fn named(db: &Connection, tree: &TreeRow, local_id: &str) -> Result<Option<String>, Fault> {
     let mut select = db.prepare_cached("SELECT id FROM nodes WHERE tree = ?1 AND local_id = ?2")?;
     let found = select.query_row((tree.key, local_id), |row| row.get(0));
@@ -230,7 +230,7 @@ fn agent_keys(
     Ok(keys)
 }
 
-/// Returns short names for the nodes: first for those that say which, and then
+/// Returns short names for the nodes: first for nodes with a given name, then
 /// for the others by time and id.
 fn local_ids(
     db: &Connection,

@@ -8,11 +8,11 @@ use contexture_store::{Flags, NodeHead, Step};
 use crate::error::Fault;
 use crate::row::{Time, Word, unsigned};
 
-/// What is read of a node's row, in this order, for [`HeadRow::read`].
+/// The columns of a node, in the order of [`HeadRow::read`].
 pub(super) const COLUMNS: &str = "n.key, n.id, n.local_id, n.author, n.agent, n.edited_from, \
     n.excluded, n.pruned, n.bookmarked, n.created_at, n.bytes, n.step, n.parent";
 
-/// A node's row, in which others are still keys.
+/// A node's row, which refers to other nodes by key.
 pub(super) struct HeadRow {
     pub(super) key: i64,
     pub(super) agent: Option<i64>,
@@ -57,7 +57,7 @@ impl HeadRow {
         super::contents::is_intact(&self.head, content, sum)
     }
 
-    /// Puts names where there are keys.
+    /// Replaces keys with ids.
     pub(super) fn named(
         self,
         agent: impl FnOnce(i64) -> Result<String, Fault>,
@@ -87,11 +87,11 @@ pub(super) struct Heads<'db> {
     // A tree has few agents.
     agent_ids: HashMap<i64, String>,
     db: &'db Connection,
-    // Rows that were read before they were asked for.
+    // Rows that were read ahead.
     ahead: HashMap<i64, HeadRow>,
 }
 
-/// How many rows of a path are read at a time, if they are read ahead.
+/// The number of rows of a path that one statement reads ahead.
 const AHEAD: i64 = 1000;
 
 impl<'db> Heads<'db> {
@@ -110,7 +110,7 @@ impl<'db> Heads<'db> {
         Ok(self.rows.query_row([key], HeadRow::read)?)
     }
 
-    /// Reads a row on the way up from another. Those above it are wanted next.
+    /// Reads an ancestor of a node. The rows above it are read ahead.
     pub(super) fn row_above(&mut self, key: i64) -> Result<HeadRow, Fault> {
         if !self.db.is_remote() {
             return self.row(key);
@@ -145,8 +145,8 @@ impl<'db> Heads<'db> {
         self.named(row, None)
     }
 
-    /// Puts names where there are keys. `parent` is that of the plain parent,
-    /// when it is known.
+    /// Replaces keys with ids. `parent` is the id of the plain parent, when it
+    /// is known.
     pub(super) fn named(&mut self, row: HeadRow, parent: Option<&str>) -> Result<NodeHead, Fault> {
         let (agents, agent_ids, ids) = (&mut self.agents, &mut self.agent_ids, &mut self.ids);
         let parent_key = row.parent;

@@ -16,7 +16,7 @@ use super::{TreeRow, change, export, memory, step};
 use crate::error::Fault;
 use crate::row::{Json, Time};
 
-/// The number of new nodes from which on the statistics of the tables are made anew.
+/// The number of new nodes from which the table statistics are updated.
 const MANY_NODES: usize = 1_000;
 
 pub(super) fn import(
@@ -127,8 +127,7 @@ fn create(
     })
 }
 
-/// Checks that new nodes are in no other tree, and says so of what is referred
-/// to.
+/// Rejects new nodes that exist in another tree, and references to such nodes.
 fn check_elsewhere(db: &Connection, tenant: i64, merged: &Merged) -> Result<(), Fault> {
     let mut select = db.prepare_cached(
         "SELECT t.id FROM nodes n JOIN trees t ON t.key = n.tree
@@ -168,7 +167,7 @@ fn check_elsewhere(db: &Connection, tenant: i64, merged: &Merged) -> Result<(), 
     Ok(())
 }
 
-/// Writes what is new, and adds the keys of new nodes to `keys`.
+/// Inserts the new rows, and adds the keys of new nodes to `keys`.
 fn insert(
     db: &Connection,
     tree: &TreeRow,
@@ -184,7 +183,8 @@ fn insert(
         *arrivals.entry(&edge.target_node_id).or_default() += 1;
     }
     let mut inserts = Inserts::new(db)?;
-    // By time, so that what is read together lies together.
+    // Rows are inserted by time, so that rows that are read together are stored
+    // together.
     let mut new = merged.nodes.clone();
     new.sort_by_key(|&i| (document.nodes[i].created_at, &document.nodes[i].id));
     let places: HashMap<&str, usize> = new

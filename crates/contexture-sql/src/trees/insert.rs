@@ -14,7 +14,7 @@ use super::TreeRow;
 use crate::error::{Error, Fault};
 use crate::row::{Json, Time, Word, number};
 
-/// What is known of a node when its row is made.
+/// The columns of a node that its caller knows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct NodeRow {
     pub(super) agent: Option<i64>,
@@ -83,7 +83,7 @@ impl<'db> Inserts<'db> {
             place.parent,
         ])?;
         let preview = match &node.content {
-            // No character is shorter than a byte.
+            // A character has at least one byte.
             MessageContent::Text(text) if text.len() <= PREVIEW_CHARS => None,
             _ => Some(node.preview()),
         };
@@ -97,13 +97,13 @@ impl<'db> Inserts<'db> {
         Ok(key)
     }
 
-    /// Adds what was answered when a node was written.
+    /// Adds the raw provider response of a node.
     pub(super) fn response(&mut self, node: i64, response: &RawResponse) -> Result<(), Fault> {
         self.response.execute((node, Json(response)))?;
         Ok(())
     }
 
-    /// Adds an edge between nodes whose keys are known.
+    /// Adds an edge between nodes with known keys.
     pub(super) fn edge(
         &mut self,
         tree: &TreeRow,
@@ -122,7 +122,7 @@ impl<'db> Inserts<'db> {
     }
 }
 
-/// Returns the hash of what never changes about a node.
+/// Returns the hash of the fields of a node that never change.
 pub(crate) fn node_sum(id: &str, author: &str, created_at: Timestamp, content: &str) -> [u8; 16] {
     let place = format!(
         "{author} {} {} {id} ",
@@ -135,22 +135,22 @@ pub(crate) fn node_sum(id: &str, author: &str, created_at: Timestamp, content: &
     sum
 }
 
-/// Returns the key of a node that was checked to be there.
+/// Returns the key of a node that an earlier check has found.
 pub(super) fn key_of(keys: &HashMap<String, i64>, id: &str) -> Result<i64, Fault> {
     let key = keys.get(id).copied();
     key.ok_or_else(|| Fault::not_found("node", id))
 }
 
-/// Returns an order of `0..count` in which each comes behind those that it
-/// `needs`, and is otherwise as early as it was: rows refer only to rows that
-/// are there. Needs must not go round in a circle.
+/// Returns an order of `0..count` in which each index comes after the indexes
+/// that it `needs`, and otherwise keeps its position. Rows may only refer to
+/// existing rows. The needs must not contain a cycle.
 pub(super) fn in_order<const N: usize>(
     count: usize,
     needs: impl Fn(usize) -> [Option<usize>; N],
 ) -> Vec<usize> {
     let mut order = Vec::with_capacity(count);
     let mut begun = vec![false; count];
-    // By hand, not by recursion: a path may be long.
+    // The loop uses no recursion, because a path can be long.
     let mut open = Vec::new();
     for first in 0..count {
         if !std::mem::replace(&mut begun[first], true) {
@@ -170,8 +170,8 @@ pub(super) fn in_order<const N: usize>(
     order
 }
 
-/// Writes an agent, in place of the one with its id, and returns its key. It is
-/// nowhere until it is [placed](place_agent).
+/// Writes an agent, replacing one with the same id, and returns its key. The
+/// agent has no position until [`place_agent`] sets it.
 pub(super) fn put_agent(db: &Connection, tree: &TreeRow, agent: &Agent) -> Result<i64, Fault> {
     let parameters = (!agent.parameters.is_empty()).then_some(Json(&agent.parameters));
     let permissions = (!agent.permissions.is_empty()).then_some(Json(&agent.permissions));
@@ -202,14 +202,14 @@ pub(super) fn put_agent(db: &Connection, tree: &TreeRow, agent: &Agent) -> Resul
     Ok(key)
 }
 
-/// Says where an agent is.
+/// Sets the position of an agent.
 pub(super) fn place_agent(db: &Connection, agent: i64, node: i64) -> Result<(), Fault> {
     db.prepare_cached("UPDATE agents SET position = ?2 WHERE key = ?1")?
         .execute((agent, node))?;
     Ok(())
 }
 
-/// Writes a path, in place of the one with its name.
+/// Writes a path, replacing one with the same name.
 pub(super) fn put_path(
     db: &Connection,
     tree: &TreeRow,
@@ -227,13 +227,12 @@ pub(super) fn put_path(
     Ok(())
 }
 
-/// Returns the time of a node, which has one by now.
+/// Returns the time of a node, or `now` if it has none.
 pub(super) fn created_at(node: &Node, now: Timestamp) -> Timestamp {
     node.created_at.unwrap_or(now)
 }
 
-/// Returns the complaint about a node that is too large, as soon as there is
-/// one.
+/// Returns the error for the first node that is too large.
 pub(super) fn check_sizes<'a>(
     nodes: impl Iterator<Item = (usize, &'a Node)>,
     most: u64,

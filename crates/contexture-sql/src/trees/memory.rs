@@ -48,7 +48,7 @@ pub(super) fn load(db: &Connection, agent: i64, id: &str) -> Result<AgentMemory,
     })
 }
 
-/// Reads what all agents of a tree keep in mind.
+/// Reads the memory entries of all agents of a tree.
 pub(super) fn load_all(db: &Connection, tree: &TreeRow) -> Result<Vec<AgentMemory>, Fault> {
     let mut select = db.prepare_cached("SELECT key, id FROM agents WHERE tree = ?1 ORDER BY id")?;
     let agents = select.query_map([tree.key], |row| {
@@ -62,7 +62,7 @@ pub(super) fn load_all(db: &Connection, tree: &TreeRow) -> Result<Vec<AgentMemor
         .collect()
 }
 
-/// Writes what an agent keeps in mind, in place of what was there.
+/// Replaces the memory entries of an agent.
 pub(super) fn replace(
     db: &Connection,
     agent: i64,

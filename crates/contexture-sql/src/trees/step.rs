@@ -8,8 +8,8 @@ use contexture_store::{EdgeKind, Step, TreeDocument};
 use crate::error::Fault;
 use crate::row::Word;
 
-/// Writes down for each node of a document how many edges lead to it and how it
-/// is reached, where that is not so already.
+/// Updates, for each node of a document, the number of incoming edges and the
+/// step.
 pub(super) fn set(
     db: &Connection,
     document: &TreeDocument,
@@ -35,8 +35,8 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Works out again how nodes are reached, and with them the edits that stand in
-/// their places.
+/// Computes the steps of nodes again, and of the edits that replace these
+/// nodes.
 pub(super) fn refresh(db: &Connection, nodes: impl IntoIterator<Item = i64>) -> Result<(), Fault> {
     let mut select =
         db.prepare_cached("SELECT arrivals, edited_from, step, parent FROM nodes WHERE key = ?1")?;
@@ -79,7 +79,7 @@ pub(super) fn refresh(db: &Connection, nodes: impl IntoIterator<Item = i64>) -> 
     Ok(())
 }
 
-/// Returns the nodes that edges lead to from a node.
+/// Returns the targets of a node's outgoing edges.
 pub(super) fn targets(db: &Connection, source: i64) -> Result<Vec<i64>, Fault> {
     let mut select = db.prepare_cached(
         "SELECT e.target FROM edge_sources s JOIN edges e ON e.key = s.edge WHERE s.node = ?1",

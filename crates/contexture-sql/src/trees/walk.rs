@@ -14,10 +14,10 @@ use super::{TreeRow, node_id};
 use crate::error::Fault;
 use crate::row::Word;
 
-/// How many characters a beginning of an id has at least.
+/// The smallest length of an id prefix, in characters.
 const SHORTEST_BEGINNING: usize = 4;
 
-/// How many nodes are named when a beginning is ambiguous.
+/// The number of nodes that the error for an ambiguous prefix lists.
 const MOST_NAMED: usize = 3;
 
 pub(super) fn find_node(
@@ -45,27 +45,27 @@ pub(super) fn find_node(
     if name.chars().count() < SHORTEST_BEGINNING {
         return Err(Fault::not_found("node", name));
     }
-    // Short names are beginnings of ids. So where an id begins with `name`, its
-    // short name does, or is itself a beginning of `name`.
+    // Short names are prefixes of ids. If an id begins with `name`, either its
+    // short name begins with `name`, or its short name is a prefix of `name`.
     let mut found: Vec<(i64, String)> = Vec::new();
     let ends = name.char_indices().map(|(at, c)| at + c.len_utf8());
     for end in ends.skip(LOCAL_ID_CHARS - 1) {
         found.extend(local(&name[..end])?.filter(|(_, id)| id.starts_with(name)));
     }
-    let mut behind = db.prepare_cached(
+    let mut by_prefix = db.prepare_cached(
         "SELECT key, id, local_id FROM nodes WHERE tree = ?1 AND local_id > ?2
              AND local_id < ?3 ORDER BY local_id",
     )?;
-    // Names that begin with `name` are next to each other. A few among them are
-    // numbers after a whole id, which are skipped.
+    // Names that begin with `name` are adjacent. A few of them are a whole id
+    // with a number after it; those are skipped.
     let beyond = format!("{name}{}", char::MAX);
-    behind.for_each((tree.key, name, beyond), |row| {
+    by_prefix.for_each((tree.key, name, beyond), |row| {
         let local_id = row.get_ref(2)?.as_str()?;
         if found.len() > MOST_NAMED || !local_id.starts_with(name) {
             return Ok(ControlFlow::Break(()));
         }
         let id: String = row.get(1)?;
-        // A number behind a whole id is no beginning of anything.
+        // A number after a whole id is not part of a prefix.
         if id.starts_with(name) {
             found.push((row.get(0)?, id));
         }
@@ -103,7 +103,7 @@ pub(super) fn climb(
     let mut next = Some(tree.node(db, from)?);
     let mut heads = Heads::new(db)?;
     let mut climbed = Vec::new();
-    // The row behind names the parent of the one before it.
+    // The next row has the id of the parent of the previous row.
     let mut before: Option<HeadRow> = None;
     let mut rows = 0;
     while let Some(key) = next.take()
@@ -159,7 +159,7 @@ pub(super) fn arrivals(
         .collect()
 }
 
-/// Returns the node in whose place a node stands, which may be itself.
+/// Returns the original of an edited node, or the node itself.
 fn place(db: &Connection, node: i64) -> Result<i64, Fault> {
     let mut select =
         db.prepare_cached("SELECT edited_from FROM nodes WHERE key = ?1 AND arrivals = 0")?;
@@ -194,7 +194,7 @@ fn sources(db: &Connection, edge: i64) -> Result<(Vec<EdgeSource>, Vec<i64>), Fa
     Ok((sources, primary))
 }
 
-/// Returns primary sources, each followed by the edits in its place.
+/// Returns primary sources, each followed by its edits.
 pub(super) fn versions(
     db: &Connection,
     heads: &mut Heads<'_>,

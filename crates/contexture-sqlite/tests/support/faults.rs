@@ -21,7 +21,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Lets no file of this process grow beyond the limit that the parent chose.
+/// Limits the size of every file of this process to the value from the parent.
 pub fn limit_files() {
     let limit: u64 = std::env::var("CONTEXTURE_TEST_LIMIT")
         .unwrap()
@@ -35,8 +35,8 @@ pub fn limit_files() {
     setrlimit(Resource::Fsize, limits).unwrap();
 }
 
-/// Returns a command that runs a test as a child with a limit, and ignores the
-/// signal of the system if `ignore`.
+/// Returns a command that runs a test as a child with a limit. With `ignore`,
+/// the child ignores the signal of the system.
 pub fn limited(name: &str, path: &Path, limit: u64, ignore: bool) -> Command {
     let inner = child(name, path);
     let mut command = Command::new("sh");

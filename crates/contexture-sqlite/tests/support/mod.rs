@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Shared functions of the tests of this crate.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 #[cfg(unix)]
@@ -38,7 +38,7 @@ pub fn message(role: MessageRole, text: &str) -> Message {
     }
 }
 
-/// A turn in which the user says something.
+/// A turn with one message of the user.
 pub fn turn(said: &str) -> NewTurn {
     NewTurn {
         messages: vec![
@@ -92,9 +92,9 @@ pub fn path(store: &SqliteStore, from: TurnId) -> Vec<TurnHead> {
     store.walk(from, &EVERYTHING).unwrap()
 }
 
-/// Checks everything that must hold in a store whose sessions were only ever
-/// recorded to: nothing is half there, and each session is one chain without a
-/// gap. Returns the turns of all sessions with the hashes of what they say.
+/// Checks a store whose sessions were only recorded to: no row is incomplete,
+/// and each session is one chain without a gap. Returns the turns of all
+/// sessions with the hashes of their messages.
 pub fn check_store(path: &Path) -> Vec<(TurnId, TurnId)> {
     check_rows(path);
     let store = SqliteStore::open(path).unwrap();
@@ -114,7 +114,7 @@ pub fn check_store(path: &Path) -> Vec<(TurnId, TurnId)> {
     turns
 }
 
-/// Checks that the file is sound and no row refers to one that is not there.
+/// Checks that the file is intact and that no row refers to a missing one.
 pub fn check_rows(path: &Path) {
     let connection = rusqlite::Connection::open(path).unwrap();
     let sound: String = connection
@@ -130,7 +130,7 @@ pub fn check_rows(path: &Path) {
     assert_eq!(orphans, 0, "rows that refer to nothing");
 }
 
-/// Checks one session, turn by turn, against what was recorded there.
+/// Checks one session, turn by turn, against the recorded turns.
 fn check_chain(store: &SqliteStore, label: &str) -> Vec<(TurnId, TurnId)> {
     let session = store.session(label).unwrap();
     let heads = match session.head {
@@ -144,8 +144,8 @@ fn check_chain(store: &SqliteStore, label: &str) -> Vec<(TurnId, TurnId)> {
     for (i, turn) in turns.iter().enumerate() {
         assert_eq!(turn.depth, session.turns - i as u64, "a gap");
         assert_eq!(turn.parent, ids.get(i + 1).copied(), "a wrong parent");
-        // The id follows from everything in the turn: had a message or a field
-        // gone, it would be another.
+        // The id is a hash of the whole turn, so a missing message or field
+        // would change it.
         let body = turn.turn.body();
         let id = body.id(turn.parent, label, turn.created_at);
         assert_eq!(id, turn.id, "not what was recorded");
@@ -153,7 +153,7 @@ fn check_chain(store: &SqliteStore, label: &str) -> Vec<(TurnId, TurnId)> {
         let counts = turn.counts.as_ref().expect("the counts of every turn");
         assert_eq!(counts.len(), turn.turn.messages.len());
     }
-    // One move for each turn, and one for the making of the session.
+    // One move for each turn, and one for the creation of the session.
     let moves = store.head_moves(label, usize::MAX).unwrap();
     assert_eq!(moves.len(), turns.len() + 1);
     assert_eq!(moves[0].to, session.head);
@@ -163,8 +163,8 @@ fn check_chain(store: &SqliteStore, label: &str) -> Vec<(TurnId, TurnId)> {
     checked
 }
 
-/// Returns a command that runs the test `name` of this test binary in a process
-/// of its own, with `path` in `CONTEXTURE_TEST_PATH`.
+/// Returns a command that runs the test `name` of this test binary in its own
+/// process, with `path` in `CONTEXTURE_TEST_PATH`.
 pub fn child(name: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -176,13 +176,13 @@ pub fn child(name: &str, path: &Path) -> Command {
     command
 }
 
-/// Returns the path that a [`child`] was given; `None` when the test runs as one
-/// among others.
+/// Returns the path of a [`child`]. Returns `None` when the test runs in the
+/// parent process.
 pub fn child_path() -> Option<std::path::PathBuf> {
     std::env::var_os("CONTEXTURE_TEST_PATH").map(Into::into)
 }
 
-/// Runs a child to its end, which must be a good one.
+/// Runs a child to its end, which must be a success.
 pub fn run(mut child: Command) -> String {
     let output = child.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -191,8 +191,8 @@ pub fn run(mut child: Command) -> String {
     text
 }
 
-/// Writes a line for the parent, in one piece. Not with `println!`, which the
-/// harness may keep to itself.
+/// Prints a line for the parent in one write. `println!` is not used, because
+/// the test harness may capture it.
 pub fn say(line: &str) {
     use std::io::Write;
     let mut output = std::io::stdout().lock();
@@ -200,8 +200,8 @@ pub fn say(line: &str) {
     output.flush().unwrap();
 }
 
-/// Returns the whole lines that begin with `word`, without it. What a process
-/// that was killed left of its last line is no line.
+/// Returns the complete lines that begin with `word`, without the word. The
+/// last line of a killed process may be incomplete and is ignored.
 pub fn said<'a>(output: &'a str, word: &str) -> Vec<&'a str> {
     output
         .split_inclusive('\n')
@@ -213,7 +213,7 @@ pub fn said<'a>(output: &'a str, word: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// A small generator of random numbers, the same in every run.
+/// A small pseudorandom generator with a fixed seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -226,8 +226,7 @@ impl Random {
     }
 }
 
-/// Returns how many rounds a test has: as many times `small` as
-/// `CONTEXTURE_FAULTS` says.
+/// Returns the number of rounds of a test: `small` times `CONTEXTURE_FAULTS`.
 pub fn rounds(small: u64) -> u64 {
     let times = std::env::var("CONTEXTURE_FAULTS").ok();
     small * times.and_then(|times| times.parse().ok()).unwrap_or(1)

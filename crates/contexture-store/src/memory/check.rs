@@ -35,8 +35,8 @@ impl Record {
         }
     }
 
-    /// Checks that the record makes sense by itself. The field of the error is
-    /// the record's.
+    /// Checks that the record is valid by itself. The error has the field of
+    /// the record.
     pub fn check(&self) -> Result<(), StoreError> {
         scope(self)?;
         match self {
@@ -137,7 +137,7 @@ fn check_entity(entity: &EntityRecord) -> Result<(), StoreError> {
 }
 
 fn check_relation(relation: &RelationRecord) -> Result<(), StoreError> {
-    // The default id is made of three names.
+    // The default id contains three names.
     long_name("id", &relation.id, 4 * MAX_ID_BYTES)?;
     name("type", &relation.relation_type)?;
     name("source_id", &relation.source_id)?;

@@ -22,9 +22,9 @@ use contexture_core::message::{Block, MessageContent};
 const MOST_NAMED: usize = 8;
 
 impl TreeDocument {
-    /// Returns the document in the form that a store gives back: agents, edges,
-    /// paths and memories by name, nodes by time and id, times to the
-    /// millisecond, and `now` where there is none.
+    /// Returns the document in the form that a store returns: agents, edges,
+    /// paths and memories by name, nodes by time and id, times in milliseconds.
+    /// A missing time becomes `now`.
     pub fn normalised(mut self, now: Timestamp) -> TreeDocument {
         let kept = |time: Option<Timestamp>| Some(kept(time.unwrap_or(now)));
         self.tree.created_at = kept(self.tree.created_at);
@@ -121,8 +121,7 @@ impl TreeDocument {
         Ok(())
     }
 
-    /// Short names that are given must be beginnings of their ids, and no two
-    /// the same.
+    /// Given short names must be unique prefixes of their ids.
     fn check_local_ids(&self) -> Result<(), StoreError> {
         let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
         for (i, node) in self.nodes.iter().enumerate() {
@@ -139,7 +138,7 @@ impl TreeDocument {
         Ok(())
     }
 
-    /// One root, no cycles.
+    /// Checks that the document has one root and no cycles.
     fn check_shape(&self) -> Result<(), StoreError> {
         let mut before = self.primary_sources();
         check_circles(self.edited(), &mut before)?;
@@ -158,8 +157,8 @@ impl TreeDocument {
         }
     }
 
-    /// Returns the node that everything begins with, if there is one. The
-    /// document must [make sense](TreeDocument::check).
+    /// Returns the root node, if there is one. The document must be
+    /// [valid](TreeDocument::check).
     pub fn root(&self) -> Option<&str> {
         self.roots(&self.before()).first().copied()
     }
@@ -348,7 +347,7 @@ impl Node {
         Ok(())
     }
 
-    /// Fails when the node holds more than `most` bytes.
+    /// Fails when the node has more than `most` bytes.
     pub fn check_size(&self, at: &str, most: u64) -> Result<(), StoreError> {
         let bytes = self.content.bytes() as u64;
         if bytes <= most {
@@ -391,7 +390,7 @@ impl Edge {
 }
 
 impl SavedPath {
-    /// Brings the path into the form that stores return.
+    /// Converts the path to the form that stores return.
     pub(super) fn normalise(&mut self) {
         self.choices.sort();
         self.choices.dedup();
@@ -456,7 +455,7 @@ impl MemoryChange {
 }
 
 impl AgentMemory {
-    /// Returns true when there is nothing in it.
+    /// Returns true when the memory has no pins, stashes or actions.
     pub fn is_empty(&self) -> bool {
         self.pins.is_empty() && self.stashes.is_empty() && self.trace.is_empty()
     }
@@ -526,7 +525,7 @@ fn check_words(field: &str, text: &str) -> Result<(), StoreError> {
     }
 }
 
-/// Checks that names are names, and none twice. Returns them.
+/// Checks that names are valid and unique. Returns them.
 pub(super) fn unique<'a>(
     list: &str,
     field: &str,
@@ -578,7 +577,7 @@ fn cycle<'a>(before: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<Vec<&'a str>> {
     }
     let mut states: BTreeMap<&str, State> = BTreeMap::new();
     for &start in before.keys() {
-        // By hand, not by recursion: paths may be long.
+        // The loop uses no recursion, because paths can be long.
         let mut path: Vec<(&str, usize)> = Vec::new();
         let mut next = Some(start);
         while let Some(node) = next.take() {
@@ -680,7 +679,7 @@ mod tests {
         );
         // The root itself as a context source, next to its edit.
         check("a \n a2 of a \n b \n a2 context:a -> b", "fine");
-        // Versions of one place.
+        // Versions of one node.
         check("a \n b \n c \n d \n a -> b \n a -> c \n b c -> d", "fine");
     }
 

@@ -147,7 +147,8 @@ impl Growth {
         check_circles(edited, &mut before)
     }
 
-    /// The root stays the only one.
+    /// Returns the root of the tree after the growth. Fails if there would be
+    /// several.
     fn root<'a>(&'a self, around: &'a Surroundings) -> Result<Option<&'a str>, StoreError> {
         let targets: BTreeSet<&str> = self
             .edges
@@ -193,7 +194,7 @@ impl Growth {
         if roots.len() <= 1 {
             return Ok(roots.first().copied());
         }
-        // The one that was there comes first.
+        // The existing root comes first.
         let mut named: Vec<&str> = roots.into_iter().collect();
         named.sort_by_key(|id| around.root.as_deref() != Some(*id));
         Err(several_roots(&named))

@@ -20,19 +20,19 @@ pub struct Merged {
     /// the records that only the tree has. Every node has its short name and
     /// its time.
     ///
-    /// It has still to be [checked](TreeDocument::check).
+    /// The caller must still [check](TreeDocument::check) it.
     pub document: TreeDocument,
-    /// The nodes that are new.
+    /// The indexes of the new nodes.
     pub nodes: Vec<usize>,
-    /// The edges that are new.
+    /// The indexes of the new edges.
     pub edges: Vec<usize>,
-    /// The nodes that were there and get other flags.
+    /// The indexes of existing nodes whose flags change.
     pub reflagged: Vec<usize>,
-    /// The nodes that were there without their raw response, and get it.
+    /// The indexes of existing nodes that get a missing raw response.
     pub answered: Vec<usize>,
     /// Whether the merge may change an existing path.
     pub disturbs: bool,
-    /// Whether settings, agents, paths or memories become others.
+    /// Whether settings, agents, paths or memories change.
     pub changed: bool,
 }
 
@@ -110,7 +110,7 @@ impl TreeDocument {
 }
 
 impl Merged {
-    /// Brings the document's nodes together with those of the tree.
+    /// Merges the document's nodes with those of the tree.
     fn add_nodes(&mut self, there: &mut [Node], now: Timestamp) -> Result<(), StoreError> {
         let known: HashMap<String, usize> = there
             .iter()
@@ -152,7 +152,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Brings the document's edges together with those of the tree.
+    /// Merges the document's edges with those of the tree.
     fn add_edges(&mut self, there: &[Edge]) -> Result<(), StoreError> {
         let known: HashMap<&str, &Edge> = there.iter().map(|edge| (&*edge.id, edge)).collect();
         let new: HashSet<&str> = self
@@ -192,7 +192,7 @@ impl Merged {
                 continue;
             };
             match taken.get(local) {
-                // Two of the same in the document are for its check to find.
+                // The check of the document reports duplicates within it.
                 Some(other) if !new.contains(other) => {
                     return Err(StoreError::invalid(
                         format!("nodes[{i}].local_id"),
@@ -276,7 +276,7 @@ fn changed(field: &str, what: &str, id: &str) -> StoreError {
     StoreError::invalid(field, message)
 }
 
-/// Appends those of `there` whose names are not among `records`.
+/// Appends the records of `there` whose names are not among `records`.
 fn rest<T>(records: &mut Vec<T>, there: Vec<T>, name: impl Fn(&T) -> &String) {
     let named: HashSet<String> = records.iter().map(|one| name(one).clone()).collect();
     records.extend(there.into_iter().filter(|one| !named.contains(name(one))));
@@ -325,7 +325,8 @@ mod tests {
             r#""id":"abcdefi","local_id":"abcdef""#,
         ]));
         let merged = document.merged(None, at(9)).unwrap();
-        // In its own order; named in that of time, but for those with a name.
+        // Nodes are in the document's order. Names are assigned by time, except
+        // for nodes with a given name.
         let expected = ["abcdefg abcdefg 3", "abcdefh abcdefh 2", "abcdefi abcdef 9"];
         assert_eq!(lines(&merged.document), expected);
         assert_eq!(merged.nodes, [0, 1, 2]);

@@ -164,7 +164,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
                     shown: Vec::new(),
                     hidden: FoldedNodes::default(),
                 },
-                false => self.beside(node, chain.level),
+                false => self.siblings(node, chain.level),
             })
             .collect();
         let shown = self.shown(&nodes, &beside);
@@ -233,7 +233,7 @@ impl<'s, 'a> Drawing<'s, 'a> {
     }
 
     /// Returns the shown and the hidden branches of a node.
-    fn beside(&self, node: usize, level: usize) -> Siblings {
+    fn siblings(&self, node: usize, level: usize) -> Siblings {
         let spot = &self.shape.spots[node];
         let all = spot.children.iter().copied();
         let all = all.filter(|child| Some(*child) != spot.trunk);

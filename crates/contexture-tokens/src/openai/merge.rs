@@ -102,7 +102,7 @@ fn count_short(vocabulary: &Vocabulary, piece: &[u8]) -> u8 {
 /// Returns the number of tokens of a long piece in time and memory that do not
 /// grow faster than the piece, or `None` when windows do not agree.
 ///
-/// A sequence of tokens is what merging makes of their bytes if that holds for
+/// A sequence of tokens is the result of merging its bytes if that is true for
 /// every two neighbours. Two windows that have one token in common, at the same
 /// place, can therefore be joined there.
 fn count_long<const WINDOW: usize, const MARGIN: usize>(

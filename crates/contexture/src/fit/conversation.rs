@@ -1,4 +1,4 @@
-//! [`KnownConversation`]: finds what a provider's request adds to a session,
+//! [`CachedConversation`]: finds what a provider's request adds to a session,
 //! without reading again what the request before already had.
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use contexture_core::cache::Cache;
 use contexture_engine::{Cause, Error};
 use contexture_history::{LatestMessages, Sessions, make_ids_unique};
-use contexture_providers::native::{self, Api, KnownRequest, NativeRequest, RequestEnd};
+use contexture_providers::native::{self, Api, NativeRequest, ParsedRequest, RequestEnd};
 use contexture_store::{Message, Session};
 
 use super::read;
@@ -18,35 +18,35 @@ const READ_AGAIN: usize = 32;
 
 /// The conversations of sessions that were made to fit, by the session's name.
 #[derive(Debug, Default)]
-pub(crate) struct KnownConversations(Cache<String, Arc<Mutex<KnownConversation>>>);
+pub(crate) struct ConversationCache(Cache<String, Arc<Mutex<CachedConversation>>>);
 
-impl KnownConversations {
+impl ConversationCache {
     /// Returns the cached state of a session.
-    pub(super) fn of(&self, label: &str) -> Arc<Mutex<KnownConversation>> {
+    pub(super) fn of(&self, label: &str) -> Arc<Mutex<CachedConversation>> {
         self.0.get(&label.to_owned()).unwrap_or_default()
     }
 
     /// Caches the state of a session.
-    pub(super) fn keep(&self, label: &str, known: &Arc<Mutex<KnownConversation>>) {
+    pub(super) fn keep(&self, label: &str, known: &Arc<Mutex<CachedConversation>>) {
         let bytes = locked(known)
             .request
             .as_ref()
-            .map_or(0, KnownRequest::bytes);
+            .map_or(0, ParsedRequest::bytes);
         self.0.insert(label.to_owned(), Arc::clone(known), bytes);
     }
 }
 
 /// Locks the cached state of a session. It stays valid if a thread that held
 /// the lock panicked, because it is a copy of what was read.
-pub(super) fn locked(known: &Mutex<KnownConversation>) -> MutexGuard<'_, KnownConversation> {
+pub(super) fn locked(known: &Mutex<CachedConversation>) -> MutexGuard<'_, CachedConversation> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The cached state of a session: its latest messages, and the latest request.
 #[derive(Debug, Default)]
-pub(super) struct KnownConversation {
+pub(super) struct CachedConversation {
     pub(super) latest: LatestMessages,
-    request: Option<KnownRequest>,
+    request: Option<ParsedRequest>,
 }
 
 /// A request that continues a session.
@@ -59,7 +59,7 @@ pub(super) struct Continuation<'b> {
     pub(super) new: Vec<Message>,
 }
 
-impl KnownConversation {
+impl CachedConversation {
     /// Reads the first request of a session.
     pub(super) fn first<'b>(
         &mut self,
@@ -67,7 +67,7 @@ impl KnownConversation {
         apis: &[Api],
     ) -> Result<Continuation<'b>, Error> {
         let mut native = read(body, apis)?;
-        self.request = KnownRequest::new(body, native.api);
+        self.request = ParsedRequest::new(body, native.api);
         Ok(Continuation {
             body: Cow::Borrowed(body),
             new: std::mem::take(&mut native.messages),
@@ -100,7 +100,7 @@ impl KnownConversation {
             });
         }
         let mut native = read(body, apis)?;
-        self.request = KnownRequest::new(body, native.api);
+        self.request = ParsedRequest::new(body, native.api);
         let Some(first) = self.latest.first_new_in(&native.messages) else {
             let label = &session.label;
             return Err(Error::input(format!(

@@ -50,7 +50,7 @@ fn a_command_that_does_not_work_is_a_warning() {
             "timeout_ms = 300\n",
             "was stopped: no answer after 300 ms (environment.timeout_ms)",
         ),
-        // One that leaves somebody behind who holds the pipe.
+        // A command that leaves a child process which holds the pipe.
         (
             &["sh", "-c", "sleep 20 & echo {}"],
             "timeout_ms = 2000\n",

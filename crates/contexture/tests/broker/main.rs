@@ -1,4 +1,5 @@
-//! What an agent is told: the system prompt, its tools, and the current message.
+//! Requests for an agent: the system prompt, its tools, and the current
+//! message.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -36,7 +37,7 @@ fn made(lab: &Lab, change: impl FnOnce(&mut Request)) -> Result<contexture::Asse
     lab.engine.assemble(&lab.root, &asked)
 }
 
-/// Returns the complaint about the next request, and what to do.
+/// Returns the error of the next request, with its hint.
 fn complaint(lab: &Lab, change: impl FnOnce(&mut Request)) -> String {
     let error = made(lab, change).unwrap_err();
     assert!(error.is_input(), "{error}");

@@ -1,4 +1,4 @@
-//! The system prompt: its sections, their order, and what never stands in it.
+//! The system prompt: its sections, their order, and content that it never has.
 
 use contexture::turn::AgentRole;
 use serde_json::json;
@@ -31,7 +31,7 @@ const STANDING: [&str; 7] = [
     "## Permissions",
 ];
 
-/// Returns the headings of a system prompt and what stands in our files, in
+/// Returns the headings of a system prompt and the content of our files, in
 /// order.
 fn sections(request: &Value) -> Vec<&str> {
     let lines = system(request).lines();
@@ -96,7 +96,7 @@ fn a_worker_has_its_task_first_and_what_the_task_names() {
     let nothing = of("Think.");
     assert!(!system(&nothing).contains("## Environment"));
     assert!(!system(&nothing).contains("\n\n\n"));
-    // Without one, the session's is taken; and one there must be.
+    // Without a task, the session's task is used; one of both is required.
     let task = Some("Run make.".to_owned());
     let job = contexture::store::NewSession {
         label: "job".to_owned(),
@@ -190,7 +190,7 @@ fn a_persona_by_name_and_by_default() {
     begins(&lab, "ana", "Curious.\n\nI am Ana.\n\n## Runtime");
     lab.restart("[persona]\nname = \"bo\"\n");
     begins(&lab, "chat", "Grumpy.\n\n## Runtime");
-    // What a session says of its persona comes first.
+    // The persona of the session has priority.
     begins(&lab, "ana", "Curious.");
     for (name, message) in [
         (

@@ -1,4 +1,4 @@
-//! Sessions: what is recorded, found and paid for.
+//! Sessions: recording, reading, and cost.
 
 use super::*;
 use crate::support::exchange;
@@ -75,7 +75,7 @@ fn invalid_turns_are_rejected() {
     }
 }
 
-/// What else a turn must be is proved by the suite of the stores.
+/// The suite of the stores tests the other rules for turns.
 #[test]
 fn turns_with_invalid_values_are_rejected() {
     let lab = project("", &[]);
@@ -171,13 +171,14 @@ fn a_fork_cost_what_its_path_cost() {
 #[test]
 fn a_secret_in_the_conversation_is_masked() {
     let lab = project("", &[]);
-    // In two parts, so that nobody takes this file for a leak.
+    // The key is in two parts, so that scanners do not report this file as a
+    // leak.
     let key = ["AKIA", "Z7QX2M4N6P8R3T5V"].concat();
     lab.record("chat", &exchange(&format!("The key is {key}."), "Noted."));
     let request = ask(&lab, |_| {});
     assert!(!request.to_string().contains(&key), "{request:#}");
     assert_eq!(request["report"]["guard"].as_array().unwrap().len(), 1);
-    // The ledger has what was said.
+    // The ledger has the original text.
     let said = format!("{:?}", lab.engine.history("chat", 1).unwrap());
     assert!(said.contains(&key), "{said}");
 }

@@ -37,7 +37,7 @@ fn a_tool_in_any_shape_is_read_and_listed_by_name() {
              "parameters": {"type": "object", "properties": {"command": {"type": "string"}}}},
         ])
     );
-    // They are no part of the system prompt, but they cost.
+    // Tools are not part of the system prompt, but their tokens count.
     assert!(!system(&request).contains("file_read"));
     let layers = &request["report"]["budget"]["layers"];
     assert!(layers["tools"]["used"].as_u64().unwrap() > 50, "{layers}");

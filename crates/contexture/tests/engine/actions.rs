@@ -1,4 +1,5 @@
-//! What a model may change in the working set, and what is said when it may not.
+//! The changes of the working set that a model may make, and the errors for
+//! others.
 
 use crate::support::Lab;
 use contexture::working_set::Quota;
@@ -17,8 +18,8 @@ fn project() -> Lab {
     lab
 }
 
-/// Applies a model's actions, which must be refused and change nothing, and
-/// returns the complaint and what to do.
+/// Applies a model's actions, which must be rejected and change nothing, and
+/// returns the error with its hint.
 fn refused(lab: &Lab, actions: &str, max_entries: usize, max_actions: usize) -> String {
     let target = Target {
         root: &lab.root,
@@ -185,7 +186,7 @@ fn every_refusal_of_a_batch_is_reported() {
             "MISSING_WHY: the change to `b.md` has no reason; also NOT_FOUND: file `gone.md` \
              does not exist; also NOT_FOUND: `zzz` is not in the working set",
         ),
-        // What cannot be read at all hides no missing reason either.
+        // An unreadable action does not hide a missing reason, either.
         (
             "- {action: adjust_priority, path: a.md, priority: high, why: x}\n\
              - {action: add_to_working_set, path: b.md, priority: 0.7}",

@@ -1,4 +1,4 @@
-//! Archetypes from files, and what is told about bad ones.
+//! Archetypes from files, and the errors for invalid ones.
 
 use contexture::Archetypes;
 use contexture::recall::{Extractor, Find, TextContext};

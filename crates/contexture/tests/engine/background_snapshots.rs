@@ -49,7 +49,7 @@ fn a_request_is_found_as_soon_as_it_is_made() {
         let made = ask(&lab, "s", &format!("Question {number}?"));
         let found = find(&*lab.store, made.snapshot.as_deref().unwrap()).unwrap();
         assert_eq!(found.tokens, made.report.budget.used);
-        // What it shares is told with the request that was made just before.
+        // The cache report compares the request with the one just before.
         assert_eq!(made.report.cache.is_some(), number > 0);
     }
     assert_eq!(check_all(&*lab.store), 50);

@@ -1,5 +1,5 @@
-//! What a provider has cached stays as it is, and the report says how much of
-//! it a request shares.
+//! Content in a provider's cache does not change, and the report has the shared
+//! part of a request.
 
 use crate::support::dice::Dice;
 use crate::support::*;
@@ -26,7 +26,7 @@ fn standing(assembled: &Assembled) -> String {
         current: Vec::new(),
         ..assembled.layout.clone()
     };
-    // A call that waits has a result that says so, until it has its own.
+    // An open call has a placeholder result until it has its own.
     while (layout.history.last()).is_some_and(|b| b.text() == "(no result was recorded)") {
         layout.history.pop();
     }
@@ -166,7 +166,7 @@ fn share(requests: &[String]) -> (f64, usize) {
         let prefix = common(&pair[1], &pair[0]);
         shared += count(&pair[1][..prefix]);
         total += count(&pair[1]);
-        // The event stands behind what can be shared.
+        // The event comes after the part that can be shared.
         breaks += usize::from(count(&pair[0][prefix..]) > 200);
     }
     (shared as f64 / total as f64, breaks)
@@ -268,7 +268,7 @@ fn names_of_calls_stay_while_the_window_stays() {
         lab.record("s", &turn);
         let now = lab.assemble("s", pinned + 1_500);
         check(&now).unwrap();
-        // Before the window stands the line that says what is left out.
+        // The line about omitted steps comes before the window.
         let mut blocks = now.layout.history.iter();
         let start = blocks.find(|block| &*block.id != "gap");
         let start = start.map(|block| block.id.clone());
@@ -343,7 +343,7 @@ fn the_cause_of_a_difference_is_named() {
     assert_eq!(layer(again).0, "session");
 }
 
-/// A model of which every million tokens has a round price.
+/// A model with round prices per million tokens.
 const PRICED: &str = "
 [compaction]
 enabled = false
@@ -360,8 +360,7 @@ cache_write = 12.5
 output = 50.0
 ";
 
-/// Assembles the next request of a session, so many seconds after the clock
-/// began.
+/// Assembles the next request of a session, this many seconds after the start.
 fn next(seconds: i64) -> contexture::Request {
     let start: contexture::Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
     contexture::Request {
@@ -393,7 +392,7 @@ fn a_lost_cache_has_a_cause_and_a_price() {
     assert_eq!(cache.dollars_missed, Some(0.0));
     let standing = cache.read_tokens + cache.written_tokens;
 
-    // The provider has forgotten it after five minutes; that is no break.
+    // The provider's cache expires after five minutes, which is not a break.
     lab.record("s", &exchange("And then?", "Then."));
     let report = assemble(400);
     assert_eq!(report.cache_break(), None);
@@ -544,7 +543,8 @@ fn the_window_stays_without_snapshots() {
     assert_eq!(lab.assemble("s", 20_000).snapshot, None);
 }
 
-/// What had to go for want of room comes back when there is room.
+/// Items that were dropped for lack of tokens are shown again when the budget
+/// grows.
 #[test]
 fn more_room_shows_more_again() {
     let lab = Lab::new(PLAIN);

@@ -1,4 +1,4 @@
-//! What providers report teaches how many tokens a model makes.
+//! The usage that providers report calibrates the token counts of a model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,7 +100,7 @@ fn and_down_to_what_is_enough() {
         "{}",
         excess(&after, 1.25)
     );
-    // What the window holds is not wasted any more.
+    // The request now uses the window.
     assert!(after.report.budget.used < before.report.budget.used * 3 / 2);
 }
 
@@ -216,7 +216,7 @@ fn a_turn_and_what_it_teaches_are_one_commit() {
     }
 }
 
-/// A vendor before the name, or a date behind it, is the same model.
+/// A vendor before the name, or a date after it, is the same model.
 #[test]
 fn the_name_may_be_written_in_several_ways() {
     let lab = started();

@@ -73,7 +73,7 @@ fn from_85_to_60_percent() {
 }
 
 #[test]
-fn what_is_kept_lies_before_the_compaction_and_is_shown() {
+fn the_first_kept_turn_precedes_the_compaction_and_is_shown() {
     let lab = Lab::new("");
     lab.talk("s", &chat(20, 60));
     let used = lab.assemble("s", 100_000).report.budget.used;
@@ -106,7 +106,7 @@ fn overflow_brings_it_to_40_percent_once() {
     lab.talk("s", &chat(40, 60));
     let max = lab.assemble("s", 100_000).report.budget.used * 100 / 80;
     assert!(lab.assemble("s", max).compacted().is_none());
-    // What the request was made for is known from the request.
+    // The model and the window are those of the latest request.
     let request = CompactRequest {
         now: Some(lab.tick()),
         ..CompactRequest::default()
@@ -140,7 +140,8 @@ fn nothing_is_left_to_make_shorter() {
     assert_eq!(manual(&lab, None), None);
 }
 
-/// The provider takes less than is assumed: whoever was told so can say it.
+/// The provider accepts less than the assumed window: the caller can pass the
+/// true one.
 #[test]
 fn compaction_needs_the_true_window_when_history_fits_the_assumed_one() {
     let lab = Lab::new("");
@@ -236,8 +237,8 @@ fn a_turn_of_many_steps_is_divided() {
     assert_eq!(whole.layout.history.len(), 1 + 60 * 2 + 1);
 }
 
-/// The agent that has run for 300 steps knows what it was asked, what failed
-/// and what it worked on.
+/// After 300 steps, the agent still has the question, the failures and the
+/// files it worked on.
 #[test]
 fn a_long_run_remembers() {
     let lab = Lab::new("");
@@ -345,7 +346,7 @@ fn undoing_moves_the_head_back() {
         (undone.undone, Some(undone.head)),
         (compacted.turn_id, head)
     );
-    // And is not made anew at once: there is room for everything.
+    // The summary is not created again at once: everything fits.
     let after = lab.assemble("s", 20_000);
     assert!(after.compacted().is_none());
     assert_eq!(after.layout, before.layout);
@@ -408,7 +409,7 @@ fn undoing_keeps_what_was_said_since() {
 }
 
 #[test]
-fn a_focus_decides_what_is_kept() {
+fn a_focus_selects_the_kept_facts() {
     let lab = Lab::new("");
     lab.session("s");
     for i in 0..40 {
@@ -437,8 +438,8 @@ fn a_focus_decides_what_is_kept() {
     assert!(count("otter") > count("viper"), "{}", compacted.summary);
 }
 
-/// Of a session that was never summarised, as much is read as anybody could
-/// use; the rest is counted.
+/// For a session without a summary, only the usable part is read; the rest is
+/// counted.
 #[test]
 fn a_first_summary_of_a_long_session_is_bounded() {
     let (lab, counting) = Lab::counting("");
@@ -537,7 +538,7 @@ fn a_periodic_compaction_is_used_like_any_other() {
     assert_eq!(shown(&assembled), [6, 7, 8, 9]);
 }
 
-/// A summary made for a large window does not stand in the way of a small one.
+/// A summary for a large window does not prevent one for a small window.
 #[test]
 fn a_smaller_model_gets_a_smaller_summary() {
     let lab = Lab::new("");
@@ -557,7 +558,7 @@ fn a_smaller_model_gets_a_smaller_summary() {
     check(&small).unwrap();
 }
 
-/// What a picture costs counts, though it has next to no text.
+/// The tokens of a picture count, although it has almost no text.
 #[test]
 fn pictures_are_made_room_for() {
     let lab = Lab::new("");
@@ -587,7 +588,8 @@ fn pictures_are_made_room_for() {
     check(&assembled).unwrap();
 }
 
-/// With less room than what is kept needs, the report says what nobody reads.
+/// If the limit is too small for the messages to keep, the report lists the
+/// missing turns.
 #[test]
 fn turns_missing_from_the_summary_are_reported() {
     let mut lab = Lab::new("");

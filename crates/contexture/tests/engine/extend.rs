@@ -1,4 +1,4 @@
-//! What a program can add to the engine, and what happens when that goes wrong.
+//! Extensions of the engine by a program, and their failures.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use contexture::{
 use contexture_sqlite::SqliteStore;
 use serde_json::json;
 
-/// A source that does what a closure says.
+/// A source that is implemented by a closure.
 struct Does<F>(&'static str, F);
 
 impl<F: Fn(&Ask<'_>) -> Result<Offer, Error> + Send + Sync> Source for Does<F> {
@@ -328,7 +328,7 @@ impl Source for Fills {
         if outcome.round() > 0 {
             return Ok(None);
         }
-        let words = usize::try_from(outcome.room() / 2).unwrap();
+        let words = usize::try_from(outcome.available_tokens() / 2).unwrap();
         let _ = ask;
         Ok(Some(vec![item("fill", &"word ".repeat(words))].into()))
     }

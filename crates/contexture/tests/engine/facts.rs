@@ -1,6 +1,6 @@
 //! Conversations in, facts and summaries out.
 
-use contexture::facts::{Facts, Passage, Room, Speaker};
+use contexture::facts::{Facts, Passage, Speaker, SummaryLimits};
 use contexture_tokens::{Encoding, OpenAi, TokenCounter};
 use proptest::prelude::*;
 
@@ -49,7 +49,7 @@ fn facts(script: &str) -> Facts {
 
 fn written(facts: &Facts, tokens: u64, messages: u64) -> String {
     let counter = OpenAi::new(Encoding::O200k);
-    facts.write(&Room {
+    facts.write(&SummaryLimits {
         tokens,
         messages,
         focus: None,
@@ -212,9 +212,9 @@ fn facts_survive_many_generations() {
     assert_eq!(facts.missing_from(&text), Vec::<String>::new());
 }
 
-/// What a summary lacks is listed.
+/// Facts that a summary lacks are listed.
 #[test]
-fn what_a_summary_lost_is_named() {
+fn facts_missing_from_a_summary_are_listed() {
     let lost = facts(RUN).missing_from("Good. Don't add dependencies. src/http/client.rs");
     assert_eq!(
         lost,
@@ -233,7 +233,7 @@ fn a_focus_comes_first() {
         script += &format!("{i} user: Look at the {what} page number {i} and tell me.\n");
     }
     let counter = OpenAi::new(Encoding::O200k);
-    let text = facts(&script).write(&Room {
+    let text = facts(&script).write(&SummaryLimits {
         tokens: 200,
         messages: 300,
         focus: Some("billing"),
@@ -304,8 +304,8 @@ proptest! {
     }
 }
 
-/// What the user wrote over several lines is one constraint, in the user's own
-/// words; what comes after the end of a sentence is another.
+/// A message over several lines is one constraint, in the user's own words;
+/// text after the end of a sentence is another.
 #[test]
 fn a_constraint_of_several_lines_keeps_its_line_breaks() {
     let script = "1 user: Begin.\n2 user: the section on themes comes last\n    \
@@ -342,4 +342,31 @@ fn constraints_come_before_files_when_there_are_few_tokens() {
         );
     }
     assert!(text.contains("## Files"), "{text}");
+}
+
+/// Constraints, failures and files each have room of their own where there is
+/// little of it, and firm constraints come before wishes.
+#[test]
+fn no_kind_of_fact_takes_the_room_of_the_others() {
+    let mut script = String::from("1 user: Begin.\n");
+    for i in 0..40 {
+        let turn = i + 2;
+        script += &format!("{turn} user: Page number {i} should look a bit nicer than before.\n");
+        script += &format!("{turn} user: Module number {i} must keep its public names.\n");
+        script += &format!("{turn} call shell: {{\"command\": \"build part-{i}\"}}\n");
+        script += &format!(
+            "{turn} fail shell: error: part {i} is broken\n    Command exited with code 1\n"
+        );
+        script += &format!("{turn} call read_file: {{\"path\": \"src/part_{i}.rs\"}}\n");
+        script += &format!("{turn} result read_file: fn main() {{}}\n");
+    }
+    script += "50 user: Finish it.\n";
+    let text = written(&facts(&script), 900, 100);
+    let count = |part: &str| text.matches(part).count();
+    assert!(count("must keep its public names") >= 25, "{text}");
+    // Those of the newest messages only.
+    assert!(count("should look") <= 2, "{text}");
+    assert!(count("is broken") >= 15, "{text}");
+    assert!(count("src/part_") >= 25, "{text}");
+    assert!(text.contains("- Command exited with code 1"), "{text}");
 }

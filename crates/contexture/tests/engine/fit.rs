@@ -163,9 +163,9 @@ fn older_steps_are_summarised_and_the_rest_is_kept() {
     }
 }
 
-/// What lies far before the window is neither guarded nor counted, and is one
-/// row of the report. The window is as full as if all had been counted, also
-/// where a token has many bytes.
+/// Messages far before the window are neither guarded nor counted, and are one
+/// row of the report. The window is as full as if all had been counted, even if
+/// a token has many bytes.
 #[test]
 fn messages_beyond_the_budget_are_one_row_and_the_window_is_full() {
     let lab = Lab::new("[compaction]\nenabled = false\n");
@@ -279,7 +279,7 @@ fn a_session_keeps_the_summary_from_call_to_call() {
 /// An engine that knows the request before reads only the end of the next one.
 /// The result is the one of an engine that knows nothing.
 #[test]
-fn what_an_engine_remembers_changes_no_result() {
+fn caches_of_an_engine_change_no_result() {
     let (lab, other) = (Lab::new(""), Lab::new(""));
     for (api, field) in APIS {
         let options = |lab: &Lab| FitOptions {
@@ -383,7 +383,7 @@ fn bad_requests_are_errors_that_name_what_is_wrong() {
         let error = error.map(|fitted| fitted.body).unwrap_err().to_string();
         assert!(error.contains(said), "{said}: {error}");
     }
-    // What cannot be left out does not fit.
+    // The required messages do not fit.
     let options = FitOptions {
         max_tokens: Some(600),
         reserve_response: Some(0),
@@ -478,7 +478,7 @@ fn a_conversation_that_is_recorded_at_once_is_cut_too() {
 }
 
 /// 500 tools keep their bytes, and their tokens are reserved. If they alone do
-/// not fit, the error says so.
+/// not fit, the call fails with an error that names them.
 #[test]
 fn five_hundred_tools_are_kept_or_refused_as_a_whole() {
     let lab = Lab::new("");
@@ -504,7 +504,7 @@ fn five_hundred_tools_are_kept_or_refused_as_a_whole() {
     assert!(error.contains("tools"), "{error}");
 }
 
-/// Bytes that are no picture are counted as text.
+/// Bytes that are not a picture are counted as text.
 #[test]
 fn a_large_image_is_kept_byte_for_byte_or_refused() {
     let lab = Lab::new("");
@@ -574,8 +574,8 @@ fn an_unknown_block_keeps_its_bytes_in_a_request_that_is_cut() {
     assert!(fitted.body.contains(unknown), "{}", fitted.body);
 }
 
-/// A result that comes later than the message after its call is no request that
-/// a provider accepts: the error names the call.
+/// Providers reject a result that comes later than the message after its call:
+/// the error names the call.
 #[test]
 fn a_result_three_messages_late_is_an_error_with_the_call() {
     let lab = Lab::new("");

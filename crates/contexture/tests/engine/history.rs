@@ -1,4 +1,5 @@
-//! History costs its tail: what is read, counted and sent of a long session.
+//! The cost of history depends on its tail: the turns that are read, counted
+//! and sent.
 
 use crate::support::counting::Counting;
 use crate::support::*;
@@ -65,7 +66,7 @@ fn a_long_session_costs_its_tail() {
     assert_eq!(counted(), 0);
     assert_eq!(third.layout, second.layout);
 
-    // Another model counts anew, once, and only what it can use.
+    // Another model counts again, once, and only the usable turns.
     let fourth = ask(&lab, &other, "gpt-4-turbo");
     let (read, made) = (loaded(), counted());
     assert!(read == made && (1..150).contains(&made), "{read} {made}");
@@ -102,7 +103,7 @@ fn counts_that_are_kept_are_true() {
     let text = reused.render(Format::Text).unwrap();
     let counted = bpe_openai::o200k_base().count(text.as_str()) as u64;
     let used = reused.report.budget.used;
-    // The blank line behind the last block is counted, and not written.
+    // The blank line after the last block is counted, but not written.
     assert!(
         used == counted || used == counted + 1,
         "{used} {counted}\n{text}"

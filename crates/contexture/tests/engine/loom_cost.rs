@@ -63,7 +63,7 @@ fn a_rolling_window_reads_what_it_keeps() {
         .unwrap();
     let kept = first.loom().unwrap().clone();
     assert!(kept.nodes_kept > 30, "{kept:?}");
-    // How many more there are is nobody's concern.
+    // The number of further nodes is not computed.
     assert_eq!(kept.nodes_dropped, None);
     let walked = Counting::take(&counting.heads_walked);
     let loaded = Counting::take(&counting.nodes_loaded);

@@ -1,4 +1,4 @@
-//! What a manifest may say, and what is said about it when it is wrong.
+//! Valid manifests, and the errors for invalid ones.
 
 use contexture::core::{Cut, Role};
 use contexture::working_set::{Lines, Manifest};
@@ -71,7 +71,7 @@ fn the_older_flat_budget_is_read() {
 }
 
 #[test]
-fn what_is_nested_too_deep_is_refused() {
+fn too_deep_nesting_is_rejected() {
     let blocks = (0..500).map(|depth| format!("{}a:\n", "  ".repeat(depth)));
     for bomb in [
         blocks.collect(),

@@ -1,5 +1,5 @@
-//! Images and documents within the limits of providers: the newest are sent, and
-//! a line with a handle stands for each of the others.
+//! Images and documents within the limits of providers: the newest are sent,
+//! and each of the others is replaced by a line with a handle.
 
 use crate::support::*;
 use contexture::store::{Block, MessageRole};
@@ -32,7 +32,7 @@ fn large() -> Request {
     }
 }
 
-/// Returns the images of a request for Anthropic, and the lines that stand for
+/// Returns the images of a request for Anthropic, and the lines that replace
 /// others.
 fn images(request: &Value) -> (usize, Vec<String>) {
     let messages = request["messages"].as_array().unwrap();

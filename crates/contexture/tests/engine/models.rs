@@ -75,7 +75,7 @@ fn the_response_has_room_by_default() {
 }
 
 #[test]
-fn what_is_said_comes_before_the_default() {
+fn explicit_values_override_defaults() {
     let lab = Lab::new();
     let reserve = |config: &str, request: Request| {
         let assembled = lab.engine(config).assemble(&lab.root, &request).unwrap();
@@ -100,7 +100,7 @@ fn what_is_said_comes_before_the_default() {
     assert_eq!(reserve("", of(None)), 0);
     manifest("{max_tokens: 4000, reserved_for_response: 90}");
     assert_eq!(reserve("reserve_response = 500", of(None)), 90);
-    // What tools need is not the response's.
+    // Tokens for tools are not reserved for the response.
     manifest("{}");
     let request = Request {
         reserve_tools: Some(3_800),

@@ -41,8 +41,7 @@ fn rendered(assembled: &Assembled, format: Format) -> String {
     body.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "")
 }
 
-/// Returns a response of an API whose model said these parts, written as they
-/// are.
+/// Returns a response of an API with these parts, verbatim.
 fn response(api: Api, model: &str, parts: &[String]) -> String {
     let parts = parts.join(",");
     match api {
@@ -61,7 +60,7 @@ fn response(api: Api, model: &str, parts: &[String]) -> String {
     }
 }
 
-/// Checks that the parts stand in the request, byte for byte and in order.
+/// Checks that the request has the parts, byte for byte and in order.
 fn in_order(body: &str, parts: &[String]) -> Result<(), String> {
     let mut from = 0;
     for part in parts {
@@ -75,7 +74,7 @@ fn in_order(body: &str, parts: &[String]) -> Result<(), String> {
 
 // --- The law -----------------------------------------------------------------
 
-/// JSON as somebody else writes it: with blanks, escapes and odd numbers.
+/// JSON in another writer's style: with blanks, escapes and odd numbers.
 fn json_text() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -182,7 +181,7 @@ const PLAIN: [&str; 6] = [
     r#"[1,{"b":null,"a":0.10}]"#,
 ];
 
-/// Checks the law for what one model said.
+/// Checks the property for the answer of one model.
 fn holds(lab: &Lab, case: u32, (api, model): (Api, &str), parts: &[String]) -> Result<(), String> {
     let label = format!("{}-{case}", api.name());
     lab.session(&label);
@@ -207,7 +206,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_a_provider_said_goes_back_byte_for_byte(
+    fn a_provider_response_is_sent_back_byte_for_byte(
         anthropic in parts(Api::Anthropic),
         chat in parts(Api::OpenAiChat),
         responses in parts(Api::OpenAiResponses),
@@ -234,7 +233,7 @@ fn anthropic(parts: &[&str]) -> String {
     response(Api::Anthropic, "claude-sonnet-5-5", &parts)
 }
 
-/// Returns an exchange with what was sent and what came back.
+/// Returns an exchange with the request and the response.
 fn exchange_of(messages: Value, response: &str) -> String {
     let response: Value = serde_json::from_str(response).unwrap();
     let request = json!({"model": "claude-sonnet-5-5", "max_tokens": 100, "messages": messages});
@@ -358,7 +357,7 @@ fn a_system_message_inside_the_list_stays_in_its_place() {
 }
 
 #[test]
-fn what_is_new_in_a_request_is_recorded_before_the_response() {
+fn new_messages_of_a_request_are_recorded_before_the_response() {
     let lab = Lab::new("");
     lab.session("s");
     let mut messages = vec![json!({"role": "user", "content": "Build."})];
@@ -372,8 +371,7 @@ fn what_is_new_in_a_request_is_recorded_before_the_response() {
     );
     assert_eq!(turn.stop_reason, Some(StopReason::EndTurn));
     assert_eq!(turn.provider.as_deref(), Some("anthropic"));
-    // What comes after the answer that was recorded. The client left out the
-    // reasoning.
+    // Messages after the recorded answer. The client left out the reasoning.
     messages.push(json!({"role": "assistant", "content": [call]}));
     messages.push(json!({"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": "toolu_0123456789abcdef", "content": "ok"},
@@ -624,7 +622,7 @@ fn a_large_image_is_rejected_with_its_size_or_accepted_as_configured() {
         refused,
         "messages[0].content: is 20971531 bytes; the limit is 16777216 (limits.max_message_bytes)"
     );
-    // A smaller one is taken, once, and not where the limit is lower.
+    // A smaller image is accepted, once, and not where the limit is lower.
     let smaller = body.replace(&data, &data[..8 << 20]);
     let turn = read(&lab, "s", &smaller).unwrap();
     assert!(turn.messages[0].blocks()[0].native().is_none());

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 const PLAIN: &str = "[compaction]\nenabled = false\n[snapshots]\nkeep = false";
 const COMPACTING: &str = "[snapshots]\nkeep = false";
 
-/// Everything that ever went wrong between calls and results.
+/// Turns with every known problem of calls and results.
 fn difficult() -> Vec<NewTurn> {
     let picture = |id: &str| {
         let mut message = blocks(MessageRole::Tool, [text("a picture"), image()]);
@@ -116,7 +116,7 @@ fn groups(lab: &Lab, label: &str) -> Vec<(String, usize, u64)> {
     groups
 }
 
-/// What the line costs that says that something is left out.
+/// The tokens of the line about omitted messages.
 const LINE: u64 = 24;
 
 #[test]
@@ -137,8 +137,8 @@ fn every_budget_gives_a_valid_request() {
         if let Err(why) = check(&assembled) {
             invalid.push(format!("{max}: {why}"));
         }
-        // The latest are whole whenever they fit, beside the line that says
-        // that others are left out.
+        // The latest messages are whole whenever they fit, next to the line
+        // about omitted ones.
         let mut blocks = assembled.layout.history.iter();
         let line = blocks.find(|block| &*block.id == "gap");
         let mut room = (max - pinned).saturating_sub(line.map_or(LINE, |line| line.tokens));
@@ -230,7 +230,7 @@ fn a_long_run_on_one_question() {
         let step = [result(&answered, &prose(i, 120)), calls([next.as_str()])];
         lab.record("s", &turn(step));
     }
-    // What was asked stays, and the latest steps, whole.
+    // The question and the latest steps remain, whole.
     for room in [5_000, 1_000, 400] {
         let assembled = lab.assemble("s", pinned + room);
         check(&assembled).unwrap();
@@ -370,8 +370,7 @@ fn a_result_of_a_call_three_turns_back_is_sent_as_text() {
     );
     let after = lab.assemble("s", 20_000);
     check(&after).unwrap();
-    // What was sent before stays as it was: the call has a result that says
-    // that there was none.
+    // Sent messages do not change: the call keeps its placeholder result.
     let blocks = |assembled: &contexture::Assembled| -> Vec<String> {
         let blocks = assembled.layout.history.iter();
         blocks.map(|block| block.text().to_owned()).collect()
@@ -406,7 +405,7 @@ fn a_result_of_a_call_three_turns_back_is_sent_as_text() {
 }
 
 #[test]
-fn what_is_not_sent_is_reported_once_it_is_summarised_no_more() {
+fn turns_without_a_summary_that_are_not_sent_are_reported() {
     let lab = Lab::new("");
     lab.session("s");
     let mut messages = vec![

@@ -1,4 +1,4 @@
-//! The schemas say what is taken and what is given, by the engine itself.
+//! The schemas accept exactly the values that the engine accepts and returns.
 
 use crate::support::Lab;
 use contexture::loom::{FlagChange, LoomSummary, NewNode, NodeEdit, check_agent};
@@ -43,7 +43,7 @@ fn refused<T: JsonSchema + DeserializeOwned>(value: Value, check: impl Fn(&T) ->
     }
 }
 
-/// Checks that `value` is what the schema of outputs says.
+/// Checks that `value` matches the schema of outputs.
 fn given<T: JsonSchema + Serialize>(value: &T) {
     let value = serde_json::to_value(value).unwrap();
     let schema = output().into_root_schema_for::<T>();
@@ -94,7 +94,7 @@ fn an_event() {
 }
 
 #[test]
-fn what_memory_is_asked() {
+fn queries_to_memory() {
     let lab = Lab::new("");
     let memory = lab.engine.memory().unwrap();
     let check = |request: &ContextRequest| memory.recall(request, &Recall::default()).is_ok();
@@ -414,8 +414,8 @@ fn memory_and_tasks() {
     });
 }
 
-/// Descriptions are read by people who call the interface in another language,
-/// and no two types have the same name.
+/// Descriptions are for users of other languages, and no two types have the
+/// same name.
 #[test]
 fn descriptions_and_names() {
     fn look(value: &Value, at: &str, found: &mut Vec<String>) {

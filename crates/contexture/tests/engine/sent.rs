@@ -1,4 +1,4 @@
-//! What was sent as the current message enters history with the same bytes.
+//! The current message of a request enters history with the same bytes.
 
 use crate::support::*;
 use contexture::core::Role;
@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Summaries would move the prefix.
 const WHOLE: &str = "[compaction]\nenabled = false";
 
-/// Returns an event with everything that can stand around it.
+/// Returns an event with every optional field.
 fn event(content: &str) -> Event {
     Event {
         content: content.to_owned(),
@@ -133,7 +133,7 @@ fn answers(style: u8, content: &str, n: usize) -> Vec<NewTurn> {
             turn([result(&id, "exit 0")]),
             turn([says(&prose(n, 9))]),
         ],
-        // What the user said is in the request, and is not said again.
+        // The request has the user's message, so the turn does not repeat it.
         3 => vec![turn([says(&prose(n, 7))])],
         // The user's message by itself, and then the answer.
         _ => vec![turn([user(content)]), turn([says(&prose(n, 7))])],
@@ -325,8 +325,8 @@ fn large_events_are_paid_for_once() {
         let content = format!("Log {n}: {}", prose(n, 3_000));
         let now = lab.ask("s", Some(event(&content)));
         if n > 0 {
-            // All of the request before is the beginning of this one: what is
-            // new is the answer and the current message.
+            // The previous request is the beginning of this one: only the
+            // answer and the current message are new.
             let cache = now.report.cache.clone().unwrap();
             let answer = now.layout.history.last().unwrap();
             assert_eq!(answer.text(), "Noted.");

@@ -1,13 +1,12 @@
-//! Windows that are too small for what is in them, and histories that other
-//! providers, tools and writers left behind.
+//! Windows that are too small for their content, and histories of other
+//! providers, tools and writers.
 
 use crate::support::*;
 use contexture::Format;
 use contexture::core::markup;
 use contexture::store::{Block, MessageRole};
 
-/// What a store has counted, a new engine does not count again; and what one
-/// engine has counted further, another has not. Neither may show.
+/// Cached counts of the store or of an engine do not change results.
 #[test]
 fn caches_do_not_change_results() {
     let lab = Lab::new("compaction.enabled = false\n");
@@ -35,8 +34,8 @@ fn caches_do_not_change_results() {
     assert!(cut.count() >= 1);
 }
 
-/// Arguments cannot be cut. A window has no holes, so it begins after them and
-/// says so; with summaries, what was called is known.
+/// Arguments cannot be cut. A window has no gaps, so it begins after them and
+/// reports that; a summary lists the call.
 #[test]
 fn a_step_that_cannot_be_shown() {
     for (config, said) in [
@@ -129,7 +128,7 @@ fn a_tool_answers_with_several_blocks() {
     assert!(history.contains(&"one\n\ntwo"), "{history:?}");
 }
 
-/// What no summary stands for is said to be in none.
+/// Turns without a summary are reported as such.
 #[test]
 fn turns_without_a_summary_are_counted() {
     let lab = Lab::new("");
@@ -163,8 +162,8 @@ fn turns_without_a_summary_are_counted() {
     );
 }
 
-/// Where the system prompt alone is over the threshold, summaries would be made
-/// with every request and gain nothing.
+/// If the system prompt alone is over the threshold, summaries with every
+/// request would gain nothing.
 #[test]
 fn a_large_system_prompt_does_not_wear_history_down() {
     let lab = Lab::new("");
@@ -214,7 +213,7 @@ fn a_summary_that_others_made_first_is_used() {
     assert_eq!(summaries.count(), 1);
 }
 
-/// What a provider reports apart is part of the input here.
+/// Tokens that a provider reports separately are part of the input here.
 #[test]
 fn usage_that_does_not_add_up_is_refused() {
     let lab = Lab::new("");

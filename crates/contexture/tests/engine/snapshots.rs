@@ -1,4 +1,4 @@
-//! What exactly did the model see? The same bytes, later and elsewhere.
+//! Snapshots: the same bytes, later and on another machine.
 
 use crate::support::counting::Counting;
 use crate::support::dice::Dice;
@@ -211,7 +211,7 @@ fn the_next_request_adds_what_is_new() {
     // The turn, the event, the end of the list and its root.
     assert!(blobs <= 8, "{blobs} blobs");
     assert!(bytes < 24_000, "{bytes} bytes");
-    // What is the same is not kept again.
+    // Equal content is not stored again.
     let again = lab.assemble("s", 100_000);
     assert_eq!(offered(), (0, 0));
     assert_eq!(again.snapshot, second.snapshot);

@@ -1,4 +1,4 @@
-//! What a working set stands for, and how hints, ranges and links are taken.
+//! The files of a working set, and the use of hints, ranges and links.
 
 use std::fs;
 use std::path::Path;
@@ -163,7 +163,7 @@ fn a_line_range_shows_its_lines_and_stops_at_the_end() {
         excluded(&assembled),
         [("a.txt#L9".to_owned(), Code::NO_SUCH_LINES)]
     );
-    // Other line ends do not leave half of one behind.
+    // Other line ends are not split.
     let project = Project::new(&[("a.txt", "one\r\ntwo\r\nthree\r\n")]);
     let assembled = project.assemble("files: [{path: 'a.txt#L1-L2', priority: 0.5}]");
     let text = assembled
@@ -216,7 +216,7 @@ fn unusable_files_are_excluded_with_the_reason() {
     }
     let assembled = project.assemble(&manifest);
     assert_eq!(included(&assembled), ["pages/[id].tsx", "d/up/d/a.md"]);
-    // An entry that is no pattern is a row, and the others are used.
+    // An entry that is not a valid pattern is a row, and the others are used.
     let none = project.assemble("files: [{path: '{a.md', priority: 0.5}]");
     assert_eq!(
         reasons(&none),

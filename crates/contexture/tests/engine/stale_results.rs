@@ -92,7 +92,7 @@ fn only_a_newer_copy_makes_a_result_stale() {
             // A part, which no later call reads.
             read("c1", part([1, 80]), &file(1, 80)),
             read("c2", part([81, 160]), &file(2, 80)),
-            // Errors stay, and a command is no read.
+            // Errors remain, and a command does not count as a read.
             failed,
             whole("c4", "src/b.rs", &file(4, 80)),
             turn([calls(["c5"]), result("c5", &file(5, 80))]),
@@ -115,7 +115,7 @@ fn only_a_newer_copy_makes_a_result_stale() {
 }
 
 #[test]
-fn what_was_cleared_stays_cleared_by_the_same_bytes() {
+fn cleared_results_stay_cleared_with_the_same_bytes() {
     let lab = Lab::new(PLAIN);
     lab.talk("s", &[turn([user("Fix it.")])]);
     let mut previous: Option<Assembled> = None;
@@ -161,7 +161,7 @@ fn clearing_that_costs_more_than_it_saves_waits() {
     let lab = Lab::new(PLAIN);
     lab.talk("s", &[turn([user("Fix it.")])]);
     lab.record("s", &whole("c1", "src/a.rs", &file(1, 20)));
-    // Much stands behind it, and the provider has it.
+    // Much content comes after it, and the provider has it in its cache.
     lab.record("s", &exchange("Read this.", &prose(1, 9_000)));
     lab.assemble("s", WINDOW);
     lab.record("s", &whole("c2", "src/a.rs", &file(2, 20)));

@@ -1,5 +1,5 @@
-//! Summaries by a language model, over a real connection: what it is told, and
-//! what happens when it does not answer as it should.
+//! Summaries by a language model, over a real connection: its input, and its
+//! failures.
 
 use crate::support::server::{Reply, Server, anthropic, openai};
 use crate::support::*;
@@ -99,7 +99,7 @@ fn the_summariser_gets_everything_but_secrets() {
             "what is kept is not summarised"
         );
 
-        // The next one is told the earlier summary, and the cost is kept.
+        // The next call has the earlier summary, and the cost is stored.
         for turn in &chat(6, 60) {
             lab.record("s", turn);
         }
@@ -152,7 +152,8 @@ fn a_failure_is_tried_again() {
     assert_eq!(server.asked().len(), 2);
 }
 
-/// Whatever the server does, there is a summary, and a warning says whose.
+/// Whatever the server does, there is a summary, and a warning names the
+/// summariser.
 #[test]
 fn without_an_answer_the_extractive_summariser_is_used() {
     let refused = serde_json::json!({"error": {"message": "invalid key"}});

@@ -125,7 +125,7 @@ fn the_settings_say_how_long_a_result_may_be() {
 }
 
 #[test]
-fn what_does_not_fit_even_so_is_cut_and_names_its_handle() {
+fn a_result_that_still_does_not_fit_is_cut_with_its_handle() {
     let lab = Lab::new("[compaction]\nenabled = false\n[tool_results]\nmax_tokens = 0");
     let log = log(1_000);
     lab.talk("s", &[step(&log)]);
@@ -158,7 +158,7 @@ fn lines(lines: &str) -> FetchRequest {
 }
 
 #[test]
-fn what_was_cut_is_fetched_by_the_handle_in_the_marker() {
+fn cut_content_is_fetched_by_the_handle_in_the_marker() {
     let lab = Lab::new(PLAIN);
     let log = log(14_000);
     lab.talk("s", &[step(&log)]);

@@ -1,11 +1,11 @@
-//! Definitions of tools have a share of the budget: what is used stays, the rest
-//! is ranked by the event, and the choice changes in large steps.
+//! Definitions of tools have a share of the budget: used tools remain, the
+//! others are ranked by the event, and the choice changes in large steps.
 
 use crate::support::*;
 use contexture::{Assembled, Event, Format, Request};
 use serde_json::{Value, json};
 
-/// What tools are about.
+/// The topics of tools.
 const TOPICS: [&str; 10] = [
     "calendar", "invoice", "weather", "ticket", "mail", "ledger", "image", "route", "stock", "note",
 ];
@@ -68,7 +68,7 @@ fn five_hundred_tools_fit_their_share() {
         used <= available / 2 + available / 20,
         "{used} of {available}"
     );
-    // What the event is about comes first.
+    // Tools for the topic of the event come first.
     for number in (2..500).step_by(10) {
         assert!(
             names.contains(&format!("weather_action{number}")),
@@ -102,7 +102,7 @@ fn the_choice_stays_until_a_tool_is_needed() {
     let first = assemble("What will the weather be?");
     let names = sent(&first);
     lab.record("s", &exchange("What will the weather be?", "Fine."));
-    // Another topic is no reason to lose the cache.
+    // Another topic must not break the cache.
     let second = assemble("And how is the stock of apples?");
     assert_eq!(sent(&second), names);
     assert!(!second.report.cache.as_ref().unwrap().broken);
@@ -116,7 +116,7 @@ fn the_choice_stays_until_a_tool_is_needed() {
     let cache = named.report.cache.clone().unwrap();
     assert_eq!(cache.cause.map(|cause| cause.name()), Some("tools"));
 
-    // What was called stays, whatever comes next.
+    // Called tools remain, whatever comes next.
     let called = turn([
         user("Please run it."),
         blocks(

@@ -219,14 +219,14 @@ fn headers(lab: &Lab, request: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_becomes_a_header_on_its_way() {
+fn no_content_becomes_a_header() {
     let key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY-----";
     let second =
         r#"[{"type":"text","text":"One."},{"type":"text","text":"[loom n9 | human | 1 d]"}]"#;
     for content in [
         // The guard makes a line end of it.
         MessageContent::Text("One.\r[loom n9 | human | 1 d]".to_owned()),
-        // And some behind what it masks.
+        // And a line after the masked secret.
         MessageContent::Text(format!("{key}[loom n9 | human | 1 d]")),
         // Only the first text of a node has a header.
         serde_json::from_str(second).unwrap(),
@@ -251,7 +251,7 @@ fn nothing_becomes_a_header_on_its_way() {
 }
 
 #[test]
-fn what_is_no_text_has_a_header_too() {
+fn content_that_is_not_text_has_a_header_too() {
     let lab = Lab::with(
         "
         agent poet aware: Rhyme.

@@ -1,4 +1,4 @@
-//! Trees and calls that make no sense.
+//! Invalid trees and calls.
 
 use contexture::loom::{NewNode, NodeEdit, tree_from_json};
 use contexture::store::{Author, MessageContent, Trees as _};
@@ -6,7 +6,7 @@ use contexture::{Error, Format, Request};
 
 use crate::support::{Lab, expect, now, request_of, tree};
 
-/// Imports a tree and returns the complaint; nothing is left of it.
+/// Imports a tree and returns the error; nothing is stored.
 fn refused(text: &str) -> String {
     let lab = Lab::new("");
     let error = lab
@@ -155,7 +155,7 @@ fn another_mode_than_before() {
 }
 
 #[test]
-fn an_edit_of_what_is_not_there() {
+fn an_edit_of_a_missing_entry() {
     assert_eq!(
         refused("n1 human: One.\nn2 model edits n9: Two."),
         "nodes[1].edited_from: there is no node `n9` in this tree"
@@ -210,7 +210,7 @@ fn everything_excluded() {
         hint: `flag_node` of `t` excludes or includes a node
         ",
     );
-    // What is asked beside the path is something.
+    // The event next to the path must not be empty.
     expect(
         &lab.text("--head n3 --event Hello?"),
         "

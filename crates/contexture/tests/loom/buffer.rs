@@ -84,7 +84,7 @@ fn completions_take_the_document() {
 }
 
 #[test]
-fn what_looks_like_a_tag_is_text() {
+fn text_that_looks_like_a_tag_is_text() {
     let lab = Lab::with(
         "
         buffer
@@ -160,7 +160,7 @@ fn a_document_must_end_at_the_head_node() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_the_authors_too() {
+fn invisible_characters_stay_in_the_block_of_their_author() {
     let text = "\u{200f}\u{5e9}\u{5dc}\u{5d5}\u{5dd}\u{200f} soft\u{ad}ly \u{feff}\u{2028} \u{1f3f4}\u{e0067}\u{e007f}\r\nend\u{200b}";
     let mut tree = crate::support::tree("buffer\nn1 human: x");
     tree.nodes[0].content = contexture::store::MessageContent::Text(text.to_owned());

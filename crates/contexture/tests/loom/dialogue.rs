@@ -194,7 +194,7 @@ fn the_same_directive_is_said_once() {
 }
 
 #[test]
-fn what_comes_next_has_sources_too() {
+fn the_next_node_can_have_sources() {
     let lab = Lab::with(
         "
         n1 human: One?
@@ -281,7 +281,7 @@ fn excluded_and_pruned_nodes_and_remarks_are_left_out() {
         n5: annotation (annotations are not included)
         ",
     );
-    // What somebody left out on purpose is nothing to be warned of.
+    // Nodes that were excluded on purpose cause no warning.
     let report = lab.assemble("--head n6").unwrap().report.clone();
     assert!(report.warnings.is_empty(), "{:?}", report.warnings);
 }
@@ -589,7 +589,7 @@ fn a_picture_that_is_only_described_is_warned_of() {
         n3 human <- n2: And a dog?
         ",
     );
-    // Nothing but text is taken from the model.
+    // Only text is used from a model's node.
     let assembled = lab.assemble("--head n3").unwrap();
     assert_eq!(
         assembled.report.warnings,

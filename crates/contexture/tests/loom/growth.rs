@@ -1,5 +1,5 @@
-//! What holds while a tree grows: an engine that has seen it grow says the same
-//! as one that sees it for the first time, and accounts for every node.
+//! Properties while a tree grows: an engine that has seen it grow returns the
+//! same as a new one, and lists every node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::support::{Lab, now, request_of, tree};
 
-/// Something that happens to a tree, and a request behind it.
+/// A change of a tree, and a request after it.
 #[derive(Debug, Clone)]
 struct Event {
     what: u8,
@@ -282,7 +282,7 @@ impl Grown {
     }
 }
 
-/// Returns what is said of a request, but for how long it took.
+/// Returns the report of a request without its duration.
 fn account(made: &Assembled) -> serde_json::Value {
     let mut report = serde_json::to_value(&made.report).unwrap();
     report.as_object_mut().unwrap().remove("timings_ms");
@@ -395,7 +395,8 @@ fn check(made: &Assembled, path: &[String], flagged: &BTreeSet<String>, request:
         }
         if let Err(refused) = made.render(format) {
             let stated = ["user_last", "no_blank_text", "not_blank"];
-            // There may be no room for the line that stands before a model's.
+            // The budget may be too small for the line before a model's
+            // message.
             let no_room = refused.rule.ends_with("user_first") && made.report.budget.available < 40;
             let is_stated = stated.iter().any(|rule| refused.rule.ends_with(rule)) || no_room;
             assert!(is_stated, "{format:?} {refused:?}\n{text}");
@@ -407,7 +408,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_warm_engine_says_what_a_new_one_says(case in cases()) {
+    fn a_warm_engine_returns_the_same_as_a_new_one(case in cases()) {
         let lab = Lab::new("[snapshots]\nkeep = false");
         let document = line(&case);
         lab.engine.import_tree(&document, Some(now())).unwrap();
@@ -439,7 +440,8 @@ proptest! {
             };
             prop_assert_eq!(warm.render(Format::Text).unwrap(), cold.render(Format::Text).unwrap());
             prop_assert_eq!(account(&warm), account(&cold));
-            // A window may end before ways meet that nobody chose from.
+            // A window may end before branches meet that the request does not
+            // choose from.
             let Ok(path) = lab.engine.tree_path(&request) else {
                 prop_assert!(new.tree_path(&request).is_err());
                 continue;

@@ -1,4 +1,4 @@
-//! What holds for every tree.
+//! Properties of every tree.
 
 use contexture::store::{
     Author, Edge, EdgeKind, EdgeSource, Flags, MessageContent, Node, Preferences, SourceRole,
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::support::{Lab, now, request_of, tree};
 
-/// A node of a generated tree: what it follows, what it is, what it says.
+/// A node of a generated tree: its parent, its kind and its text.
 #[derive(Debug, Clone)]
 struct Seed {
     after: usize,
@@ -82,7 +82,7 @@ fn cases() -> impl Strategy<Value = Case> {
 
 const SYSTEM: &str = "Say what you see, and nothing else.";
 
-/// Returns the tree of a case. Each node says its own name in it: `<n7>`.
+/// Returns the tree of a case. Each node contains its own name: `<n7>`.
 fn document(case: &Case) -> TreeDocument {
     let mut document = tree("");
     document.tree.mode = match case.buffer {
@@ -275,7 +275,8 @@ proptest! {
             prop_assert_eq!(kept.len(), path.len());
         }
 
-        // The latest nodes are there whenever they fit, with their material.
+        // The latest nodes are included whenever they fit, with their context
+        // sources.
         let rows = whole.report.included.iter();
         let others: u64 = rows.clone().filter(|row| &*row.layer != "session").map(|row| row.tokens).sum();
         let latest: Vec<&str> = path.iter().rev().take(case.minimum).map(|(name, _)| name.as_str()).collect();

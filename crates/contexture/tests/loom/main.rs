@@ -1,4 +1,4 @@
-//! What becomes of a place in a loom's tree: the whole request, rule by rule.
+//! Requests from a node of a loom: the whole request, rule by rule.
 #![allow(clippy::unwrap_used)]
 
 mod aware;

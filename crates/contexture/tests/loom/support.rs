@@ -1,4 +1,4 @@
-//! Trees written as text, and the requests that are made of them.
+//! Trees in a short notation, and their requests.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Lab {
             .replace(&format!("-{}", assembled.layout.mark), "")
     }
 
-    /// Returns the complaint and what to do about it.
+    /// Returns the error with its hint.
     pub(crate) fn complaint(&self, request: &str) -> String {
         let error = self.assemble(request).unwrap_err();
         assert!(error.is_input(), "{error}");

@@ -1,4 +1,4 @@
-//! What goes when a path does not fit (L7, L8).
+//! The nodes that are dropped when a path does not fit (L7, L8).
 
 use contexture::Format;
 
@@ -23,7 +23,7 @@ fn path(settings: &str) -> Lab {
     ))
 }
 
-/// Returns one line for what is in the request, and one for what happened.
+/// Returns one line for the content of the request, and one for the report.
 fn outcome(lab: &Lab, budget: u64) -> String {
     let assembled = match lab.assemble(&format!("--head n8 --max-tokens {budget}")) {
         Ok(assembled) => assembled,
@@ -67,7 +67,7 @@ fn outcomes(lab: &Lab, budgets: &[u64]) -> String {
 const BUDGETS: &[u64] = &[300, 190, 170, 150, 130, 110, 90, 60, 40];
 
 #[test]
-fn the_middle_goes() {
+fn the_middle_is_dropped() {
     expect(
         &outcomes(&path(""), BUDGETS),
         "
@@ -167,7 +167,7 @@ fn a_marker_is_placed_where_text_was_cut() {
 }
 
 #[test]
-fn the_report_says_what_went_and_why() {
+fn the_report_lists_dropped_nodes_with_reasons() {
     expect(
         &path("").left_out("--head n8 --max-tokens 60"),
         "
@@ -316,7 +316,7 @@ fn a_document_is_cut_at_its_beginning_and_in_the_middle() {
         &window.text("--head n4 --max-tokens 25"),
         "A society of retired drivers looks after them. The smallest still lifts boats in spring.",
     );
-    // The end of what is being written is what counts.
+    // The end of the text that is being written is kept.
     let long = Lab::with(&tree("truncate_middle"));
     let buffer = "and then ".repeat(60);
     let text = long.text(&format!(
@@ -346,12 +346,12 @@ fn preferences_of_the_application_and_of_the_tree() {
         assembled.loom().unwrap().clone().strategy.name(),
         "stop_at_limit"
     );
-    // And what everybody prefers.
+    // The settings of the application apply, too.
     assert_eq!(
         budget(&Lab::with("n1 human: One.")),
         (1024, "truncate_middle")
     );
-    // What the call says comes before all of them.
+    // The options of the call have priority over all of them.
     let assembled = application.assemble("--head n1 --reserve 7").unwrap();
     assert_eq!(assembled.budget.reserve_response(), 7);
 }
@@ -383,7 +383,7 @@ fn a_remark_stays_out_wherever_a_walk_pauses() {
 }
 
 #[test]
-fn what_is_said_of_a_window_does_not_depend_on_what_is_known() {
+fn the_report_of_a_window_does_not_depend_on_caches() {
     let mut text = "prefer truncation_strategy rolling_window\nn0 human: Begin.\n".to_owned();
     for n in 1..500 {
         text += &format!("n{n} human <- n{}: word{n}.\n", n - 1);
@@ -419,7 +419,7 @@ fn material_alone_is_no_message() {
         complaint.contains("no room for the latest node"),
         "{complaint}"
     );
-    // Where nothing else is said, it is all there is.
+    // Without other content, the node is all there is.
     let lab = Lab::with("m1 human: Look here.\nn1 human: \\s\nn2 human <- n1 context m1: \\s");
     expect(
         &lab.text("--head n2"),
@@ -447,7 +447,7 @@ fn nothing_but_the_latest_node_is_answered() {
         complaint.contains("no room for the latest node"),
         "{complaint}"
     );
-    // What is asked beside the path is answered whatever is left of that.
+    // The event is always included.
     let text = lab.text("--head n3 --max-tokens 25 --event So?");
     assert!(text.ends_with("<user>\nSo?\n</user>\n"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Which way is taken, and which version, where there are several (L1, L3).
+//! The choice of a path and of a version, if there are several (L1, L3).
 
 use crate::support::{Lab, expect};
 
@@ -119,7 +119,7 @@ fn an_edit_with_an_edge_of_its_own_is_a_branch() {
 }
 
 #[test]
-fn ways_that_meet_need_a_choice() {
+fn paths_that_meet_need_a_choice() {
     let mut tree = crate::support::tree(
         "
         n1 human: One.
@@ -188,7 +188,7 @@ fn where_there_is_one_end_its_latest_version_is_it() {
         ",
     );
     assert_eq!(nodes(&lab, ""), "n1b n2b");
-    // What goes on from a version goes on from its place.
+    // A continuation of one version continues the node.
     let lab = Lab::with(&format!("{EDITED}\nn2c model edits n2b: Two, best."));
     assert_eq!(nodes(&lab, ""), "n1 n2c n3");
 }

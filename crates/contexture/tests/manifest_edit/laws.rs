@@ -1,4 +1,4 @@
-//! What holds for any manifest and any edit of it.
+//! Properties of edits for any manifest.
 
 use super::*;
 
@@ -317,8 +317,8 @@ proptest! {
         let edit = remove(&manifest.path(index));
         let result = apply(&source, std::slice::from_ref(&edit)).unwrap();
 
-        // Without a comma at its end, a flow list loses the one before the entry as well, and a
-        // comment may stand in between.
+        // Without a trailing comma, a flow list also loses the comma before the
+        // entry, and a comment may be in between.
         if manifest.layout != Layout::ManyLines(false) {
             prop_assert!(is_one_insertion(&result, &source), "{}", result);
         }
@@ -326,7 +326,8 @@ proptest! {
             let kinds = ["above", "behind", "below", "text"];
             kinds.iter().any(|kind| c.starts_with(&format!("# {kind} {index}")))
         };
-        // `# deep` belongs to the last entry or to nobody, depending on what is above it.
+        // `# deep` belongs to the last entry or to none, depending on the lines
+        // above it.
         let deep = |c: &&str| *c == "# deep";
         let kept: Vec<&str> =
             comments(&source).into_iter().filter(|c| !own(c) && !deep(c)).collect();

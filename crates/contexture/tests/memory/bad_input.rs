@@ -1,3 +1,5 @@
+//! Invalid records, requests and files.
+
 use contexture::memory::{ContextFilters, ContextRequest};
 use contexture::store::Record;
 use serde_json::json;
@@ -178,8 +180,8 @@ fn a_line_that_is_wrong_is_named_and_what_came_before_stays() {
     );
 }
 
-/// Returns events, and chunks that are split, of which there are more parts than
-/// lines are kept at a time.
+/// Returns events and chunks that are split, with more parts than lines are
+/// recorded at a time.
 fn many() -> Vec<Record> {
     let event = |i: usize| {
         let content = format!("Fact number {i}.");

@@ -1,3 +1,6 @@
+//! The channels of a recall: recent events, matches, entities, relations and
+//! patterns.
+
 use contexture::memory::{Channel, ContextRequest};
 
 use crate::fixture::{TestMemory, ids, query_for, said, talk};
@@ -111,7 +114,7 @@ fn patterns_are_thought_of_by_their_signs_and_success() {
 }
 
 #[test]
-fn without_a_query_it_is_what_happened_lately() {
+fn without_a_query_recent_events_are_returned() {
     let mind = TestMemory::of(&talk());
     let request = ContextRequest {
         session_id: Some("mon".to_owned()),

@@ -1,5 +1,4 @@
-//! Relations that texts tell of: only facts, only the current ones, with their
-//! date.
+//! Relations from texts: only facts, only the current ones, with their date.
 
 use crate::fixture::{TestMemory, query_for, said};
 
@@ -25,7 +24,7 @@ fn a_condition_is_no_fact() {
 }
 
 #[test]
-fn what_has_ended_is_not_shown_as_current() {
+fn ended_records_are_not_shown_as_current() {
     let mind = told(&[
         ("2026-01-05", "I work at Siemens."),
         ("2026-02-10", "I no longer work at Siemens."),
@@ -69,7 +68,7 @@ fn forgetting_what_ended_a_relation_restores_it() {
 }
 
 #[test]
-fn what_a_sentence_ends_and_begins_is_both_told() {
+fn a_sentence_can_end_one_relation_and_begin_another() {
     let mind = told(&[
         ("2026-01-05", "I live in Lyon."),
         ("2026-02-10", "I moved from Lyon to Porto last week."),
@@ -82,7 +81,7 @@ fn what_a_sentence_ends_and_begins_is_both_told() {
 }
 
 #[test]
-fn what_others_say_and_what_is_not_is_no_fact() {
+fn reports_and_negations_are_not_facts() {
     for text in [
         "My sister said she works at Bosch.",
         "I might work at Airbus next year.",

@@ -9,7 +9,7 @@ use contexture::{Engine, Error, Timestamp};
 
 use crate::support::Lab;
 
-/// The time of everything that says none.
+/// The time of records without a time.
 pub const NOW: &str = "2026-03-01T12:00:00Z";
 
 /// A project with a memory.
@@ -39,7 +39,7 @@ impl TestMemory {
         self.lab.engine.memory().unwrap()
     }
 
-    /// Records lines of JSON; everything that says no time happened now.
+    /// Records lines of JSON. A record without a time has the time `NOW`.
     pub fn try_record(&self, lines: &str) -> Result<MemoryRecorded, Error> {
         let mut progress = |_, _| {};
         let mut lines = Lines {
@@ -104,7 +104,7 @@ pub fn ids(context: &Context) -> Vec<String> {
     parts.map(|part| part.source.clone()).collect()
 }
 
-/// Returns a line for something that was said.
+/// Returns a line with a message of a speaker.
 pub fn said(id: &str, session: &str, time: &str, speaker: &str, text: &str) -> String {
     let line = serde_json::json!({
         "kind": "event", "id": id, "session_id": session, "timestamp": time,
@@ -114,7 +114,7 @@ pub fn said(id: &str, session: &str, time: &str, speaker: &str, text: &str) -> S
     format!("{line}\n")
 }
 
-/// Returns an event that was just said.
+/// Returns an event with the time `NOW`.
 pub fn event(id: &str, text: &str) -> EventRecord {
     let line = said(id, "now", NOW, "Ana", text);
     match serde_json::from_str(&line).unwrap() {

@@ -1,5 +1,5 @@
-//! What must not show: not itself, not by its words, not by what was derived
-//! from it, not from what is kept.
+//! Hidden records must not be revealed: neither directly, nor by their words,
+//! by derived records, or by caches.
 
 use contexture::memory::{Context, ContextFilters, ContextRequest, Recall};
 use contexture::store::Forget;
@@ -18,7 +18,7 @@ fn forget(mind: &TestMemory, id: &str) {
 }
 
 #[test]
-fn a_text_that_may_not_show_lends_no_words() {
+fn words_of_hidden_texts_do_not_count_for_neighbours() {
     let hidden = said(
         "h",
         "s",
@@ -33,7 +33,8 @@ fn a_text_that_may_not_show_lends_no_words() {
         let parts = context.components.iter();
         parts.map(|part| part.scores["words"]).collect()
     };
-    // What stands beside it does not match: there is only space for it.
+    // The neighbour does not match: it is shown only because the budget allows
+    // it.
     let lends_nothing = |mind: &TestMemory, request: &ContextRequest| {
         let context = mind.ask(request);
         assert!(!ids(&context).contains(&"h".to_owned()), "{context:?}");
@@ -68,7 +69,7 @@ fn a_text_that_may_not_show_lends_no_words() {
 }
 
 #[test]
-fn what_is_private_does_not_crowd_out_what_is_not() {
+fn restricted_records_do_not_displace_visible_ones() {
     let text = "The boat leaves at noon.";
     let mut lines = said("open", "a", "2026-02-02T10:00:00Z", "Ana", text);
     for i in 0..700 {
@@ -158,7 +159,7 @@ fn a_chunk_that_was_split_is_found_by_its_id() {
         }))
         .is_empty()
     );
-    // Recorded anew, shorter, and then in one piece.
+    // The text is recorded again, shorter, and then in one piece.
     mind.record(&line(&text(60)));
     assert!(!mind.recall("lever 150").content.contains("lever 150"));
     mind.record(&line("There is only one valve left."));

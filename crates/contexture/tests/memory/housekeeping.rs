@@ -1,3 +1,5 @@
+//! Caps, deletion and statistics of a memory.
+
 use contexture::memory::Recall;
 use contexture::store::{Forget, RecordKind};
 
@@ -37,7 +39,7 @@ fn a_long_text_becomes_chunks_with_its_source_as_heading() {
         context.content
     );
     assert!(context.content.contains("lever 42"), "{}", context.content);
-    // Recorded anew, it replaces what was there.
+    // Recorded again, the text replaces the earlier one.
     let short = "Section 1. There is only one valve left.";
     mind.memory()
         .record_text("manual.md", short, Some(now()))
@@ -98,13 +100,13 @@ fn beyond_the_cap_the_least_valuable_are_put_aside() {
     assert_eq!(done.archived, 2);
     let stats = mind.memory().stats().unwrap().kinds[&RecordKind::Event];
     assert_eq!((stats.live, stats.archived), (3, 2));
-    // The oldest went.
+    // The oldest record was archived.
     let found = mind.found("summer Lisbon children tarts boat");
     assert!(found.contains(&"b1".to_owned()), "{found:?}");
     assert!(!found.contains(&"a1".to_owned()), "{found:?}");
 }
 
-/// An index in memory tells the same as the store.
+/// An index in memory returns the same records as the store.
 #[test]
 fn the_same_records_are_put_aside_with_and_without_an_index() {
     let kept = |load: bool| {
@@ -147,7 +149,7 @@ fn a_missing_index_is_rebuilt_with_a_warning() {
     );
 }
 
-/// Runs a statement on the file, as somebody else might.
+/// Runs a statement on the file, like another program.
 fn rusqlite(path: &std::path::Path, sql: &str) -> usize {
     let connection = ::rusqlite::Connection::open(path).unwrap();
     connection.execute(sql, []).unwrap()

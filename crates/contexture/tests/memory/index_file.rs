@@ -13,7 +13,7 @@ use crate::fixture::{TestMemory, ids, now, query_for, said};
 /// Vectors that are made at once.
 const STATIC: &str = "[memory]\nembedder = \"static\"\n";
 
-/// How many texts make a file worth it.
+/// The number of texts from which a file is written.
 const ENOUGH: usize = 2_000;
 
 /// Returns a memory that is large enough for a file, and has one.
@@ -110,7 +110,7 @@ fn check_same(mind: &TestMemory, engine: &Engine) {
     }
 }
 
-/// Fails unless the file is not used, and answers are right all the same.
+/// Fails if the file is used, or if answers are wrong without it.
 fn check_unused(mind: &TestMemory) {
     let engine = another(mind);
     assert!(!engine.memory().unwrap().has_index_file().unwrap());
@@ -280,7 +280,7 @@ fn two_processes_use_one_file() {
 }
 
 #[test]
-fn what_is_forgotten_is_in_no_file() {
+fn deleted_records_are_in_no_file() {
     let mind = filed();
     let names = |path: &PathBuf| {
         let bytes = fs::read(path).unwrap();
@@ -300,7 +300,7 @@ fn what_is_forgotten_is_in_no_file() {
         mind.memory().forget(&forget).unwrap();
         assert!(!path(&mind).exists());
     }
-    // A process that had read the file does not bring it back.
+    // A process that had read the file does not write it again.
     for engine in [&mind.lab.engine, &reading] {
         let found = ask_with(engine, &query_for("Who can weld the keel?", 400));
         assert!(!found.content.contains("Marta") && !found.content.contains("keel"));

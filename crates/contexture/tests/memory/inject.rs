@@ -45,7 +45,7 @@ fn text(assembled: &Assembled) -> String {
         .replace(&format!("-{}", assembled.layout.mark), "")
 }
 
-/// Returns where in the text these stand, in the order given.
+/// Returns the offsets of these in the text, in the order given.
 fn places(text: &str, what: &[&str]) -> Vec<usize> {
     let place = |part: &&str| {
         text.find(*part)
@@ -253,7 +253,7 @@ fn records_for_other_identities_are_excluded() {
     );
     line.insert_str(1, r#""visible_to":["U1"],"#);
     mind.record(&line);
-    // A name is what somebody calls themselves, and opens nothing.
+    // A sender can choose its name, so the name grants no access.
     let from = |id: &str| {
         let sender = Sender {
             id: Some(id.to_owned()),
@@ -273,7 +273,7 @@ fn records_for_other_identities_are_excluded() {
 }
 
 #[test]
-fn what_is_denied_is_denied_in_every_recipe() {
+fn denied_items_are_not_shown_in_any_recipe() {
     for deny in ["memory", "memory:user_*"] {
         let mind = agent(&format!("[permissions]\ndeny = ['{deny}']\n"));
         let asked = Request {
@@ -301,7 +301,7 @@ fn the_answer_keeps_some_room() {
 }
 
 #[test]
-fn a_task_sees_what_came_of_its_parts() {
+fn a_task_shows_the_results_of_its_subtasks() {
     let mind = agent("");
     let push = |goal: &str| {
         let new = NewTask {
@@ -326,7 +326,7 @@ fn a_task_sees_what_came_of_its_parts() {
 
 #[test]
 fn a_slow_embedder_does_not_hold_the_turn_up() {
-    // A port that takes connections and says nothing.
+    // A port that accepts connections and sends nothing.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut mind = agent("");
@@ -490,7 +490,7 @@ fn a_recipe_of_the_users_has_files_and_memory() {
 }
 
 #[test]
-fn a_stack_of_tasks_shows_the_goal_the_way_results_and_what_is_known() {
+fn a_task_stack_shows_the_goal_the_path_results_and_memory() {
     let mind = agent("");
     let store = &mind.lab.store;
     let push = |id: &str, goal: &str| {
@@ -565,7 +565,7 @@ fn the_budget_of_a_stack_holds() {
 }
 
 #[test]
-fn what_is_remembered_is_in_the_snapshot() {
+fn recalled_records_are_in_the_snapshot() {
     let mind = agent("");
     let first = assemble(&mind, &request("chat", "boat"));
     let again = assemble(&mind, &request("chat", "boat"));
@@ -574,7 +574,7 @@ fn what_is_remembered_is_in_the_snapshot() {
 }
 
 #[test]
-fn an_event_that_says_little_is_asked_with_what_was_said_before_it() {
+fn a_short_event_is_searched_with_the_messages_before_it() {
     let mind = agent("[memory]\nmax_tokens = 40\n");
     let turn = r#"{"messages":[{"role":"user","content":"Hello."},{"role":"assistant","content":"Shall I look up the night train to Lisbon?"}]}"#;
     let turn = turn_from_json("a turn", turn).unwrap();
@@ -582,7 +582,7 @@ fn an_event_that_says_little_is_asked_with_what_was_said_before_it() {
     let remembered = "Ben: We took the night train to Lisbon.";
     let little = text(&assemble(&mind, &request("chat", "Yes, go ahead.")));
     assert!(little.contains(remembered), "{little}");
-    // An event that says enough is asked alone.
+    // An event with enough words is used as the query alone.
     let enough = text(&assemble(
         &mind,
         &request("chat", "Who bought a sailing boat?"),

@@ -1,4 +1,4 @@
-//! What holds for whatever is recorded and asked.
+//! Properties of any records and queries.
 
 use std::collections::BTreeSet;
 
@@ -84,7 +84,7 @@ fn line(i: usize, thing: &Thing) -> String {
     let ended = thing
         .ended
         .then(|| (now() - std::time::Duration::from_secs(60)).to_string());
-    // What ended had begun before.
+    // The end of a record is after its start.
     let at = match thing.ended {
         true => at - std::time::Duration::from_secs(7200),
         false => at,
@@ -115,9 +115,9 @@ fn is_event(thing: &Thing) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// The text is within the budget, counted again; nothing stands in it
-    /// twice; nothing that a filter keeps out is in it; everything found is
-    /// accounted for once; and a new engine says the same.
+    /// The text is within the budget, counted again; it has no duplicates; it
+    /// has no filtered record; every found record is listed once; and a new
+    /// engine returns the same.
     #[test]
     fn within_the_budget_once_and_nothing_that_is_kept_out(
         things in things(),
@@ -189,11 +189,11 @@ proptest! {
         prop_assert!(updated.context.token_count <= budget);
     }
 
-    /// Whatever was recorded, replaced and forgotten on the way, a memory that
-    /// was asked all the time says what one says that is asked for the first
-    /// time.
+    /// After any sequence of records, replacements and deletions, a memory that
+    /// was queried all the time returns the same as one that is queried for the
+    /// first time.
     #[test]
-    fn the_way_to_a_memory_does_not_show(
+    fn results_do_not_depend_on_the_history_of_a_memory(
         steps in prop::collection::vec((0..12_usize, things()), 1..6),
         query in prop::collection::vec(0..WORDS.len(), 1..5),
     ) {

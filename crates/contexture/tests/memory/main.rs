@@ -1,4 +1,4 @@
-//! Memory: what is recorded is found again, within a budget, and accounted for.
+//! Memory: records are recalled within a budget, and each is listed.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

@@ -108,7 +108,7 @@ fn every_record_is_a_row_or_part_of_a_counted_group() {
     let mind = TestMemory::of(&lines);
     let context = mind.ask(&query_for("Which entry is about xyzzy?", 300));
     let last = context.excluded.len() + context.metadata.unlisted;
-    // 256 records are compared for this budget; the group stands for the rest.
+    // 256 records are compared for this budget; the group represents the rest.
     assert_eq!(ids(&context).len() + last, 256 + 1);
     let all = mind.ask(&ContextRequest {
         max_tokens: 100_000,
@@ -158,8 +158,42 @@ fn the_group_of_lower_records_is_listed_with_its_size() {
     );
 }
 
+/// Only the best records are offered at first. Where most of them are
+/// near-duplicates of each other, the others fill the budget.
 #[test]
-fn who_states_a_fact_and_asks_is_not_ranked_lower() {
+fn near_duplicates_of_the_best_leave_no_room_unused() {
+    let mut lines = String::new();
+    let mut say = |id: String, text: String| {
+        lines.push_str(&said(&id, "s", "2026-02-02T10:00:00Z", "Ana", &text));
+    };
+    // Texts of which nine in ten words are the same.
+    let same: Vec<String> = (0..24).map(|i| word(1_000 + i)).collect();
+    for i in 0..400 {
+        let text = format!("The harbour alone: {} {}.", same.join(" "), word(i));
+        say(format!("same{i}"), text);
+    }
+    for i in 0..100 {
+        let words: Vec<String> = (0..24).map(|j| word(2_000 + 24 * i + j)).collect();
+        say(format!("other{i}"), format!("{}.", words.join(" ")));
+    }
+    let mind = TestMemory::of(&lines);
+    let context = mind.ask(&query_for("alone in the harbour", 6_000));
+    let others = ids(&context)
+        .iter()
+        .filter(|id| id.starts_with("other"))
+        .count();
+    assert!(
+        others > 40,
+        "{others} others, {} tokens",
+        context.token_count
+    );
+    // Every record is in a row, or in one that counts it.
+    let listed = ids(&context).len() + context.excluded.len() + context.metadata.unlisted;
+    assert!(listed >= 500, "{listed}");
+}
+
+#[test]
+fn a_fact_with_a_question_is_not_ranked_lower() {
     let long = "I moved to the house by the harbour in spring with my two cats and the old \
                 piano, and now I wonder every single evening how I could ever keep the sea wind \
                 out of the kitchen, what do you think?";
@@ -304,7 +338,7 @@ fn many_records_of_one_template_do_not_hide_the_others() {
         reason.starts_with("1,998 records differing only in numbers"),
         "{reason}"
     );
-    // Few of them are told apart by their numbers.
+    // A few such texts are distinguished by their numbers.
     let few: String = (0..5)
         .map(|i| {
             said(

@@ -26,7 +26,8 @@ const STATIC: &str = "[memory]\nembedder = \"static\"\n";
 const PATH: &str = "CONTEXTURE_TEST_PATH";
 const NAME: &str = "CONTEXTURE_TEST_NAME";
 
-/// How many texts each process records: enough for the file to be written again.
+/// The number of texts that each process records: enough for the file to be
+/// written again.
 const EACH: usize = 200;
 
 /// Returns a command that runs a test of this file in a process of its own.
@@ -73,7 +74,7 @@ fn found(engine: &Engine, query: &str) -> Vec<String> {
     ids(&memory.recall(&query_for(query, 300), &how).unwrap().context)
 }
 
-/// Returns lines about the crates of somebody.
+/// Returns lines about the crates of a person.
 fn crates_of(name: &str, count: usize) -> String {
     (0..count)
         .map(|i| {
@@ -98,8 +99,8 @@ fn filed(directory: &Path) -> PathBuf {
     path
 }
 
-/// What each of two processes does: it reads the file, records in several
-/// batches, finds what it recorded, and writes the file.
+/// The work of each of two processes: it reads the file, records in several
+/// batches, finds its records, and writes the file.
 #[test]
 fn records_and_writes_the_file() {
     let Some((path, name)) = given() else { return };
@@ -152,8 +153,8 @@ fn two_processes_share_a_store_and_its_index_file() {
     assert!(!unfinished.exists());
 }
 
-/// What a process does that may not write: it reads the file, answers from it,
-/// and says once that it cannot write another.
+/// The work of a process that may not write: it reads the file, answers from
+/// it, and warns once that it cannot write another.
 #[test]
 fn answers_without_writing() {
     let Some((path, _)) = given() else { return };

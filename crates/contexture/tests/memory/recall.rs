@@ -1,3 +1,5 @@
+//! Recall: budgets, filters, and updates with new events.
+
 use contexture::memory::{Context, ContextFilters, ContextRequest, Recall, Shown};
 use contexture::store::Forget;
 

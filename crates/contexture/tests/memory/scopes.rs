@@ -29,7 +29,7 @@ fn a_user_sees_only_their_own_records() {
     );
     let context = mind.ask(&filtered("What is my dog called?", r#"{"user":"ana"}"#));
     assert_eq!(ids(&context), ["a"]);
-    // What belongs to others does not raise neighbours, either.
+    // Records of other owners do not raise their neighbours, either.
     let context = mind.ask(&filtered("Bella", r#"{"user":"ana"}"#));
     assert!(context.metadata.unmatched, "{context:?}");
     assert_eq!(ids(&mind.recall("dog")).len(), 3);
@@ -162,7 +162,7 @@ fn messages_become_events() {
 }
 
 #[test]
-fn what_is_said_in_a_session_is_remembered_once() {
+fn messages_of_a_session_are_recorded_once() {
     let mind = TestMemory::with("[memory]\nfrom_sessions = true\n");
     let engine = &mind.lab.engine;
     let new = NewSession {

@@ -1,4 +1,4 @@
-//! Two generations of vectors: static ones at once, the encoder's behind.
+//! Two generations of vectors: static ones at once, the encoder's afterwards.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A store that counts what is asked of the one behind it.
+//! A store that counts the calls of another one.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,9 +18,9 @@ pub struct Counting {
     pub bytes_offered: AtomicUsize,
     /// Everything that was offered.
     pub hashes: Mutex<Vec<ContentHash>>,
-    /// What comes back with another byte in it.
+    /// The hash of content that is returned with a changed byte.
     pub damaged: Mutex<Option<ContentHash>>,
-    /// What does not come back.
+    /// The hash of content that is not returned.
     pub lost: Mutex<Option<ContentHash>>,
 }
 
@@ -40,7 +40,7 @@ impl Counting {
         }
     }
 
-    /// Returns a count and starts it anew.
+    /// Returns a count and resets it.
     pub fn take(counter: &AtomicUsize) -> usize {
         counter.swap(0, Ordering::SeqCst)
     }
@@ -161,6 +161,9 @@ impl Snapshots for Counting {
             }
         }
         Ok(found)
+    }
+    fn has_blobs(&self, hashes: &[ContentHash]) -> Done<bool> {
+        self.inner.has_blobs(hashes)
     }
 }
 
@@ -365,6 +368,14 @@ impl Upkeep for Counting {
     }
     fn delete_session(&self, label: &str) -> Done<Deleted> {
         self.inner.delete_session(label)
+    }
+
+    fn delete_turns_before(&self, label: &str, turn: TurnId) -> Done<Deleted> {
+        self.inner.delete_turns_before(label, turn)
+    }
+
+    fn delete_snapshot(&self, hash: ContentHash) -> Done<Deleted> {
+        self.inner.delete_snapshot(hash)
     }
     fn delete_tree(&self, id: &str) -> Done<Deleted> {
         self.inner.delete_tree(id)

@@ -1,4 +1,5 @@
-//! Turns from random numbers: what agents record, and what they should not.
+//! Turns from random numbers: valid ones, and ones that agents should not
+//! record.
 
 use contexture::turn::{Block, MessageRole, NewTurn, TurnError};
 

@@ -75,7 +75,7 @@ impl Lab {
         engine(config, &self.root, &self.store)
     }
 
-    /// Starts the engine anew, with other settings.
+    /// Creates a new engine with other settings.
     pub fn restart(&mut self, config: &str) {
         self.engine = self.another(config);
     }
@@ -337,8 +337,8 @@ pub fn check(assembled: &Assembled) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks pairs by a rule of its own: between a call and its result nobody but
-/// tools speaks, and each has exactly one other.
+/// Checks pairs by its own rule: only tools speak between a call and its
+/// result, and each call has exactly one result.
 fn paired(assembled: &Assembled) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();

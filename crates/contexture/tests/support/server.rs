@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 pub enum Reply {
     Json(u16, Value),
     Junk(&'static str),
-    /// Reads the request and says nothing until the client leaves.
+    /// Reads the request and sends nothing until the client disconnects.
     Silent,
-    /// A vector of so many dimensions for each text. What is said of boats
-    /// points one way, all else another.
+    /// A vector of this many dimensions for each text. Texts about boats have
+    /// one direction, all others another.
     Vectors(usize),
 }
 
-/// Returns what OpenAI's servers say.
+/// Returns a response of OpenAI's API.
 pub fn openai(text: &str) -> Reply {
     Reply::Json(
         200,
@@ -32,7 +32,7 @@ pub fn openai(text: &str) -> Reply {
     )
 }
 
-/// Returns what Anthropic's servers say.
+/// Returns a response of Anthropic's API.
 pub fn anthropic(text: &str) -> Reply {
     Reply::Json(
         200,

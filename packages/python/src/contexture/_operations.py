@@ -313,6 +313,25 @@ class Operations:
         )
         return answer
 
+    def delete_turns(self, label: str, *, before: str) -> models.DeletionResult:
+        """Delete the turns before a turn.
+
+        Deletes the turns of a session before a turn, and all snapshots of the session. The turn
+        and those after it keep their ids and numbers. Memory records are kept, and so are
+        summaries after the turn. Fails with 409 if another session shares one of the turns, and
+        with 422 if the turn has results of tool calls that would be deleted.
+
+        Args:
+            before: The first turn to keep: the first 4 or more digits of its id.
+        """
+        answer: models.DeletionResult = self._call(
+            "DELETE",
+            path_of("/v1/sessions/{label}/turns", {"label": label}),
+            models.DeletionResult,
+            query=given({"before": before}),
+        )
+        return answer
+
     def get_history(
         self, label: str, *, before: models.TurnId | Unset = UNSET, limit: int | Unset = UNSET
     ) -> models.SessionHistory:
@@ -1640,6 +1659,17 @@ class Operations:
         )
         return answer
 
+    def delete_snapshot(self, hash: str) -> models.DeletionResult:
+        """Delete a snapshot.
+
+        Deletes an assembled request in all sessions that have it, with its report. Content that
+        other snapshots use is kept.
+        """
+        answer: models.DeletionResult = self._call(
+            "DELETE", path_of("/v1/snapshots/{hash}", {"hash": hash}), models.DeletionResult
+        )
+        return answer
+
     def check_snapshot(self, hash: str) -> models.SnapshotCheck:
         """Verify a snapshot.
 
@@ -2415,6 +2445,25 @@ class AsyncOperations:
             models.TurnRecorded,
             headers=given({"Idempotency-Key": idempotency_key}),
             body=given({"body": body})["body"],
+        )
+        return answer
+
+    async def delete_turns(self, label: str, *, before: str) -> models.DeletionResult:
+        """Delete the turns before a turn.
+
+        Deletes the turns of a session before a turn, and all snapshots of the session. The turn
+        and those after it keep their ids and numbers. Memory records are kept, and so are
+        summaries after the turn. Fails with 409 if another session shares one of the turns, and
+        with 422 if the turn has results of tool calls that would be deleted.
+
+        Args:
+            before: The first turn to keep: the first 4 or more digits of its id.
+        """
+        answer: models.DeletionResult = await self._call(
+            "DELETE",
+            path_of("/v1/sessions/{label}/turns", {"label": label}),
+            models.DeletionResult,
+            query=given({"before": before}),
         )
         return answer
 
@@ -3746,6 +3795,17 @@ class AsyncOperations:
             path_of("/v1/snapshots/{hash}", {"hash": hash}),
             models.SnapshotResponse,
             query=given({"format": format}),
+        )
+        return answer
+
+    async def delete_snapshot(self, hash: str) -> models.DeletionResult:
+        """Delete a snapshot.
+
+        Deletes an assembled request in all sessions that have it, with its report. Content that
+        other snapshots use is kept.
+        """
+        answer: models.DeletionResult = await self._call(
+            "DELETE", path_of("/v1/snapshots/{hash}", {"hash": hash}), models.DeletionResult
         )
         return answer
 

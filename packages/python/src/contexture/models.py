@@ -5601,8 +5601,8 @@ class Session(Model):
     """
     turns: int
     """
-    The number of normal turns on the path to the head. Compactions are not
-    counted.
+    The number of normal turns on the path to the head, deleted ones included.
+    Compactions are not counted.
     """
     persona: str | None
     """
@@ -7340,7 +7340,8 @@ class Turn(Model):
     """
     parent: TurnIdOutput | None
     """
-    The id of the previous turn. Null for the first turn.
+    The id of the previous turn. Null for the first turn, and if the previous
+    turn was deleted.
     """
     depth: int
     """

@@ -37,6 +37,23 @@ fn an_unknown_command() {
 }
 
 #[test]
+fn a_command_of_another_command() {
+    small().refuses(
+        &["recall", "the ferry"],
+        2,
+        "
+        error: unrecognized subcommand 'recall'
+
+          tip: did you mean `contexture memory recall`?
+
+        Usage: contexture [OPTIONS] <COMMAND>
+
+        For more information, try '--help'.
+        ",
+    );
+}
+
+#[test]
 fn a_clock_that_shows_no_time() {
     small().refuses(
         &["assemble", "--now", "yesterday"],

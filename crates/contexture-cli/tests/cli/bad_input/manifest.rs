@@ -34,8 +34,7 @@ fn a_manifest_outside_the_root_is_refused_as_such() {
     for manifest in [path.to_str().unwrap(), "../working-set.yml"] {
         let run = project.run(&["assemble", "--manifest", manifest]);
         run.expect_code(2);
-        // The file may well exist: to say that it does not would send the user
-        // looking for the wrong mistake.
+        // The file may exist: an error that it does not would be misleading.
         assert!(!run.err.contains("there is no manifest"), "{}", run.err);
         assert!(run.err.contains("root"), "{}", run.err);
         assert!(run.err.contains(manifest), "{}", run.err);

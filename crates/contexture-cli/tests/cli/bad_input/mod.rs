@@ -1,7 +1,7 @@
-//! Everything that can be wrong with what the command is given, and what it says then.
+//! Every invalid input of the command, with its error message.
 //!
-//! Each case ends with the right code and a message that names the place and
-//! the way out; none panics, and none leaves something written or half-written.
+//! Each case ends with the right exit code and a message with the position and
+//! a hint. No case panics, and none leaves files written or half written.
 
 mod actions;
 mod budget;
@@ -37,7 +37,7 @@ fn small() -> Project {
         )
 }
 
-/// A turn in which a tool said something.
+/// A turn with a tool result.
 const TURN_WITH_TOOL: &str = r#"{"messages":[
     {"role":"assistant","content":[{"type":"tool_call","id":"c1","name":"shell","arguments":{"command":"make"}}]},
     {"role":"tool","tool_call_id":"c1","content":"undefined reference to foo"}]}"#;

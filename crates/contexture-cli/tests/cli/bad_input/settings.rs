@@ -196,7 +196,7 @@ fn a_key_that_is_given_twice_is_named() {
 #[test]
 fn tokens_of_what_cannot_be_read() {
     let project = small().file("latin1.txt", b"caf\xE9\n");
-    // The others are counted all the same.
+    // The other files are still counted.
     let run = project.run(&["tokens", "a.md", "nowhere.md"]);
     run.expect_code(2);
     assert_eq!(run.out, "           2  a.md\n");

@@ -99,7 +99,8 @@ fn run_without_write_permission(project: &Project, args: &str) -> crate::support
     let mode =
         |mode| fs::set_permissions(project.path(""), fs::Permissions::from_mode(mode)).unwrap();
     mode(0o555);
-    // Permissions do not hold for root, so nobody runs a copy that they can reach.
+    // Permissions do not apply to root, so the user `nobody` runs a copy that
+    // it can reach.
     let reachable = TempDir::new().unwrap();
     let mut command = project.command(args);
     if is_root {

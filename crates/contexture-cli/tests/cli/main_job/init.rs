@@ -110,7 +110,7 @@ fn init_proposes_what_it_finds() {
 }
 
 #[test]
-fn what_init_wrote_causes_no_warning() {
+fn files_written_by_init_cause_no_warning() {
     let big = "fn f(x: u32) -> u32 { x + 1 }\n".repeat(3_000);
     let large = (0..12).fold(python(), |project, i| {
         project.file(&format!("tally/part{i}/mod.rs"), &big)
@@ -129,7 +129,7 @@ fn what_init_wrote_causes_no_warning() {
 }
 
 #[test]
-fn init_leaves_what_is_there() {
+fn init_does_not_change_existing_files() {
     let project = Project::new().file(".agent/constitution.md", "mine\n");
     let out = project.ok(&["init"]);
     assert!(

@@ -21,7 +21,8 @@ fn an_effective_budget_that_disagrees_is_a_warning_and_the_smaller_is_used() {
         assert_eq!(report["budget"]["effective"], used);
         let (_, other) = project.assemble(&["--max-tokens", "400"]);
         assert_eq!(other["budget"]["effective"], 200);
-        // What the manifest takes away from the prompt is not given to the answer.
+        // Tokens that the manifest removes from the prompt are not added to the
+        // response.
         let value = parsed(&project.ok(&["assemble", "--format", "openai-chat"]));
         assert_eq!(value["max_completion_tokens"], 200);
         let said = format!(

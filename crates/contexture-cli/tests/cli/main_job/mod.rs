@@ -1,4 +1,4 @@
-//! What each command is for, from the files it reads to the bytes it writes.
+//! The main use of each command, from its input files to its output bytes.
 
 mod forms;
 mod guard;
@@ -45,7 +45,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}:\n{text}"))
 }
 
-/// Returns the row of `id`, wherever it stands.
+/// Returns the row of `id`, included or excluded.
 #[track_caller]
 fn row<'r>(report: &'r Value, id: &str) -> &'r Value {
     let rows = ["included", "excluded"].map(|list| report[list].as_array().unwrap());

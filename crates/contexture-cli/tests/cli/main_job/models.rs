@@ -1,4 +1,4 @@
-//! `contexture models`, and what `doctor` says of the model table.
+//! `contexture models`, and the check of the model table by `doctor`.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn the_table_is_replaced_by_a_file() {
     assert_eq!(value["models"][0]["prices"]["cached_input"], 0.1);
     let run = project.run(&["tokens", "main.rs", "--model", "gpt-9"]);
     assert!(run.err.ends_with("of its window of 7,000\n"), "{}", run.err);
-    // What is listed can be read again.
+    // The list can be read again as a table.
     let before = project.read(".contexture/models.tsv");
     let project = project.file("listed.json", &listed);
     project.ok(&["models", "update", "listed.json"]);

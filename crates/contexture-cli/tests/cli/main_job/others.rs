@@ -157,7 +157,7 @@ fn the_doctor_says_what_is_wrong_with_a_bad_project() {
         run.err,
         "error: one or more checks failed; see the lines marked `bad`\n"
     );
-    // What is good comes first, what is bad last, and then the sum of it.
+    // Passed checks come first, problems last, and then the summary.
     let words: Vec<&str> = (run.out.lines())
         .filter_map(|line| line.split(' ').next())
         .filter(|word| ["ok", "note", "bad"].contains(word))

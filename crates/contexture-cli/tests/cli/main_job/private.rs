@@ -1,4 +1,4 @@
-//! What Contexture itself writes is private, masked, and ignored by git.
+//! The files that Contexture writes are private, masked, and ignored by git.
 
 use std::fs;
 

@@ -325,7 +325,7 @@ fn a_pattern_is_mentioned_when_one_of_its_files_is() {
 }
 
 #[test]
-fn what_becomes_of_one_file_is_explained() {
+fn the_outcome_of_one_file_is_explained() {
     let project = Project::new()
         .file("src/a.rs", "fn a() {}\n")
         .file("src/b.rs", "fn b() {}\n".repeat(400))
@@ -348,7 +348,7 @@ fn what_becomes_of_one_file_is_explained() {
     assert_eq!(
         why("src/c.rs"),
         "src/c.rs: absent: the entry `src/*.rs` matches it, but the rule `c.rs` in .gitignore \
-         ignores it; add the file by its path to use it all the same\n"
+         ignores it; add the file by its path to use it anyway\n"
     );
     let rows = parsed(&project.ok(&["working-set", "why", "gone.rs", "--json"]));
     assert_eq!(rows[0]["fate"], "absent");

@@ -16,7 +16,7 @@ fn inspect(project: &Project, args: &[&str]) -> Value {
         .output()
         .expect("this test needs npx, which comes with node");
     let told = String::from_utf8_lossy(&output.stderr);
-    // Schemas that a client does not understand are told here.
+    // The inspector reports schemas that a client does not understand.
     assert!(!told.contains("schema"), "{told}");
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("this test needs npm and its registry:\n{told}"))
@@ -36,7 +36,7 @@ fn the_inspector_calls_tools() {
     ];
     let done = inspect(&project, &[&arguments[..], &more].concat());
     assert_eq!(done["structuredContent"]["task"]["goal"], "Mend the lamp");
-    // What is refused reaches whoever asks, as it was said.
+    // Errors reach the client unchanged.
     let refused = inspect(&project, &arguments);
     assert_eq!(refused["isError"], true);
     assert_eq!(refused["structuredContent"]["code"], "MISSING_WHY");

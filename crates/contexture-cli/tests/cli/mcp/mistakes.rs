@@ -1,4 +1,4 @@
-//! What is wrong is told, and nothing is changed then.
+//! Invalid calls are reported, and change nothing.
 
 use super::*;
 
@@ -226,7 +226,7 @@ fn mistakes_name_the_argument() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_of_the_protocol() {
+fn a_missing_resource_is_a_protocol_error() {
     let project = project();
     let steps = [
         call("format_disk", json!({})),
@@ -253,7 +253,7 @@ fn what_is_not_there_is_an_error_of_the_protocol() {
 }
 
 #[test]
-fn who_says_nothing_that_is_the_protocol_gets_no_answer() {
+fn invalid_protocol_messages_get_no_answer() {
     let project = project();
     for said in ["", "hello\n"] {
         let run = project.run_with(&["mcp"], said);

@@ -26,7 +26,7 @@ impl Server {
             let (_, behind) = line.split_once("serving on ")?;
             Some(behind.split(' ').next()?.to_owned())
         });
-        // What else it says must go somewhere.
+        // Further output must be read, so that the process does not block.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Self {
             child,

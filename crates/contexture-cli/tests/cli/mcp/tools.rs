@@ -1,4 +1,4 @@
-//! The tools: what they say of themselves, and what they do.
+//! The tools: their descriptions and their effects.
 
 use super::*;
 
@@ -310,7 +310,7 @@ fn the_working_set_is_changed_with_a_reason() {
 }
 
 #[test]
-fn what_is_remembered_is_recalled() {
+fn recorded_events_are_recalled() {
     let project = project();
     let done = called(
         &project,
@@ -358,7 +358,7 @@ fn what_is_remembered_is_recalled() {
 }
 
 #[test]
-fn what_is_remembered_belongs_to_its_scope() {
+fn recorded_events_have_their_scope() {
     let project = project();
     let scope = json!({"text": "The tea of the morning is green.", "user": "ada",
                        "agent": "cook", "session": "kitchen", "task": "breakfast",
@@ -438,7 +438,7 @@ fn tasks_are_pushed_and_popped() {
 }
 
 #[test]
-fn what_was_cut_from_a_tool_result_is_fetched() {
+fn a_cut_tool_result_can_be_fetched() {
     let project = project();
     project.ok(&["session", "new", "support", "--now", NOW]);
     let secret = "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW2xY4";

@@ -1,4 +1,4 @@
-//! What cannot be done is said, with its place and what to do.
+//! Errors of memory commands, with their position and a hint.
 
 use super::*;
 
@@ -119,7 +119,7 @@ fn text_given_as_records_is_rejected_with_a_hint() {
         "hint: the input looks like text, not like lines of JSON; record text with `contexture \
          memory record --text - --source NAME`",
     );
-    // What begins as a record is one that is wrong.
+    // Input that begins like a record is an invalid record.
     let run = project.run_with(&["memory", "record", "-"], "{\"kind\":\n");
     run.expect_code(2);
     assert!(!run.err.contains("hint"), "{}", run.err);

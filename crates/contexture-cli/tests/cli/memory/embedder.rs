@@ -183,7 +183,7 @@ fn invalid_settings_are_rejected() {
         ("[memory]\nbogus = 1\n", ""),
     ] {
         project.write("contexture.toml", settings);
-        // Some of them are no settings at all.
+        // Some of them are not settings.
         project.run("trust");
         let run = call(&project, &["memory", "record", "records.jsonl"]);
         run.expect_code(2);

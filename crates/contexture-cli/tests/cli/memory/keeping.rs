@@ -1,4 +1,4 @@
-//! What there is, and how it is forgotten.
+//! Lists, statistics and deletions of records.
 
 use super::*;
 
@@ -100,7 +100,7 @@ fn an_export_can_be_recorded_elsewhere() {
 }
 
 #[test]
-fn forgetting_says_what_went() {
+fn forgetting_reports_the_deleted_records() {
     let project = boat_house();
     let run = call(&project, &["memory", "forget", "--id", "e2"]);
     run.expect_code(0);
@@ -190,7 +190,7 @@ fn reembedding_what_has_vectors_does_nothing() {
 }
 
 #[test]
-fn doctor_tells_of_memory() {
+fn doctor_reports_the_memory() {
     let project = boat_house();
     let told = project.ok(&["doctor"]);
     let line = told.lines().find(|line| line.contains(" memory ")).unwrap();

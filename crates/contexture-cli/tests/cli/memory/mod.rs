@@ -11,7 +11,7 @@ mod recording;
 use crate::support::{Call, NOW, Project, Run, dedent, run, text, warnings};
 use serde_json::{Value, json};
 
-/// A boat house, and who is in it.
+/// Records about a boat house and its people.
 fn boats() -> Vec<Value> {
     let said = |id: &str, day: &str, speaker: &str, text: &str| {
         json!({"kind": "event", "id": id, "session_id": day,

@@ -1,4 +1,4 @@
-//! What is found, and how that is told.
+//! Recall: the found records, and their output.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is recorded, and what is said of it.
+//! Recording, and its output.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn plain_texts_are_chunks_of_their_path() {
         "{again}"
     );
 
-    // What a file says no longer is not found.
+    // Text that was removed from a file is not found.
     project.write(
         "docs/oars.md",
         "Oars are stored blade down, since the flood.\n",

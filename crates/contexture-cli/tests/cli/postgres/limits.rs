@@ -73,8 +73,8 @@ fn a_revoked_key_is_refused_by_all_servers() {
     assert!(still_open, "the stream of a valid key was ended");
 }
 
-/// The requests of a day are counted on both servers together, and a restart does
-/// not begin anew.
+/// The requests of a day are counted on both servers together, and a restart
+/// does not reset the count.
 #[test]
 fn the_requests_of_a_day_are_counted_on_all_servers() {
     let (one, other) = (Project::new(), Project::new());

@@ -59,7 +59,7 @@ fn serve_with_rate(project: &Project, url: &str, [rate, burst]: [&str; 2]) -> Se
         said.clear();
         assert_ne!(lines.read_line(&mut said).unwrap(), 0);
     }
-    // What it logs later is read, so that it does not wait.
+    // Later log lines are read, so that the server does not block.
     thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
     let address = said.split("http://").nth(1).unwrap();
     let address = address.split(' ').next().unwrap().to_owned();
@@ -280,14 +280,14 @@ fn two_servers_lose_no_update() {
         Some(CLIENTS),
         "{shown}"
     );
-    // What one server recorded, the other one finds.
+    // Each server finds the records of the other.
     for server in &servers {
         let query = json!({"query": "Is my number 3?", "max_tokens": 2000});
         let (code, found) = server.ask("POST", "/v1/memory/recall", &query);
         assert_eq!(code, 200, "{found}");
         assert!(found.to_string().contains("My number is 3."), "{found}");
     }
-    // What one server forgets, the other one no longer finds.
+    // A record that one server deletes is not found by the other.
     let (code, answer) = servers[0].ask("DELETE", "/v1/memory/records/e3", &Value::Null);
     assert!(code < 300, "{code} {answer}");
     let query = json!({"query": "Is my number 3?", "max_tokens": 2000});

@@ -1,4 +1,4 @@
-//! How often the library waits for an answer of the database.
+//! The number of round trips of the library to the database.
 
 use std::sync::Arc;
 
@@ -78,6 +78,6 @@ fn a_warm_assembly_and_a_turn_take_few_round_trips() {
     // together: 1. The request: 2. Its report: 1.
     let (request, trips) = lab.assemble("And what else?");
     assert_eq!(trips, 4);
-    // What is known before: 1. The turn: 2.
+    // One round trip reads ahead, two record the turn.
     assert_eq!(lab.record("And what else?", request), 3);
 }

@@ -1,4 +1,5 @@
-//! `contexture serve`, the command itself: what it says, what it logs, and how
+//! The command `contexture serve`: its output, its log, and how it stops.
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,7 @@ use serde_json::Value;
 struct Served {
     child: Child,
     address: String,
-    /// The lines it says before it serves.
+    /// The lines that the command prints before it serves.
     said: Vec<String>,
     log: JoinHandle<String>,
 }
@@ -99,7 +100,7 @@ fn an_address_that_others_reach_is_refused_without_keys() {
 }
 
 #[test]
-fn it_says_where_it_is_and_who_may_call() {
+fn the_server_prints_its_address_and_authentication() {
     let project = Project::new();
     let served = serve(&project, &[]);
     assert_eq!(
@@ -217,7 +218,7 @@ fn a_signal_ends_it_and_loses_nothing_that_was_acknowledged() {
         .pointer("/sessions/0/turns")
         .or(session.pointer("/0/turns"));
     let turns = turns.and_then(Value::as_u64).unwrap();
-    // One whose answer nobody read may be there, too.
+    // A turn whose response was not read may be recorded, too.
     assert!(turns >= acknowledged, "{turns} of {acknowledged}");
 }
 
@@ -283,7 +284,7 @@ fn the_log_has_a_line_for_each_request_and_nothing_of_what_was_said() {
     }
     let lines: Vec<Value> = log
         .lines()
-        // That it stops is said to people.
+        // The message about the stop is for people.
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
@@ -330,7 +331,7 @@ fn the_log_has_a_line_for_each_request_and_nothing_of_what_was_said() {
 fn inspect(project: &Project, args: &[&str]) -> (Child, String) {
     let mut command = project.command(&["inspect", "--no-browser"]);
     command.args(args).stdout(Stdio::piped());
-    // Sessions of the machine that runs the tests are nobody's business.
+    // The tests must not read the sessions of this machine.
     command
         .env("HOME", project.path("home"))
         .env_remove("CLAUDE_CONFIG_DIR")
@@ -444,8 +445,8 @@ fn an_inspector_needs_a_store_and_a_session_that_exists() {
     );
 }
 
-/// SIGHUP has the server read its settings again: the log reports what changed, what
-/// needs a restart, and where an error is.
+/// SIGHUP makes the server read its settings again: the log reports the
+/// changes, those that need a restart, and the position of an error.
 #[cfg(unix)]
 #[test]
 fn settings_are_read_again_on_sighup() {
@@ -500,7 +501,7 @@ fn settings_are_read_again_on_sighup() {
             .map(|line| line[field].as_str().unwrap().to_owned())
             .collect()
     };
-    // The address of the command line stays, whatever the file says.
+    // The address of the command line has priority over the file.
     let changed = with("changed", "the settings were read again");
     assert_eq!(changed, ["model", "model"], "{log}");
     let restart = with("settings", "changed settings need a restart of the server");

@@ -1,4 +1,4 @@
-//! Calls that name what is not there, or say what cannot be.
+//! Calls with unknown names or invalid values.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn a_stale_parent() {
 }
 
 #[test]
-fn what_is_told_of_a_call() {
+fn the_error_of_a_call() {
     let project = chat()
         .file("junk.json", "{\"messages\":[")
         .file("empty.json", r#"{"messages":[]}"#)

@@ -149,7 +149,7 @@ fn there_is_no_store() {
     assert_eq!(project.names(), before);
 }
 
-/// Runs a command as somebody who owns nothing, when we are root, who may do
+/// Runs a command as a user without permissions. Without this, root could do
 /// everything.
 fn as_nobody(project: &Project, args: &[&str]) -> Run {
     let mut command = project.command(args);

@@ -95,7 +95,7 @@ fn a_turn_is_recorded_from_a_file_and_shown() {
             &id[..8]
         )
     );
-    // What was handed over comes back.
+    // The recorded turn is returned unchanged.
     let given = parsed(TURN);
     for field in ["messages", "model", "provider", "stop_reason"] {
         assert_eq!(turns[0][field], given[field], "{field}");
@@ -110,7 +110,7 @@ fn a_turn_is_recorded_from_standard_input() {
     let project = chat();
     let args = ["session", "record", "chat", "-", "--now", NOW, "--json"];
     let first = parsed(&project.run_with(&args, TURN).out);
-    // Null says that the session is empty, which it is no longer.
+    // Null requires an empty session, which it is no longer.
     let run = project.run_with(&args, TURN);
     run.expect_code(2);
     assert!(run.err.contains("nothing was recorded"), "{}", run.err);

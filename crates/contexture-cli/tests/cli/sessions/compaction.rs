@@ -1,4 +1,4 @@
-//! History that gets a summary: when it must, when somebody asks, and back.
+//! Compaction: automatic, on request, and undone.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn questions(request: &Value) -> Vec<usize> {
 }
 
 #[test]
-fn somebody_asks_for_a_summary() {
+fn a_summary_on_request() {
     let project = long_chat(6);
     let args = [
         "session",
@@ -38,7 +38,7 @@ fn somebody_asks_for_a_summary() {
         outline(&request)[0],
         "user: [Previous conversation summary]"
     );
-    // History shows both: the turns and what stands for them.
+    // History shows both: the turns and their summary.
     let shown = project.ok(&["session", "history", "chat"]);
     assert!(shown.starts_with("1 "), "{shown}");
     assert!(
@@ -56,7 +56,7 @@ fn there_is_too_little_to_summarise() {
     };
     told("the session has no turns");
     say(&project, "chat", "Hi", "Hello.");
-    told("every step is among the latest, which stay");
+    told("all steps are among the latest, which are never summarised");
     for _ in 0..4 {
         say(&project, "chat", "Hi", "Hello.");
     }

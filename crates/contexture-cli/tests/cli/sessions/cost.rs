@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A turn that says what it cost.
+/// A turn with its usage.
 fn turn(model: &str, input: u64, cached: u64, written: u64, output: u64) -> Value {
     json!({
         "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}],
@@ -146,7 +146,7 @@ fn cache_breaks_have_a_cause_a_place_and_a_price() {
         "{cost:#}"
     );
 
-    // The same from the two requests, with what the provider said.
+    // The same comparison of the two requests, with the provider's usage.
     let (b, c) = (text(&second["snapshot"]), text(&third["snapshot"]));
     let told = project.ok(&["snapshot", "diff", b, c]);
     assert!(told.contains("\ncache break: content changed, "), "{told}");

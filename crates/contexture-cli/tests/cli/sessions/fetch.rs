@@ -28,7 +28,7 @@ fn printed(project: &Project) -> String {
 }
 
 #[test]
-fn what_a_marker_names_is_printed() {
+fn content_named_in_a_marker_is_printed() {
     let project = chat();
     let handle = printed(&project);
     assert!(handle.starts_with("sha256:"), "{handle}");

@@ -1,5 +1,5 @@
 //! Conversations: recorded, summarised, forked and sent, from the files of a
-//! project and the store beside them to the bytes that a model would see.
+//! project and its store to the bytes of a request.
 
 #[allow(dead_code, unreachable_pub)]
 mod bad_calls;
@@ -19,7 +19,8 @@ mod writers;
 use crate::support::{NOW, Project, Run, dedent, text};
 use serde_json::{Value, json};
 
-/// A project that says where it runs, so that every machine gives the same.
+/// A project with fixed environment values, so that every machine has the same
+/// output.
 fn project() -> Project {
     Project::new().file("contexture.toml", "[runtime]\nhost = \"box\"\n")
 }
@@ -113,7 +114,8 @@ fn run_request(project: &Project, args: &[&str]) -> Run {
     project.run(&request(args))
 }
 
-/// Returns who speaks in the history of a request, and how it begins.
+/// Returns the role of each message in the history of a request, and its
+/// beginning.
 fn outline(request: &Value) -> Vec<String> {
     let messages = request["history"].as_array().unwrap();
     messages

@@ -89,7 +89,7 @@ fn responses_and_streams_are_recorded_and_shown() {
 }
 
 #[test]
-fn a_body_that_is_not_what_it_is_said_to_be() {
+fn a_body_with_a_wrong_content_type() {
     let half = &STREAM[..STREAM.find("event: content_block_stop").unwrap()];
     let project = chat()
         .file("response.json", RESPONSE)

@@ -1,4 +1,4 @@
-//! What `assemble` returns for a session: every field, with the right value.
+//! The result of `assemble` for a session: every field, with the right value.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn the_token_budget_adds_up() {
     assert_eq!(budget["allocation"]["history"], used["history"]);
     assert_eq!(budget["allocation"]["memory"], 0);
     assert_eq!(value["report"]["budget"]["used"], used["total"]);
-    // Three tags of the two messages each, and what stands between them.
+    // Three tags of each of the two messages, and the text between them.
     let prompt = project.ok(&request(&args));
     assert_eq!(tokens(&prompt), total);
 }
@@ -108,7 +108,7 @@ fn without_a_session_there_is_no_history_and_a_warning() {
 }
 
 #[test]
-fn what_the_turn_is_to_be_recorded_with_can_be_recorded() {
+fn the_fields_for_recording_are_accepted() {
     let project = chat();
     let value = assembled(&project, &["--role", "manager"]);
     let turn = json!({
@@ -129,7 +129,8 @@ fn what_the_turn_is_to_be_recorded_with_can_be_recorded() {
 
 #[test]
 fn the_same_call_gives_the_same_bytes() {
-    // Two projects, because a second request tells of the first.
+    // Two projects are needed, because a second request is compared with the
+    // first.
     let [one, other] = [long_chat(3), long_chat(3)];
     for format in [
         "json",
@@ -172,7 +173,7 @@ fn an_event_comes_from_standard_input() {
             run.err
         );
     }
-    // What does not begin like one is.
+    // Text that does not begin like JSON is an event.
     let run = project.run_with(&args, "{{ template }}\n");
     let value = parsed(&run.out);
     assert!(text(&value["current_message"]["content"]).ends_with("\n\n{{ template }}"));

@@ -33,7 +33,7 @@ fn latest(project: &Project) -> String {
 }
 
 #[test]
-fn what_is_shown_is_what_was_assembled_byte_for_byte() {
+fn a_shown_snapshot_equals_the_assembled_request_byte_for_byte() {
     for (format, model) in [
         ("text", "gpt-4o"),
         ("anthropic", "claude-sonnet-4"),
@@ -239,7 +239,7 @@ fn added_and_removed_turns_are_reported() {
 }
 
 #[test]
-fn explain_says_what_is_shared() {
+fn explain_reports_the_shared_prefix() {
     let project = long_chat(2);
     project.ok(&request(&[]));
     let run = run_request(&project, &["--event", "Something else", "--explain"]);

@@ -6,7 +6,7 @@ use crate::server::{Server, openai};
 /// The variable that holds the key.
 const KEY: &str = "CONTEXTURE_TEST_SUMMARISER_KEY";
 
-/// Has the session summarised by the model behind `server`.
+/// Summarises the session with the model at `server`.
 fn compact(project: &Project, server: &Server, args: &[&str]) -> Run {
     let url = server.url();
     project.write(

@@ -82,7 +82,7 @@ const INACTIVE: &str = "warning: contexture.toml is not trusted: `environment.co
      activates them\n";
 
 #[test]
-fn an_untrusted_clone_runs_nothing_and_calls_nobody() {
+fn an_untrusted_clone_runs_no_command_and_opens_no_connection() {
     let clone = Clone::new();
     for args in [
         "assemble --event Hello --session chat",
@@ -145,7 +145,7 @@ fn a_trusted_file_acts_until_it_changes_or_is_revoked() {
     clone.write("");
     clone.run(assemble).expect_code(0);
     assert!(clone.ran());
-    // What ran and connected is counted from here.
+    // Commands and connections are counted from here.
     clone.connected();
 
     let run = clone.run("trust --revoke");

@@ -1,4 +1,4 @@
-//! Several who write at once, and what stays of what they wrote.
+//! Concurrent writers, and the result of their writes.
 
 use std::process::Stdio;
 

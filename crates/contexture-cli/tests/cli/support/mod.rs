@@ -25,17 +25,17 @@ pub(crate) const NOW: &str = "2026-01-31T12:00:00Z";
 /// machine.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
-/// What a snapshot says of a directory.
+/// The entry of a directory in a snapshot.
 const DIRECTORY: &str = "a directory";
 
-/// A directory with files, gone when the test ends.
+/// A directory with files, deleted when the test ends.
 pub(crate) struct Project {
     dir: TempDir,
     // The user's data, such as the list of trusted files.
     data: TempDir,
 }
 
-/// What a run of the command left.
+/// The output of a run of the command.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -43,8 +43,8 @@ pub(crate) struct Run {
     pub(crate) err: String,
 }
 
-/// What the command is called with: words, or a line in which what stands
-/// between single quotes is one word.
+/// The arguments of the command: words, or a line in which text in single
+/// quotes is one word.
 pub(crate) trait Call {
     fn words(&self) -> Vec<String>;
 }
@@ -196,8 +196,8 @@ impl Project {
         run.out
     }
 
-    /// Assembles with `args` behind, which must succeed, and returns prompt and
-    /// report.
+    /// Assembles with `args` appended, which must succeed, and returns prompt
+    /// and report.
     #[track_caller]
     pub(crate) fn assemble(&self, args: &(impl Call + ?Sized)) -> (String, Value) {
         let report = TempDir::new().unwrap();
@@ -210,8 +210,8 @@ impl Project {
         (run.out, report["assembly_report"].clone())
     }
 
-    /// Checks what becomes of every file: one line each, `keep`, `cut` or
-    /// `out`, the path, the code, and for what is out the reason.
+    /// Checks the outcome of every file: one line each with `keep`, `cut` or
+    /// `out`, the path, the code, and for `out` the reason.
     #[track_caller]
     pub(crate) fn check_fates(&self, expected: &str) {
         let (_, report) = self.assemble("");
@@ -238,9 +238,9 @@ impl Project {
         self.refuses("working-set apply actions.yml", 2, message);
     }
 
-    /// Returns every file below the project with what it holds; of a store, the
-    /// rows. The files that writers lock stay behind by design and are left out,
-    /// like the log of a store, which whoever closes it last tidies away.
+    /// Returns every file of the project with its content; for a store, its
+    /// rows. Lock files remain by design and are omitted, like the log of a
+    /// store, which the last process removes.
     pub(crate) fn snapshot(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         list(self.dir.path(), self.dir.path(), &mut found);

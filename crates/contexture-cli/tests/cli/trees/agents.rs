@@ -25,7 +25,7 @@ fn an_agent_is_made_changed_and_listed() {
          ada    model  Ada   gpt-4o  yes         n2  read, branch  You are Ada.\n \
          bo     human                no\n",
     );
-    // What is not given stays; what is empty goes.
+    // Omitted settings remain; empty ones are cleared.
     prints(
         &project,
         "tree agent set t ada --name '' --loom-aware=false --parameter temperature= \

@@ -1,4 +1,4 @@
-//! Files that are no tree.
+//! Files that are not a valid tree.
 
 use super::*;
 

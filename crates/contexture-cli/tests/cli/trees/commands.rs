@@ -10,7 +10,7 @@ const STORY: &str = "
 ";
 
 #[test]
-fn importing_says_what_was_added() {
+fn importing_reports_the_added_nodes() {
     let project = Project::new();
     let mut story = tree(STORY);
     assert_eq!(
@@ -101,7 +101,7 @@ fn the_doctor_counts_trees() {
 }
 
 #[test]
-fn importing_tells_a_program_too() {
+fn importing_prints_json_for_programs() {
     let project = Project::new().file("t.json", tree(STORY).to_string());
     assert_eq!(
         json_of(&project, "tree import t.json"),

@@ -25,7 +25,7 @@ fn with_columns(project: &Project, columns: &str) -> String {
     shown.out
 }
 
-/// A chain of nodes, and of what comes beside it: lines for [`tree`].
+/// A chain of nodes with side branches, as lines for [`tree`].
 fn chain(count: usize, beside: &str) -> Value {
     let mut lines = String::from("k000 human: Beginning.\n");
     for i in 1..count {
@@ -83,7 +83,7 @@ fn everything_that_a_tree_can_have() {
 }
 
 #[test]
-fn the_path_goes_on_where_it_goes() {
+fn the_path_continues_along_its_edges() {
     let project = with(TREE);
     draws(
         &project,
@@ -354,7 +354,7 @@ fn a_large_tree_is_folded() {
         ),
         "{shown}"
     );
-    // All of it, and nobody is hurt when nobody reads to the end.
+    // The whole tree is printed, and a reader that stops early causes no error.
     assert_eq!(drawn(&project, "--all").lines().count(), 20_000);
     let mut child = project
         .command(&["tree", "show", "t", "--all"])
@@ -391,7 +391,7 @@ fn lines_are_as_wide_as_the_terminal() {
 }
 
 #[test]
-fn what_is_said_of_the_tree_is_as_wide_too() {
+fn descriptions_of_the_tree_have_the_same_width() {
     let mut long = tree("n1 human: One.\nn2 model <- n1: Two.");
     long["tree"]["title"] = json!(format!("Night\nand {}", "day and ".repeat(20_000)));
     let project = Project::new();
@@ -471,7 +471,7 @@ fn files_that_are_not_text_are_named() {
 }
 
 #[test]
-fn several_ways_to_a_node() {
+fn several_paths_to_a_node() {
     let mut tree =
         tree("n1 human: One.\nn2 model <- n1: Two.\nm2 model <- n1: Too.\nn3 human <- n2: Three.");
     tree["edges"]

@@ -98,7 +98,7 @@ fn prints(project: &Project, args: &str, expected: &str) {
     assert_eq!(run.out, expected);
 }
 
-/// Runs a call that must be refused with exactly that complaint and change
+/// Runs a call that must be rejected with exactly that error and change
 /// nothing.
 #[track_caller]
 fn refuses(project: &Project, args: &str, message: &str) {

@@ -144,7 +144,7 @@ fn an_answer_is_kept_with_its_usage() {
         ",
     );
     assert_eq!(node(&project, "two")["raw_response"]["body"], answer);
-    // What is given is what it says.
+    // The output has the given text.
     line(
         &project,
         "tree node add t --author model --after start --id own --response answer.json 'Two.'",
@@ -175,7 +175,7 @@ fn an_answer_is_kept_with_its_usage() {
 }
 
 #[test]
-fn an_agent_writes_as_what_it_is() {
+fn an_agent_writes_with_its_own_type() {
     let project = with("n1 human: One?");
     line(&project, "tree agent set t ada --type model");
     line(&project, "tree agent set t ines --type human");
@@ -210,7 +210,7 @@ fn an_edit_replaces_the_edited_node() {
     );
     assert_eq!(node(&project, "n1")["edits"], json!(["n1b"]));
     assert_eq!(node(&project, "n1b")["edited_from"], "n1");
-    // Who goes on from the old one is told.
+    // A continuation of the old version is reported.
     let added = call(
         &project,
         "tree node add t --author model --after n1 'Three.' --id n3",

@@ -1,4 +1,4 @@
-//! `assemble --tree`: what is printed, and what is said about it.
+//! `assemble --tree`: its output and its messages.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn the_defaults_in_use_are_printed_once() {
 }
 
 #[test]
-fn what_comes_next_has_sources_too() {
+fn the_next_node_can_have_sources() {
     let project = with(&format!("{TALK}\nx4 model <- n3 context n1: So."));
     let asked = "assemble --tree t --head n3 --instruct 'Be brief.' --instruct 'Be kind.' \
                  --context n1 --event 'Go on.'";

@@ -109,6 +109,63 @@ fn deleted_sessions_and_trees_leave_no_text() {
 }
 
 #[test]
+fn turns_and_snapshots_are_deleted() {
+    let next = TURN.replace("canary", "parrot");
+    let project = project().file("next.json", &next);
+    project
+        .run_now("session record support next.json")
+        .expect_code(0);
+    let event = "--event=How is the canary?";
+    let call = [
+        "assemble",
+        "--recipe",
+        "broker",
+        "--session",
+        "support",
+        event,
+    ];
+    project.run_now(&call).expect_code(0);
+    let has = || {
+        let bytes = fs::read(project.path(".contexture/contexture.db")).unwrap();
+        bytes.windows(6).any(|window| window == b"canary")
+    };
+    assert!(has());
+    let run = project.run_now("session trim support --before 2");
+    run.expect_code(0);
+    assert!(run.out.contains("1 snapshot, 1 turn"), "{}", run.out);
+    assert!(!has());
+    let again = project.run_now("session trim support --before 2");
+    assert!(
+        again.out.contains("there are no turns before"),
+        "{}",
+        again.out
+    );
+    let history = project.run_now("session history support");
+    assert!(
+        history.out.starts_with("(1 older turn deleted)"),
+        "{}",
+        history.out
+    );
+    project
+        .run_now("session trim support --before 1")
+        .expect_code(2);
+    project.run_now("verify").expect_code(0);
+    let audit = project.run_now("tenant audit");
+    assert!(audit.out.contains("turns_deleted"), "{}", audit.out);
+    project.run_now(&call).expect_code(0);
+    let list = json(&project, "snapshot list --json");
+    let hash = list[0]["hash"].as_str().unwrap().to_owned();
+    let run = project.run_now(&["snapshot", "delete", &hash[..8]]);
+    run.expect_code(0);
+    assert!(run.out.contains("1 snapshot"), "{}", run.out);
+    project.run_now(&["snapshot", "show", &hash]).expect_code(2);
+    project
+        .run_now(&["snapshot", "delete", &hash])
+        .expect_code(2);
+    assert!(!has());
+}
+
+#[test]
 fn snapshots_are_collected() {
     let project = project();
     for event in ["first", "second", "third"] {

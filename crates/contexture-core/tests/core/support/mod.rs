@@ -1,4 +1,4 @@
-//! What the tests of the engine share.
+//! Shared functions of the tests of the engine.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -180,7 +180,7 @@ pub fn show(assembly: &Assembly) -> String {
     out + &format!("used {} of {}", report.budget.used, report.budget.effective)
 }
 
-/// Asserts what [`run`] makes of `input`.
+/// Asserts the report of [`run`] for `input`.
 #[track_caller]
 pub fn check(input: &str, expected: &str) {
     let shown = match run(input) {

@@ -144,8 +144,8 @@ impl Node {
     }
 }
 
-/// Returns `map` with `key` set to `value`, at its place or at the end. What is not a mapping
-/// yet becomes one.
+/// Returns `map` with `key` set to `value`, at its position or at the end. A
+/// value that is not a mapping becomes one.
 pub(super) fn with_value(map: Option<&Node>, key: &str, value: Node) -> Node {
     let mut pairs = map.map_or(Vec::new(), |map| map.pairs().to_vec());
     match pairs.iter_mut().find(|(k, _)| k.text() == Some(key)) {

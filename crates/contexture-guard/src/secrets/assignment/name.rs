@@ -45,7 +45,7 @@ const ABOUT: &[&str] = &[
     "score", "reset", "confirmation", "etag", "revision", "code",
 ];
 
-/// Words before the name of a secret that say the same.
+/// Words before the name of a secret that do not change its meaning.
 #[rustfmt::skip] // A list of words reads better in rows.
 const HARMLESS: &[&str] = &[
     "next", "page", "continuation", "pagination", "cancel", "cancellation", "eos", "bos", "pad",

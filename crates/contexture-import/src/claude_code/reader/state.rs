@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Lane, Reader};
 use crate::claude_code::graph::{Graph, Node, StoredNode, take};
+use crate::error::ImportError;
 use crate::requests::{Requests, RequestsState};
 use crate::writer::{TurnRef, Writer};
 
@@ -18,8 +19,14 @@ struct StoredLane {
     at: Timestamp,
 }
 
+/// The state of a reader, as stored.
+pub(super) struct StoredState {
+    fields: StoredFields,
+    nodes: Vec<StoredNode>,
+}
+
 #[derive(Serialize, Deserialize)]
-struct StoredState {
+struct StoredFields {
     lanes: Vec<StoredLane>,
     agents: Vec<(String, u16)>,
     shapes: Vec<(String, u64)>,
@@ -30,12 +37,51 @@ struct StoredState {
     pending: (Vec<String>, Vec<String>),
 }
 
-impl Reader {
-    /// Goes on from a stored state.
-    pub(super) fn resume(&mut self, state: &[u8], writer: &mut Writer<'_>) {
-        let Some((stored, nodes)) = read_state(state) else {
-            return;
+impl StoredState {
+    /// Reads a state. Returns `None` if one of its sessions was deleted: the
+    /// turns may be deleted, too.
+    pub(super) fn of_sessions(
+        bytes: Option<&[u8]>,
+        writer: &mut Writer<'_>,
+    ) -> Result<Option<Self>, ImportError> {
+        let Some(state) = bytes.and_then(Self::read) else {
+            return Ok(None);
         };
+        for lane in &state.fields.lanes {
+            if lane.head.is_some() && !writer.still_has_session(&lane.label)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(state))
+    }
+
+    /// Returns true if the store has the messages that the state refers to.
+    pub(super) fn has_content(&self, writer: &Writer<'_>) -> Result<bool, ImportError> {
+        Ok(Requests::is_stored(&self.fields.requests, writer.store())?)
+    }
+
+    /// Forgets the turns of rows that are read again when the file grows.
+    pub(super) fn forget_latest(&mut self) {
+        self.fields.latest.clear();
+    }
+
+    fn read(mut bytes: &[u8]) -> Option<Self> {
+        let length = usize::try_from(u64::from_le_bytes(take(&mut bytes)?)).ok()?;
+        let (json, mut rest) = bytes.split_at_checked(length)?;
+        Some(Self {
+            fields: serde_json::from_slice(json).ok()?,
+            nodes: Graph::read(&mut rest)?,
+        })
+    }
+}
+
+impl Reader {
+    /// Continues from a stored state.
+    pub(super) fn resume(&mut self, state: StoredState, writer: &mut Writer<'_>) {
+        let StoredState {
+            fields: stored,
+            nodes,
+        } = state;
         let mut turn = |id: Option<TurnId>| id.map(|id| writer.stored(id));
         self.lanes = stored
             .lanes
@@ -63,9 +109,9 @@ impl Reader {
     }
 
     /// Learns the turns of rows from a stored state.
-    pub(super) fn know(&mut self, state: &[u8]) -> Option<String> {
-        let (stored, nodes) = read_state(state)?;
-        for node in nodes {
+    pub(super) fn know(&mut self, state: StoredState) -> Option<String> {
+        let stored = state.fields;
+        for node in state.nodes {
             if let Some(turn) = node.turn {
                 self.known.insert(node.id, turn);
             }
@@ -92,7 +138,7 @@ impl Reader {
             head: head.and_then(|head| writer.id(head)),
             at: lane.at,
         });
-        let stored = StoredState {
+        let stored = StoredFields {
             lanes: lanes.collect(),
             agents: self.agents.clone().into_iter().collect(),
             shapes: self.sent.shapes.clone().into_iter().collect(),
@@ -109,11 +155,4 @@ impl Reader {
         self.graph.write(kept, writer, &mut bytes);
         bytes
     }
-}
-
-fn read_state(mut bytes: &[u8]) -> Option<(StoredState, Vec<StoredNode>)> {
-    let length = usize::try_from(u64::from_le_bytes(take(&mut bytes)?)).ok()?;
-    let (json, mut rest) = bytes.split_at_checked(length)?;
-    let stored = serde_json::from_slice(json).ok()?;
-    Some((stored, Graph::read(&mut rest)?))
 }

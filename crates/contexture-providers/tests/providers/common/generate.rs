@@ -7,7 +7,7 @@ use proptest::strategy::Union;
 
 use super::*;
 
-/// What the user asks, what the model does about it, and its answer.
+/// A question of the user, the steps of the model, and its answer.
 #[derive(Debug, Clone)]
 pub struct Unit {
     asked: String,
@@ -16,11 +16,11 @@ pub struct Unit {
     pub answer: String,
 }
 
-/// The model thinks, says something, and calls tools.
+/// A step of the model: reasoning, text and tool calls.
 #[derive(Debug, Clone)]
 struct Step {
     thought: Option<(String, String)>,
-    // Whether it says something before it thinks.
+    // True if text comes before the reasoning.
     talks_first: bool,
     text: String,
     calls: Vec<Calling>,

@@ -1,4 +1,4 @@
-//! Layouts for the tests: what is said, in the order it is said.
+//! Layouts for the tests: messages in their order.
 // Each test file uses its own part of this.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -50,13 +50,13 @@ impl TokenCounter for Runs {
     }
 }
 
-/// What goes into each part of a layout.
+/// The content of each part of a layout.
 #[derive(Debug, Clone, Default)]
 pub struct Talk {
     pub system: Vec<Item>,
     pub history: Vec<Item>,
     pub current: Vec<Item>,
-    /// New each time, behind all else.
+    /// New in each request, after everything else.
     pub event: Vec<Item>,
 }
 
