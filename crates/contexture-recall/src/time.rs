@@ -1,6 +1,7 @@
 //! Resolves expressions of time in English text to intervals: `yesterday`,
 //! `last week`, `in the last three days`, `on Monday`, `17 April 2026`,
-//! `2026-04-17`, `in march`, `since May`, `between June and August`.
+//! `2026-04-17`, `in march`, `since May`, `between June and August`, `early May`,
+//! `the week before last`, `Tuesday last week`.
 //!
 //! Relative expressions are resolved against a [`Clock`]: the time of the text,
 //! in the time zone of its author. Without a time only complete dates are
@@ -22,7 +23,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use regex::Regex;
 
-use self::parse::{Bound, Expression, Parser};
+use self::parse::{Bound, Parser};
 
 /// The maximum number of words of a text that are read.
 const MOST_WORDS: usize = 512;
@@ -136,12 +137,7 @@ pub fn read_times(query: &str, clock: &Clock) -> TimeReading {
         if found.expression.is_relative() {
             reading.relative.push(found.range.clone());
         }
-        if let Expression::Month { month, .. } = found.expression {
-            reading.months.insert(month);
-        }
-        if let Expression::Day { month, .. } = found.expression {
-            reading.months.insert(month);
-        }
+        reading.months.extend(found.expression.month());
         reading.years.extend(found.expression.year());
         let (expression, past) = (&found.expression, resolve::Tense::Past);
         match resolve::interval(expression, clock, past) {

@@ -55,6 +55,56 @@ fn days_are_counted_from_today() {
 }
 
 #[test]
+fn periods_have_an_early_a_middle_and_a_late_part() {
+    check("early May", &["2026-05-01..2026-05-13"]);
+    check("What did I do in mid-May?", &["2026-05-10..2026-05-22"]);
+    check("late april", &["2026-04-19..2026-04-30"]);
+    check(
+        "at the beginning of October 2025",
+        &["2025-10-01..2025-10-13"],
+    );
+    check("by the end of last month", &["…..2026-10-31"]);
+    check("since the start of the year", &["2026-01-01..…"]);
+    check("the end of last year", &["2025-08-08..2025-12-31"]);
+    check("early 2026", &["2026-01-01..2026-05-26"]);
+    check("in the first week of May", &["2026-05-01..2026-05-07"]);
+    check("the third week of May", &["2026-05-15..2026-05-21"]);
+    check("the last week of February", &["2026-02-22..2026-02-28"]);
+    check(
+        "between early March and late April",
+        &["2026-03-01..2026-04-30"],
+    );
+    assert_eq!(read("in the first week of May").order, None);
+    assert!(read("early May").months.contains(&5));
+    for not_a_time in [
+        "I am early",
+        "the end of the day",
+        "early early early",
+        "end of",
+        "mid",
+    ] {
+        check(not_a_time, &[]);
+    }
+}
+
+#[test]
+fn periods_before_the_last_one_are_counted() {
+    check("the week before last", &["2026-11-02..2026-11-08"]);
+    check("the weekend before last", &["2026-11-07..2026-11-08"]);
+    check("the month before last", &["2026-09-01..2026-09-30"]);
+    check("the Monday before last", &["2026-11-09"]);
+    check("the night before last", &["2026-11-16"]);
+    check("Tuesday last week", &["2026-11-10"]);
+    check("on Friday of this week", &["2026-11-20"]);
+    check("last week on Thursday", &["2026-11-12"]);
+    check("two Fridays ago", &["2026-11-06"]);
+    check("10 days back", &["2026-11-08"]);
+    check("a fortnight ago", &["2026-11-01..2026-11-07"]);
+    check("in the past fortnight", &["2026-11-04..2026-11-18"]);
+    check("Did she come back two times?", &[]);
+}
+
+#[test]
 fn weeks_months_and_years_are_those_of_the_calendar() {
     check("last week", &["2026-11-09..2026-11-15"]);
     check("Who visited this week?", &["2026-11-16..2026-11-22"]);

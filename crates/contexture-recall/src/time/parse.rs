@@ -33,6 +33,8 @@ pub(super) enum Expression {
     Past(i64, Unit),
     /// `on Monday`, or `last Monday` with a step.
     Weekday(i8, Option<Step>),
+    /// `Tuesday last week`.
+    WeekdayOfWeek(i8, Step),
     /// `17 April 2026`, `April 17`.
     Day {
         day: i8,
@@ -61,6 +63,23 @@ pub(super) enum Expression {
     Year(i16),
     /// `between March and May`.
     Between(Box<Expression>, Box<Expression>),
+    /// `early May`, `the end of last year`, `the second week of June`.
+    PartOf(Part, Box<Expression>),
+}
+
+/// A part of a longer period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// `early`, `the beginning of`: the first four tenths.
+    Early,
+    /// `mid`, `the middle of`: four tenths around the middle.
+    Middle,
+    /// `late`, `the end of`: the last four tenths.
+    Late,
+    /// `the second week of`: a number of seven days, from 0.
+    Week(i64),
+    /// `the last week of`.
+    LastWeek,
 }
 
 impl Expression {
@@ -71,9 +90,11 @@ impl Expression {
             | Self::Recurring(..)
             | Self::Ago(..)
             | Self::Past(..)
-            | Self::Weekday(..) => true,
+            | Self::Weekday(..)
+            | Self::WeekdayOfWeek(..) => true,
             Self::Month { step, .. } | Self::Season { step, .. } => step.is_some(),
             Self::Between(from, to) => from.is_relative() && to.is_relative(),
+            Self::PartOf(_, whole) => whole.is_relative(),
             _ => false,
         }
     }
@@ -86,6 +107,16 @@ impl Expression {
             | Self::Season { year, .. }
             | Self::Quarter { year, .. } => *year,
             Self::Year(year) => Some(*year),
+            Self::PartOf(_, whole) => whole.year(),
+            _ => None,
+        }
+    }
+
+    /// Returns the month that the expression names.
+    pub(super) fn month(&self) -> Option<i8> {
+        match self {
+            Self::Day { month, .. } | Self::Month { month, .. } => Some(*month),
+            Self::PartOf(_, whole) => whole.month(),
             _ => None,
         }
     }
@@ -216,7 +247,10 @@ impl Parser {
         };
         let first = |at: usize| match self.word(at) {
             "earliest" | "originally" | "initially" => true,
-            "first" => self.word(at + 1) != "name" && (at == 0 || self.word(at - 1) != "at"),
+            "first" => {
+                let of_a_name_or_month = matches!(self.word(at + 1), "name" | "week");
+                !of_a_name_or_month && self.before(at) != "at"
+            }
             _ => false,
         };
         let tokens = 0..self.tokens.len();
@@ -372,21 +406,82 @@ impl Parser {
             }
             _ => {}
         }
-        self.stepped(at)
+        self.part(at)
+            .or_else(|| self.before_last(at))
+            .or_else(|| self.weekday_of_week(at))
+            .or_else(|| self.stepped(at))
             .or_else(|| self.ago(at))
             .or_else(|| self.in_digits(at))
             .or_else(|| self.date(at))
             .or_else(|| self.named(at))
     }
 
-    /// `last week`, `this Monday`, `the past three days`.
-    fn stepped(&self, at: usize) -> Option<(Expression, usize)> {
-        let step: Step = match self.word(at) {
-            "last" | "past" | "previous" => -1,
-            "this" | "current" => 0,
-            "next" | "coming" | "upcoming" | "following" => 1,
+    /// `early May`, `mid-2026`, `the end of last month`, `the first week of June`.
+    fn part(&self, at: usize) -> Option<(Expression, usize)> {
+        let (part, of) = match self.word(at) {
+            "early" => (Part::Early, at + 1),
+            "mid" => (Part::Middle, at + 1),
+            "late" => (Part::Late, at + 1),
+            "beginning" | "start" => (Part::Early, at + 1),
+            "middle" => (Part::Middle, at + 1),
+            "end" => (Part::Late, at + 1),
+            "last" if self.word(at + 1) == "week" => (Part::LastWeek, at + 2),
+            word if self.word(at + 1) == "week" => (Part::Week(ordinal(word)?), at + 2),
             _ => return None,
         };
+        let adjective = matches!(self.word(at), "early" | "mid" | "late");
+        let whole = of + usize::from(self.word(of) == "of");
+        (adjective || whole > of).then_some(())?;
+        // `the beginning of the year` is this year.
+        let (expression, end) = match (self.word(whole), unit(self.word(whole + 1))) {
+            ("the", Some(unit)) => (Expression::Recurring(unit, 0), whole + 2),
+            _ => self.one(whole)?,
+        };
+        let is_long = match &expression {
+            Expression::Month { .. }
+            | Expression::Season { .. }
+            | Expression::Quarter { .. }
+            | Expression::Year(_) => true,
+            Expression::Recurring(unit, _) => !matches!(unit, Unit::Hour | Unit::Day),
+            _ => false,
+        };
+        is_long.then(|| (Expression::PartOf(part, Box::new(expression)), end))
+    }
+
+    /// `the week before last`, `the Monday before last`, `the night before last`.
+    fn before_last(&self, at: usize) -> Option<(Expression, usize)> {
+        if self.word(at + 1) != "before" || self.word(at + 2) != "last" {
+            return None;
+        }
+        let word = self.word(at);
+        let expression = match weekday(word) {
+            Some(weekday) => Expression::Weekday(weekday, Some(-2)),
+            None if word == "night" => Expression::FromToday(-2),
+            None => Expression::Recurring(unit(word)?, -2),
+        };
+        Some((expression, at + 3))
+    }
+
+    /// `Tuesday last week`, `Tuesday of this week`, `last week on Tuesday`.
+    fn weekday_of_week(&self, at: usize) -> Option<(Expression, usize)> {
+        let week = |at: usize| {
+            let step = step(self.word(at))?;
+            (self.word(at + 1) == "week").then_some((step, at + 2))
+        };
+        if let Some(weekday) = weekday(self.word(at)) {
+            let of = usize::from(self.word(at + 1) == "of");
+            let (step, end) = week(at + 1 + of)?;
+            return Some((Expression::WeekdayOfWeek(weekday, step), end));
+        }
+        let (step, end) = week(at)?;
+        let end = end + usize::from(self.word(end) == "on");
+        let weekday = weekday(self.word(end))?;
+        Some((Expression::WeekdayOfWeek(weekday, step), end + 1))
+    }
+
+    /// `last week`, `this Monday`, `the past three days`.
+    fn stepped(&self, at: usize) -> Option<(Expression, usize)> {
+        let step = step(self.word(at))?;
         let next = self.word(at + 1);
         if matches!(next, "morning" | "afternoon" | "evening" | "night") {
             let day = if step < 0 { -1 } else { step };
@@ -408,6 +503,9 @@ impl Parser {
         if let Some(unit) = unit(next) {
             return Some((Expression::Recurring(unit, step), at + 2));
         }
+        if next == "fortnight" && step < 0 {
+            return Some((Expression::Past(2, Unit::Week), at + 2));
+        }
         // `the last three days`, `the past couple of weeks`.
         let count = number(next).filter(|_| step < 0)?;
         let skipped = usize::from(self.word(at + 2) == "of");
@@ -416,7 +514,7 @@ impl Parser {
         Some((Expression::Past(count, unit), end + 1))
     }
 
-    /// `three days ago`, `a couple of weeks ago`.
+    /// `three days ago`, `a couple of weeks back`, `a fortnight ago`, `two Fridays ago`.
     fn ago(&self, at: usize) -> Option<(Expression, usize)> {
         let mut count = number(self.word(at))?;
         let mut end = at + 1;
@@ -428,8 +526,17 @@ impl Parser {
             end += 1;
         }
         end += usize::from(self.word(end) == "of");
-        let unit = unit(self.word(end))?;
-        (self.word(end + 1) == "ago").then_some((Expression::Ago(count, unit), end + 2))
+        if !matches!(self.word(end + 1), "ago" | "back") {
+            return None;
+        }
+        let word = self.word(end);
+        let singular = word.strip_suffix('s').unwrap_or(word);
+        let expression = match (weekday(singular), singular) {
+            (Some(weekday), _) => Expression::Weekday(weekday, Some(-count.max(1))),
+            (None, "fortnight") => Expression::Ago(2 * count, Unit::Week),
+            (None, _) => Expression::Ago(count, unit(word)?),
+        };
+        Some((expression, end + 2))
     }
 
     /// `2026-04-17`, `2026-04`, `17.4.2026`, `4/17/2026`.
@@ -566,6 +673,27 @@ impl Parser {
         }
         year(word).map(|year| (Expression::Year(year), at + 1))
     }
+}
+
+/// Returns the step that a word names: -1 for `last`.
+fn step(word: &str) -> Option<Step> {
+    Some(match word {
+        "last" | "past" | "previous" => -1,
+        "this" | "current" => 0,
+        "next" | "coming" | "upcoming" | "following" => 1,
+        _ => return None,
+    })
+}
+
+/// Returns the number of a week in a month, from 0 for `first`.
+fn ordinal(word: &str) -> Option<i64> {
+    Some(match word {
+        "first" | "1st" => 0,
+        "second" | "2nd" => 1,
+        "third" | "3rd" => 2,
+        "fourth" | "4th" => 3,
+        _ => return None,
+    })
 }
 
 fn unit(word: &str) -> Option<Unit> {

@@ -3,7 +3,7 @@
 use jiff::civil::{Date, Weekday};
 use jiff::{Span, ToSpan as _};
 
-use super::parse::{Bound, Expression, Unit};
+use super::parse::{Bound, Expression, Part, Unit};
 use super::{Clock, Interval};
 
 /// The tense of a text. It decides which Monday is meant.
@@ -69,6 +69,11 @@ impl Resolver<'_> {
             Expression::Ago(count, unit) => self.ago(count, unit),
             Expression::Past(count, unit) => self.past(count, unit),
             Expression::Weekday(weekday, step) => self.weekday(weekday, step),
+            Expression::WeekdayOfWeek(weekday, step) => {
+                let monday = monday_of(self.today()?);
+                let count = 7 * step + i64::from(weekday);
+                self.days(monday.saturating_add(days(count)), 1)
+            }
             Expression::Day {
                 day, month, year, ..
             } => self.day(day, month, year),
@@ -96,6 +101,7 @@ impl Resolver<'_> {
                     to: from.to.max(to.to),
                 })
             }
+            Expression::PartOf(part, ref whole) => part_of(part, self.interval(whole)?),
         }
     }
 
@@ -210,6 +216,7 @@ impl Resolver<'_> {
         let date = match (step, self.tense) {
             (Some(-1), _) => before()?,
             (Some(1), _) => after()?,
+            (Some(step), _) if step < 0 => before()?.saturating_sub(days(7 * (-step - 1))),
             (Some(_), _) => {
                 let days_on = i64::from(weekday.to_monday_zero_offset());
                 monday_of(today).saturating_add(days(days_on))
@@ -279,6 +286,24 @@ impl Resolver<'_> {
         };
         self.between(first, first.saturating_add(months(count)))
     }
+}
+
+/// Returns a part of an interval. Early, middle and late overlap, because people do not
+/// draw a line between them.
+fn part_of(part: Part, whole: Interval) -> Option<Interval> {
+    const WEEK: i64 = 7 * 24 * 60 * 60 * 1000;
+    let tenths = |count: i64| whole.from.saturating_add(whole.length() / 10 * count);
+    let (from, to) = match part {
+        Part::Early => (whole.from, tenths(4)),
+        Part::Middle => (tenths(3), tenths(7)),
+        Part::Late => (tenths(6), whole.to),
+        Part::Week(number) => {
+            let from = whole.from.saturating_add(WEEK * number);
+            (from, from.saturating_add(WEEK))
+        }
+        Part::LastWeek => (whole.to.saturating_sub(WEEK), whole.to),
+    };
+    Interval { from, to }.and(whole)
 }
 
 fn monday_of(date: Date) -> Date {
