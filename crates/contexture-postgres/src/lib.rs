@@ -45,7 +45,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use contexture_sql::{
-    Answers, Backend, Connection, Fault, NO_TENANT, Reading, Recording, SqlStore, Value,
+    Announcer, Answers, Backend, Connection, Fault, NO_TENANT, Reading, Recording, SqlStore, Value,
 };
 use contexture_store::{EventHint, Recorded, StoreError, StoreStats, Usage, Waited, Watch};
 
@@ -671,10 +671,13 @@ impl Backend for PostgresBackend {
         }
     }
 
-    fn announce(&self) {
-        if let Some(hints) = self.database.hints.get() {
-            hints.send(&self.tenant.name);
-        }
+    fn announcer(&self) -> Option<Announcer> {
+        let (database, tenant) = (Arc::clone(&self.database), self.tenant.clone());
+        Some(Box::new(move || {
+            if let Some(hints) = database.hints.get() {
+                hints.send(&tenant.name);
+            }
+        }))
     }
 
     fn on_event(&self, woken: EventHint) {

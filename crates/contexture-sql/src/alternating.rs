@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contexture_store::{EventHint, Recorded, StoreError, Usage, Watch};
 
-use crate::{Answers, Backend, Connection, Fault, Reading, Recording};
+use crate::{Announcer, Answers, Backend, Connection, Fault, Reading, Recording};
 
 /// Two handles on one database. Successive calls alternate between the handles,
 /// so that a test of a store also tests what the other handle sees.
@@ -129,8 +129,8 @@ impl<B: Backend> Backend for Alternating<B> {
         self.next().probe()
     }
 
-    fn announce(&self) {
-        self.next().announce();
+    fn announcer(&self) -> Option<Announcer> {
+        self.next().announcer()
     }
 
     fn on_event(&self, woken: EventHint) {

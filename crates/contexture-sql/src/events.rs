@@ -23,10 +23,10 @@ impl<B: Backend> Events for SqlStore<B> {
         let write =
             move |db: &Connection, tenant: i64| insert(db, tenant, &kind, &session, &data, now);
         // A listener that misses the event can read the session.
-        let backend = self.backend.clone();
+        let announcer = self.backend.announcer();
         self.write_later(write, move |done| {
-            if done.is_ok() {
-                backend.announce();
+            if let (Ok(()), Some(announce)) = (done, announcer) {
+                announce();
             }
         });
     }

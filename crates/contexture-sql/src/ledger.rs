@@ -54,7 +54,7 @@ impl<B: Backend> Ledger for SqlStore<B> {
         let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
         Call::forget_ahead();
         let recorded = self.backend.record(Recording::new(label, new, now))?;
-        self.backend.announce();
+        self.announce();
         Ok(recorded)
     }
 
@@ -69,7 +69,7 @@ impl<B: Backend> Ledger for SqlStore<B> {
         let recorded = self.write_keyed(move |db, tenant| {
             record::compact(db, tenant, &label, parent, &compaction, now)
         })?;
-        self.backend.announce();
+        self.announce();
         Ok(recorded)
     }
 

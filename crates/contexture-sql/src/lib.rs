@@ -161,8 +161,12 @@ pub trait Backend: Clone + Send + Sync + Sized + 'static {
     /// Tests reads and writes with a change that is rolled back.
     fn probe(&self) -> Result<(), StoreError>;
 
-    /// Notifies other servers that an event of the tenant was stored.
-    fn announce(&self) {}
+    /// Returns the function that notifies other servers that an event of the tenant was
+    /// stored. `None` if there can be no other servers. The thread that writes may be the
+    /// last to drop it, so that it must not own that thread.
+    fn announcer(&self) -> Option<Announcer> {
+        None
+    }
 
     /// Calls `woken` for events that other servers have stored.
     fn on_event(&self, _woken: EventHint) {}
@@ -197,6 +201,9 @@ pub trait Open<P>: Backend {
 pub struct SqlStore<B> {
     backend: B,
 }
+
+/// A function that notifies other servers of an event.
+pub type Announcer = Box<dyn Fn() + Send>;
 
 impl<B: Backend> SqlStore<B> {
     /// Returns the store on a backend.
@@ -292,6 +299,13 @@ impl<B: Backend> SqlStore<B> {
             idempotency::remove_answers(db, tenant)?;
             write(db, tenant)
         })
+    }
+
+    /// Notifies other servers that an event of the tenant was stored.
+    fn announce(&self) {
+        if let Some(announce) = self.backend.announcer() {
+            announce();
+        }
     }
 
     fn write_later(

@@ -239,7 +239,11 @@ pub(crate) enum AfterCommit {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.messages.take();
-        if let Some(thread) = self.thread.take() {
+        // A callback of the thread can have been the last owner: the thread then ends by
+        // itself.
+        let thread = self.thread.take();
+        let current = std::thread::current().id();
+        if let Some(thread) = thread.filter(|it| it.thread().id() != current) {
             // If the thread panicked, its callers have received an error.
             let _ = thread.join();
         }

@@ -4,15 +4,17 @@
 mod support;
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use contexture_core::ContentHash;
 use contexture_sqlite::{Options, SqliteStore};
 use contexture_store::{
     Analysis, Blob, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS, Memories,
-    NewRecord, NewSession, NewTask, Record, Retention, Snapshot, Snapshots, StoreError, TaskStatus,
-    Tasks, Tenants, Trees, Upkeep,
+    NewRecord, NewSession, NewTask, PendingSnapshot, Record, Retention, Snapshot, Snapshots,
+    StoreError, TaskStatus, Tasks, Tenants, Trees, Upkeep,
 };
 use rusqlite::Connection;
 use support::{
@@ -179,6 +181,37 @@ fn a_deleted_session_leaves_nothing_but_what_forks_share() {
     assert_eq!((usage.sessions, usage.turns, usage.snapshots), (2, 2, 0));
     drop(store);
     check_rows(&path);
+}
+
+#[test]
+fn a_callback_can_be_the_last_owner_of_a_store() {
+    let (_directory, path) = place();
+    let store = Arc::new(SqliteStore::open(&path).unwrap());
+    let hash = ContentHash::of(b"root");
+    let (inside, (dropped, wait), (report, reported)) =
+        (Arc::clone(&store), mpsc::channel(), mpsc::channel());
+    store.put_snapshot_later(PendingSnapshot {
+        snapshot: Snapshot {
+            hash,
+            session: "s".to_owned(),
+            parent_turn: None,
+            model: "m".to_owned(),
+            tokens: 1,
+            counter: COUNTER.to_owned(),
+            root: hash,
+            created_at: at(1),
+        },
+        blobs: Vec::new(),
+        builds_on: None,
+        done: Box::new(move |_| {
+            let _ = wait.recv();
+            let closed = catch_unwind(AssertUnwindSafe(|| drop(inside)));
+            let _ = report.send(closed.is_ok());
+        }),
+    });
+    drop(store);
+    dropped.send(()).unwrap();
+    assert!(reported.recv().unwrap());
 }
 
 #[test]
