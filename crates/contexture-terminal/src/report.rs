@@ -179,14 +179,18 @@ fn room_for_excluded(assembled: &Assembled, most: usize) -> usize {
 }
 
 /// Returns the excluded candidates that are shown: files without content last,
-/// because nothing can be done about them.
-fn excluded(assembled: &Assembled, most: usize) -> impl Iterator<Item = &Excluded> {
-    let is_empty = |row: &&Excluded| row.code == Code::EMPTY;
-    let rows = || assembled.report.excluded.iter();
-    let empty = rows().filter(is_empty);
-    let others = rows().filter(move |row| !is_empty(row));
+/// because nothing can be done about them. If not all are shown, the highest
+/// priorities are.
+fn excluded(assembled: &Assembled, most: usize) -> Vec<&Excluded> {
+    let mut rows: Vec<&Excluded> = assembled.report.excluded.iter().collect();
+    rows.sort_by_key(|row| row.code == Code::EMPTY);
     let room = room_for_excluded(assembled, most);
-    others.chain(empty).take(room)
+    if rows.len() > room {
+        let given = rows.partition_point(|row| row.code != Code::EMPTY);
+        rows[..given].sort_by(|a, b| b.priority.total_cmp(&a.priority));
+        rows.truncate(room);
+    }
+    rows
 }
 
 /// Returns a row with the most important columns for each candidate, and the
@@ -226,13 +230,14 @@ fn account(mut out: String, assembled: &Assembled, width: Option<usize>) -> Stri
     let room = room_for_excluded(assembled, most);
     let kept = report.included.len().saturating_sub(most);
     let dropped = report.excluded.len().saturating_sub(room);
-    if kept + dropped > 0 {
-        let _ = writeln!(
-            out,
-            "{DIM}and {} kept, {} left out: --report FILE lists all{DIM:#}",
-            grouped(kept as u64),
-            grouped(dropped as u64)
-        );
+    let more = [(kept, "kept"), (dropped, "left out")];
+    let more = more.iter().filter(|(count, _)| *count > 0);
+    let more: Vec<String> = more
+        .map(|(count, fate)| format!("{} more {fate}", grouped(*count as u64)))
+        .collect();
+    if !more.is_empty() {
+        let more = more.join(", ");
+        let _ = writeln!(out, "{DIM}{more}: --report FILE lists all{DIM:#}");
     }
     out.push('\n');
     bar(&mut out, assembled, width);

@@ -268,3 +268,30 @@ fn the_table_fits_the_terminal() {
         assert!(shown.contains("README.md"), "{shown}");
     }
 }
+
+#[test]
+fn a_long_table_shows_the_dropped_files_of_the_highest_priority() {
+    let text = "a line that needs some tokens\n".repeat(60);
+    let mut project = Project::new().file("README.md", "x\n");
+    for number in 0..80 {
+        project = project.file(&format!("low/{number:02}.md"), &text);
+    }
+    for number in 0..20 {
+        project = project.file(&format!("high/{number:02}.md"), &text);
+    }
+    let project = project.entries("README.md 1\nlow 0.2\nhigh 0.6");
+    let mut command = project.command("assemble --explain --max-tokens 1200");
+    command.env("COLUMNS", "100");
+    let shown = run(command, "").err;
+    let dropped = |folder: &str| {
+        let rows = shown.lines().filter(|line| line.starts_with(" out"));
+        rows.filter(|line| line.contains(folder)).count()
+    };
+    assert!(dropped("high/") >= 15, "{shown}");
+    assert!(dropped("low/") < 60, "{shown}");
+    assert!(
+        shown.contains(" more left out: --report FILE lists all"),
+        "{shown}"
+    );
+    assert!(!shown.contains("more kept"), "{shown}");
+}
