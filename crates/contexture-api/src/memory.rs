@@ -143,6 +143,9 @@ struct ListQuery {
     task: Option<String>,
     /// The origin of the records. Default: every source.
     source: Option<String>,
+    /// True to list also the entities and relations that were extracted from texts.
+    /// Default: false.
+    extracted: bool,
     /// The maximum number of records, from 1 to 1000. Default: 100.
     limit: Limit,
     /// The cursor: `next` of the page before. Default: the first page.
@@ -249,6 +252,7 @@ pub(crate) fn add(api: &mut Api) {
                 session: of.session,
                 task: of.task,
                 source: of.source,
+                extracted: of.extracted,
             };
             Ok(tenant
                 .engine

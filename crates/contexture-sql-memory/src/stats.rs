@@ -44,7 +44,7 @@ pub fn list(
              AND {indexed} AND (?3 IS NULL OR m.kind = ?3) AND (?4 IS NULL OR m.session = ?4)
              AND (?5 IS NULL OR m.task = ?5) AND (?6 IS NULL OR m.source = ?6)
              AND (?7 IS NULL OR m.user = ?7) AND (?8 IS NULL OR m.agent = ?8)
-             AND (m.kind NOT IN (2, 3)
+             AND (?10 = 1 OR m.kind NOT IN (2, 3)
                  OR (SELECT given FROM memory_counts c WHERE c.key = m.key) = 1)
          ORDER BY m.key LIMIT ?9"
     ))?;
@@ -59,6 +59,7 @@ pub fn list(
         what.user,
         what.agent,
         limit,
+        i64::from(what.extracted),
     ];
     let found = select.query_map(of, |row| row.get(0))?;
     Ok(found.collect::<Result<_, _>>()?)

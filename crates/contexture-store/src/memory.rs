@@ -66,6 +66,9 @@ pub struct RecordList {
     pub task: Option<String>,
     /// The origin of the records. Default: every source.
     pub source: Option<String>,
+    /// True to list also the entities and relations that were extracted from texts.
+    /// Default: false.
+    pub extracted: bool,
 }
 
 /// The number of deleted records, by kind. It includes entities and relations
@@ -202,8 +205,8 @@ pub trait Memories: Send + Sync {
     fn use_embedder(&self, embedder: &EmbedderInfo) -> Result<(), StoreError>;
 
     /// Returns at most `limit` keys after `after`, in ascending order, of the
-    /// records that a list selects. Archived records, derived entities and
-    /// relations, and tasks are not listed.
+    /// records that a list selects. Archived records and tasks are not listed.
+    /// Derived entities and relations are listed only if `extracted` is set.
     fn list(
         &self,
         what: &RecordList,

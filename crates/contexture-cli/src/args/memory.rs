@@ -195,6 +195,9 @@ pub(crate) struct ListArgs {
     /// Origin of the records [default: any]
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
+    /// List also the entities and relations that were extracted from texts
+    #[arg(long)]
+    pub(crate) extracted: bool,
     /// Maximum number of records, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) limit: u16,

@@ -84,6 +84,7 @@ pub(super) fn list(args: &ListArgs, options: &StoreOptions) -> anyhow::Result<()
         session: args.session.clone(),
         task: args.task.clone(),
         source: args.source.clone(),
+        extracted: args.extracted,
     };
     let engine = engine(options, false)?;
     let memory = engine.memory()?;
@@ -99,7 +100,8 @@ pub(super) fn list(args: &ListArgs, options: &StoreOptions) -> anyhow::Result<()
     if page.records.is_empty() {
         output::say(match memory.is_empty()? {
             true => "memory is empty; record something with `contexture memory record FILE`",
-            false => "no record matches",
+            false if args.extracted => "no record matches",
+            false => "no record matches; --extracted also lists what was extracted from texts",
         });
     }
     if let Some(next) = &page.next {

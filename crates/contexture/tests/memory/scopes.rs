@@ -199,6 +199,28 @@ fn messages_of_a_session_are_recorded_once() {
 }
 
 #[test]
+fn extracted_entities_and_relations_are_listed_when_asked_for() {
+    let mut lines = of_user("ana", "e1", "Ines Okafor works at Siemens.");
+    lines.push_str("{\"kind\":\"entity\",\"type\":\"person\",\"name\":\"Ben\"}\n");
+    let memory = TestMemory::of(&lines);
+    let count = |kind: RecordKind, extracted: bool| {
+        let what = RecordList {
+            kind: Some(kind),
+            extracted,
+            ..RecordList::default()
+        };
+        let page = memory.memory().list(&what, None, 10).unwrap();
+        page.records.len() as u64
+    };
+    let stats = memory.memory().stats().unwrap();
+    for (kind, recorded) in [(RecordKind::Entity, 1), (RecordKind::Relation, 0)] {
+        assert_eq!(count(kind, false), recorded);
+        assert_eq!(count(kind, true), stats.kinds[&kind].live);
+        assert!(count(kind, true) > recorded, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_session_says_whether_it_is_remembered() {
     for (configured, own, remembered) in [
         (false, Some(true), true),
