@@ -10,6 +10,8 @@ use contexture_store::{Block, Message, MessageContent, MessageRole, RawJson};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::fields::{self, Fields};
+
 /// Returns true for an item that the model wrote.
 pub(super) fn is_output(item: &str) -> bool {
     if item.starts_with(TOOL_RESULT) {
@@ -135,24 +137,50 @@ fn tool_call(item: &str) -> Option<Block> {
 
 /// Reads the result of a tool that is a text.
 fn tool_result(item: &str) -> Option<Block> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Output {
-        #[serde(rename = "type")]
-        _kind: serde::de::IgnoredAny,
-        call_id: String,
-        output: String,
-    }
     if !item.starts_with(TOOL_RESULT) {
         return None;
     }
-    let read: Output = serde_json::from_str(item).ok()?;
+    let read = short_escapes(item).or_else(|| serde_json::from_str(item).ok())?;
     let is_named = !read.call_id.trim().is_empty();
     is_named.then_some(Block::ToolResult {
         tool_call_id: read.call_id,
         content: read.output,
         is_error: false,
         native: None,
+    })
+}
+
+/// The result of a tool that is a text.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Output {
+    #[serde(rename = "type")]
+    _kind: serde::de::IgnoredAny,
+    call_id: String,
+    output: String,
+}
+
+/// Reads a result without escapes of characters by their number. `None` for
+/// everything else.
+fn short_escapes(item: &str) -> Option<Output> {
+    let (mut kind, mut call_id, mut output) = (None, None, None);
+    let mut fields = Fields::of(item)?;
+    for (name, value) in fields.by_ref() {
+        let value = fields::string(&item[value])?;
+        let was = match name {
+            "type" => kind.replace(value).is_some(),
+            "call_id" => call_id.replace(value).is_some(),
+            "output" => output.replace(value).is_some(),
+            _ => return None,
+        };
+        if was {
+            return None;
+        }
+    }
+    (fields.are_complete() && kind.is_some()).then_some(Output {
+        _kind: serde::de::IgnoredAny,
+        call_id: call_id?,
+        output: output?,
     })
 }
 

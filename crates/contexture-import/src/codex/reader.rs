@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use contexture_core::{ContentHash, Usage};
 use contexture_store::TurnId;
 use jiff::Timestamp;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -18,12 +19,19 @@ use super::position::{Position, StoredState, UserTurn, stored_session};
 use super::row::{Row, SessionMeta, parent_of_source, read_usage};
 use crate::error::ImportError;
 use crate::exported::cut_label;
+use crate::fields;
 use crate::file::SourceFile;
 use crate::requests::Requests;
 use crate::writer::{LaterState, TurnRef, Writer};
 
 /// A field of items that is not sent.
 const NOT_SENT: &str = "internal_chat_message_metadata_passthrough";
+
+/// The beginning of the event with the output of a command.
+const COMMAND_END: &str = r#"{"type":"exec_command_end""#;
+
+/// The number of bytes in which the type of an event is searched for.
+const EVENT_BYTES: usize = 128;
 
 /// The maximum number of turns of the user that can be retracted.
 const MOST_USER_TURNS: usize = 64;
@@ -59,6 +67,9 @@ pub(super) struct Reader {
     made: Vec<(ContentHash, TurnRef)>,
     is_looked_up: bool,
     is_fork: Option<String>,
+    // A row without its output.
+    short_row: String,
+    finds_not_sent: Finder<'static>,
 }
 
 impl Reader {
@@ -96,6 +107,8 @@ impl Reader {
             made: Vec::new(),
             is_looked_up: file.offset > 0,
             is_fork: None,
+            short_row: String::new(),
+            finds_not_sent: Finder::new(NOT_SENT),
         };
         if let Some(stored) = stored {
             reader.known = stored.known.into_iter().collect();
@@ -113,14 +126,41 @@ impl Reader {
         Ok(reader)
     }
 
+    /// Reads a row.
     pub(super) fn row(
         &mut self,
         offset: u64,
         bytes: &[u8],
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
-        let row = std::str::from_utf8(bytes).ok();
-        let row = row.and_then(|text| serde_json::from_str::<Row<'_>>(text).ok());
+        let mut short = std::mem::take(&mut self.short_row);
+        let done = self.row_without_output(offset, bytes, &mut short, writer);
+        self.short_row = short;
+        done
+    }
+
+    /// Reads a row. The output of a command is skipped: an item has it, too.
+    fn row_without_output(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        short: &mut String,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let text = std::str::from_utf8(bytes).ok();
+        let text = text.map(|text| {
+            let is_event =
+                memchr::memmem::find(&bytes[..bytes.len().min(EVENT_BYTES)], b"event_msg");
+            let payload = is_event.and_then(|_| fields::find(text, "payload"));
+            match payload.filter(|payload| text[payload.clone()].starts_with(COMMAND_END)) {
+                None => text,
+                Some(payload) => {
+                    fields::replace(text, payload, "{}", short);
+                    short.as_str()
+                }
+            }
+        });
+        let row = text.and_then(|text| serde_json::from_str::<Row<'_>>(text).ok());
         let (Some(row), true) = (&row, row.as_ref().is_some_and(|row| row.payload.is_some()))
         else {
             return Ok(writer.unknown(NAME, &self.name, offset, bytes)?);
@@ -185,7 +225,7 @@ impl Reader {
         at: Timestamp,
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
-        let has_more = memchr::memmem::find(payload.as_bytes(), NOT_SENT.as_bytes()).is_some();
+        let has_more = self.finds_not_sent.find(payload.as_bytes()).is_some();
         let item = match has_more {
             true => {
                 let item: Result<Map<String, Value>, _> = serde_json::from_str(payload);
@@ -257,10 +297,6 @@ impl Reader {
             info: Option<&'a RawValue>,
             num_turns: Option<usize>,
         }
-        // The output of a command is in an item, too.
-        if payload.starts_with(r#"{"type":"exec_command_end""#) {
-            return Ok(());
-        }
         let Ok(event) = serde_json::from_str::<Event<'_>>(payload) else {
             return Ok(());
         };
@@ -331,7 +367,6 @@ impl Reader {
         }
         Ok(())
     }
-
 
     /// Ends the import of the file. Returns the offset at which the next import
     /// begins, and the state to store once the ids of all turns are known.
