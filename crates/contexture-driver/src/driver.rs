@@ -200,6 +200,38 @@ impl Batch {
     }
 }
 
+/// Rows that one statement writes. A local driver writes a row when it is added,
+/// without a copy of its values. A remote driver collects the rows and sends
+/// them together. Each row must change different rows of the database.
+pub struct Writes<'d> {
+    db: &'d Connection,
+    sql: &'static str,
+    // `None` for a remote driver.
+    statement: Option<Statement<'d>>,
+    collected: Batch,
+}
+
+impl Writes<'_> {
+    /// Writes a row now, or collects it.
+    pub fn add(&mut self, params: impl Params) -> Result<()> {
+        match &mut self.statement {
+            Some(statement) => statement.execute(params),
+            None => self.collected.add(params),
+        }
+    }
+
+    /// Writes the collected rows.
+    pub fn flush(&mut self) -> Result<()> {
+        match self.collected.0.is_empty() {
+            true => Ok(()),
+            false => {
+                let rows = std::mem::take(&mut self.collected);
+                self.db.prepare_cached(self.sql)?.execute_all(rows)
+            }
+        }
+    }
+}
+
 /// A statement of a [`Connection`].
 pub struct Statement<'d> {
     prepared: Box<dyn Prepared + 'd>,
@@ -210,6 +242,20 @@ impl dyn Driver {
     pub fn prepare_cached(&self, sql: &str) -> Result<Statement<'_>> {
         let prepared = self.prepare_statement(sql)?;
         Ok(Statement { prepared })
+    }
+
+    /// Returns the rows that a statement writes, none so far.
+    pub fn writes(&self, sql: &'static str) -> Result<Writes<'_>> {
+        let statement = match self.is_remote() {
+            true => None,
+            false => Some(self.prepare_cached(sql)?),
+        };
+        Ok(Writes {
+            db: self,
+            sql,
+            statement,
+            collected: Batch::default(),
+        })
     }
 
     /// Runs a statement.

@@ -7,6 +7,8 @@
 use contexture_engine::snapshot::recorded::PathPart;
 use sha2::{Digest, Sha256};
 
+use crate::fields::skip_string;
+
 /// A SHA-256 hash.
 pub(crate) type Sha = [u8; 32];
 
@@ -211,17 +213,7 @@ impl<'a> Parser<'a> {
 
     fn string(&mut self) -> Option<&'a str> {
         let start = self.at;
-        let bytes = self.raw.as_bytes();
-        let mut at = start + 1;
-        loop {
-            let found = memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-            at += found;
-            if bytes[at] == b'"' {
-                break;
-            }
-            at += 2;
-        }
-        self.at = at + 1;
+        self.at = skip_string(self.raw.as_bytes(), start)?;
         self.raw.get(start..self.at)
     }
 

@@ -6,7 +6,10 @@
 //! request. A `compacted` row replaces them. A `thread_rolled_back` event
 //! retracts the latest turns of the user.
 
+mod items;
+mod position;
 mod reader;
+mod row;
 
 use std::fs::File;
 use std::io::Read;

@@ -31,6 +31,7 @@ mod claude_export;
 mod codex;
 mod error;
 mod exported;
+mod fields;
 mod file;
 mod format;
 mod gemini;

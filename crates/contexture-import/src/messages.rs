@@ -11,6 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::fields::{self, Fields};
+
 /// A block with fields that are understood here. Any other field is an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -125,6 +127,9 @@ pub(crate) fn user_if_valid(content: &str) -> Option<Vec<Message>> {
     let all = match content.starts_with('"') {
         true => vec![Block::text(serde_json::from_str::<String>(content).ok()?)],
         false => {
+            if let Some(messages) = only_result(content) {
+                return Some(messages);
+            }
             let blocks: Vec<CommonBlock<'_>> = serde_json::from_str(content).ok()?;
             let blocks = blocks.into_iter();
             blocks
@@ -133,6 +138,35 @@ pub(crate) fn user_if_valid(content: &str) -> Option<Vec<Message>> {
         }
     };
     Some(of_user(all))
+}
+
+/// Reads the user's content if it is a list with one result of a tool, and the
+/// result is a text. `None` for everything else.
+pub(crate) fn only_result(content: &str) -> Option<Vec<Message>> {
+    let result = content.strip_prefix('[')?.strip_suffix(']')?;
+    let (mut kind, mut id, mut text, mut is_error) = (None, None, None, None);
+    let mut fields = Fields::of(result)?;
+    for (name, value) in fields.by_ref() {
+        let value = &result[value];
+        let was = match name {
+            "type" => kind.replace(value).is_some(),
+            "tool_use_id" => id.replace(fields::string(value)?).is_some(),
+            "content" => text.replace(fields::string(value)?).is_some(),
+            "is_error" => is_error.replace(value.parse::<bool>().ok()?).is_some(),
+            _ => return None,
+        };
+        if was {
+            return None;
+        }
+    }
+    let result = Block::ToolResult {
+        tool_call_id: id?,
+        content: text?,
+        is_error: is_error.unwrap_or(false),
+        native: None,
+    };
+    let is_result = fields.are_complete() && kind == Some("\"tool_result\"");
+    is_result.then(|| of_user(vec![result]))
 }
 
 /// Reads the user's content. Results of tools are a message of their own.
@@ -320,6 +354,8 @@ mod tests {
             r#"[{"type":"tool_result","tool_use_id":"c","content":[{"type":"text","text":"a"}]},{"type":"text","text":"and"}]"#,
             r#"[{"type":"tool_result","tool_use_id":"c","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"is_error":true}]"#,
             r#"[{"type":"tool_result","tool_use_id":"c"}]"#,
+            r#" [ { "tool_use_id" : "c\n" , "content" : "a\"b\\" , "type" : "tool_result" } ] "#,
+            r#"[{"is_error":true,"tool_use_id":"c","type":"tool_result","content":"caf\u00e9"}]"#,
             r#"[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]"#,
             r#"[{"type":"tool_result","tool_use_id":"c","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]}]"#,
         ];

@@ -11,7 +11,7 @@ use contexture_store::{
 use jiff::Timestamp;
 
 use crate::error::Fault;
-use crate::record::{self, Parent, Prepared};
+use crate::record::{self, Appender, Parent, Prepared};
 use crate::row::{Hash, limit, number, unsigned};
 use crate::sessions::{self, SessionRow};
 use crate::{Backend, SqlStore, snapshots, turns};
@@ -51,13 +51,17 @@ impl<B: Backend> Imports for SqlStore<B> {
             });
         }
         self.write(move |db, tenant| {
-            let mut batch = Batch::new(db, tenant);
+            let mut batch = Batch::new(db, tenant)?;
             for step in &ready {
                 let outcome = batch.apply(step)?;
                 batch.outcomes.push(outcome);
             }
-            Ok(batch.outcomes)
+            let outcomes = batch.outcomes;
+            // The steps are freed by the thread that made them: it can use the
+            // memory again for the next batch.
+            Ok((outcomes, ready))
         })
+        .map(|(outcomes, _)| outcomes)
     }
 
     fn import_cursor(&self, source: &str, file: &str) -> Result<Option<ImportCursor>, StoreError> {
@@ -150,17 +154,19 @@ struct Batch<'db> {
     outcomes: Vec<ImportOutcome>,
     sessions: HashMap<String, SessionRow>,
     parents: HashMap<TurnId, Parent>,
+    appender: Appender<'db>,
 }
 
 impl<'db> Batch<'db> {
-    fn new(db: &'db Connection, tenant: i64) -> Self {
-        Self {
+    fn new(db: &'db Connection, tenant: i64) -> Result<Self, Fault> {
+        Ok(Self {
             db,
             tenant,
             outcomes: Vec::new(),
             sessions: HashMap::new(),
             parents: HashMap::new(),
-        }
+            appender: Appender::new(db)?,
+        })
     }
 
     fn apply(&mut self, step: &ReadyStep) -> Result<ImportOutcome, Fault> {
@@ -352,7 +358,9 @@ impl<'db> Batch<'db> {
         let root = Parent::default();
         let session = &self.sessions[label];
         let parent = parent.map_or(&root, |parent| &self.parents[&parent]);
-        let (recorded, made) = record::append(self.db, self.tenant, session, parent, turn, at)?;
+        let appender = &mut self.appender;
+        let (recorded, made) =
+            record::append(self.db, appender, self.tenant, session, parent, turn, at)?;
         let added = made.is_some();
         if let Some(made) = made {
             self.parents.insert(recorded.id, made);

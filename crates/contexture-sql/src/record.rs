@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::driver::{Batch, Connection, OptionalExtension, Row};
+use crate::driver::{Batch, Connection, OptionalExtension, Row, Statement, Writes};
 use crate::params;
 use contexture_store::{
     Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
@@ -19,6 +19,7 @@ use crate::results::{self, Listed};
 use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
 use crate::sessions::{self, SessionRow};
 use crate::together::{Answer, Together};
+use crate::value::ToSql;
 use crate::{events, snapshots, turns};
 
 /// A turn, prepared as far as possible before the write, so that the writer
@@ -330,19 +331,19 @@ fn write_all<'r>(
     let is_new: Vec<bool> = accepted.iter().map(|turn| turn.key.is_none()).collect();
     let mut rows = Batch::default();
     for turn in accepted.iter().filter(|turn| turn.key.is_none()) {
-        add_turn(
-            &mut rows,
-            turn.tenant,
-            &turn.session,
-            &turn.parent,
-            &turn.recorded,
-            &turn.recording.new,
-            &turn.outline,
-            turn.recording.now,
-        )?;
+        let place = TurnPlace {
+            tenant: turn.tenant,
+            session: &turn.session,
+            parent: &turn.parent,
+            recorded: &turn.recorded,
+        };
+        let (new, now) = (&turn.recording.new, turn.recording.now);
+        with_turn_values(&place, new, &turn.outline, now, |values| {
+            Ok(rows.add(values)?)
+        })?;
     }
     let mut keys = insert_turns(db, rows)?.into_iter();
-    let mut parts = Parts::default();
+    let mut parts = Parts::new(db)?;
     let (mut samples, mut counts, mut names) = (
         snapshots::NewSamples::default(),
         Batch::default(),
@@ -387,7 +388,7 @@ fn write_all<'r>(
         let label = &turn.session.label;
         new_events.add(tenant, latest, "turn_recorded", label, &data, now)?;
     }
-    parts.insert(db)?;
+    parts.flush()?;
     samples.insert(db)?;
     insert_all_counts(db, counts)?;
     db.prepare_cached(
@@ -398,10 +399,29 @@ fn write_all<'r>(
     new_events.insert(db)
 }
 
+/// Writes turns one after the other, with the same statements.
+pub(crate) struct Appender<'db> {
+    // `None` for a remote driver, which has its own way to insert rows.
+    insert: Option<Statement<'db>>,
+    parts: Parts<'db>,
+}
+
+impl<'db> Appender<'db> {
+    pub(crate) fn new(db: &'db Connection) -> Result<Self, Fault> {
+        let insert = match db.is_remote() {
+            true => None,
+            false => Some(db.prepare_cached(INSERT_TURN)?),
+        };
+        let parts = Parts::new(db)?;
+        Ok(Self { insert, parts })
+    }
+}
+
 /// Writes a turn after `parent`, unless it exists. The head does not move.
 /// Returns the turn as a parent for the next one, if it is new.
 pub(crate) fn append(
     db: &Connection,
+    appender: &mut Appender<'_>,
     tenant: i64,
     session: &SessionRow,
     parent: &Parent,
@@ -419,15 +439,24 @@ pub(crate) fn append(
     }
     let given_up = given_up(db, parent, &new.turn)?;
     let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
-    let mut rows = Batch::default();
-    add_turn(
-        &mut rows, tenant, session, parent, &recorded, new, &outline, now,
-    )?;
-    let keys = insert_turns(db, rows)?;
-    let key = *keys.first().ok_or(Error::NoRows)?;
-    let mut parts = Parts::default();
+    let Appender { insert, parts } = appender;
+    let place = TurnPlace {
+        tenant,
+        session,
+        parent,
+        recorded: &recorded,
+    };
+    let key = with_turn_values(&place, new, &outline, now, |values| match insert {
+        Some(insert) => Ok(insert.insert(values)?),
+        None => {
+            let mut rows = Batch::default();
+            rows.add(values)?;
+            let keys = insert_turns(db, rows)?;
+            Ok(*keys.first().ok_or(Error::NoRows)?)
+        }
+    })?;
     parts.add(tenant, key, new, &outline)?;
-    parts.insert(db)?;
+    parts.flush()?;
     let made = Parent {
         key: Some(key),
         id: Some(recorded.id),
@@ -500,22 +529,33 @@ fn replay(
     }
 }
 
-#[expect(clippy::too_many_arguments)]
-fn add_turn(
-    rows: &mut Batch,
+/// Where a new turn is recorded.
+struct TurnPlace<'a> {
     tenant: i64,
-    session: &SessionRow,
-    parent: &Parent,
-    recorded: &Recorded,
+    session: &'a SessionRow,
+    parent: &'a Parent,
+    recorded: &'a Recorded,
+}
+
+/// Calls `write` with the values of [`INSERT_TURN`].
+fn with_turn_values<T>(
+    place: &TurnPlace<'_>,
     new: &Prepared,
     outline: &Outline,
     now: Timestamp,
-) -> Result<(), Fault> {
+    write: impl FnOnce(&[&dyn ToSql]) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let TurnPlace {
+        tenant,
+        session,
+        parent,
+        recorded,
+    } = place;
     let turn = &new.turn;
     let usage = turn.usage.as_ref();
     let tokens =
         |field: &str, tokens: Option<u64>| tokens.map(|tokens| number(field, tokens)).transpose();
-    rows.add(params![
+    write(params![
         tenant,
         Id(recorded.id),
         session.key,
@@ -551,21 +591,21 @@ fn add_turn(
         turn.request_hash,
         !turn.parent_turn_id.is_head(),
         turn.idempotency_key,
-    ])?;
-    Ok(())
+    ])
 }
 
+/// Inserts a turn.
+const INSERT_TURN: &str =
+    "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins, bytes,
+         created_at, open_calls, model, provider, input_tokens, output_tokens,
+         cached_input_tokens, cache_write_tokens, reasoning_tokens, stop_reason, error_kind,
+         error_message, status, role, toolset_name, tools, permissions_granted,
+         source_event_id, request_hash, parent_given, idempotency_key)
+     VALUES (?1, ?2, ?3, ?4, ?5, 'normal', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+         ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)";
+
 fn insert_turns(db: &Connection, rows: Batch) -> Result<Vec<i64>, Fault> {
-    let mut insert = db.prepare_cached(
-        "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins, bytes,
-             created_at, open_calls, model, provider, input_tokens, output_tokens,
-             cached_input_tokens, cache_write_tokens, reasoning_tokens, stop_reason, error_kind,
-             error_message, status, role, toolset_name, tools, permissions_granted,
-             source_event_id, request_hash, parent_given, idempotency_key)
-         VALUES (?1, ?2, ?3, ?4, ?5, 'normal', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-             ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)",
-    )?;
-    Ok(insert.insert_all(rows)?)
+    Ok(db.prepare_cached(INSERT_TURN)?.insert_all(rows)?)
 }
 
 /// Returns a list as a column. An empty list is null.
@@ -574,16 +614,34 @@ fn list<T: serde::Serialize>(values: &[T]) -> Option<Json<&[T]>> {
 }
 
 /// The rows of other tables that belong to new turns.
-#[derive(Default)]
-struct Parts {
-    calls: Batch,
-    answered: Batch,
-    messages: Batch,
-    results: Batch,
-    sent: Batch,
+struct Parts<'db> {
+    calls: Writes<'db>,
+    answered: Writes<'db>,
+    messages: Writes<'db>,
+    results: Writes<'db>,
+    sent: Writes<'db>,
 }
 
-impl Parts {
+impl<'db> Parts<'db> {
+    fn new(db: &'db Connection) -> Result<Self, Fault> {
+        Ok(Self {
+            calls: db.writes(
+                "INSERT INTO tool_calls (turn, seq, id, name, message, is_error)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?,
+            answered: db.writes(
+                "INSERT INTO late_results (turn, seq, id, is_error) VALUES (?1, ?2, ?3, ?4)",
+            )?,
+            messages: db.writes(
+                "INSERT INTO messages (key, role, source, content, tool_call_id, is_error,
+                     context_json)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?,
+            results: db.writes(results::INSERT)?,
+            sent: db.writes("INSERT INTO sent_messages (turn, blocks) VALUES (?1, ?2)")?,
+        })
+    }
+
     /// Adds the rows of the turn with this key.
     fn add(
         &mut self,
@@ -620,27 +678,13 @@ impl Parts {
         Ok(())
     }
 
-    /// Writes the rows.
-    fn insert(self, db: &Connection) -> Result<(), Fault> {
-        db.prepare_cached(
-            "INSERT INTO tool_calls (turn, seq, id, name, message, is_error)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute_all(self.calls)?;
-        db.prepare_cached(
-            "INSERT INTO late_results (turn, seq, id, is_error) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute_all(self.answered)?;
-        db.prepare_cached(
-            "INSERT INTO messages (key, role, source, content, tool_call_id, is_error,
-                 context_json)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute_all(self.messages)?;
-        results::insert_all(db, self.results)?;
-        db.prepare_cached("INSERT INTO sent_messages (turn, blocks) VALUES (?1, ?2)")?
-            .execute_all(self.sent)?;
-        Ok(())
+    /// Writes the rows that are still to be written.
+    fn flush(&mut self) -> Result<(), Fault> {
+        self.calls.flush()?;
+        self.answered.flush()?;
+        self.messages.flush()?;
+        self.results.flush()?;
+        Ok(self.sent.flush()?)
     }
 }
 

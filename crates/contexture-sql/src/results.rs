@@ -1,6 +1,6 @@
 //! Lists tool results, images and documents by their handles.
 
-use crate::driver::{Batch, Connection, OptionalExtension};
+use crate::driver::{Connection, OptionalExtension, Writes};
 use contexture_store::{
     Block, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message, StoreError, ToolResult, fetchable,
 };
@@ -29,31 +29,26 @@ pub(crate) fn insert(
     message: i64,
     listed: &[Listed],
 ) -> Result<(), Fault> {
-    let mut batch = Batch::default();
-    add(&mut batch, tenant, message, listed)?;
-    insert_all(db, batch)
+    let mut rows = db.writes(INSERT)?;
+    add(&mut rows, tenant, message, listed)?;
+    Ok(rows.flush()?)
 }
 
-/// Adds the tool results of a message to a batch.
+/// Inserts a tool result.
+pub(crate) const INSERT: &str = "INSERT INTO tool_results (tenant, handle, message, block)
+    VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+
+/// Adds the tool results of a message to the rows of [`INSERT`].
 pub(crate) fn add(
-    batch: &mut Batch,
+    rows: &mut Writes<'_>,
     tenant: i64,
     message: i64,
     listed: &[Listed],
 ) -> Result<(), Fault> {
     for (block, handle) in listed {
-        batch.add((tenant, handle.as_bytes(), message, *block as i64))?;
+        rows.add((tenant, handle.as_bytes(), message, *block as i64))?;
     }
     Ok(())
-}
-
-/// Lists tool results.
-pub(crate) fn insert_all(db: &Connection, batch: Batch) -> Result<(), Fault> {
-    let mut insert = db.prepare_cached(
-        "INSERT INTO tool_results (tenant, handle, message, block) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT DO NOTHING",
-    )?;
-    Ok(insert.execute_all(batch)?)
 }
 
 /// The result of a search for a handle.

@@ -20,18 +20,8 @@ pub struct TurnId([u8; 16]);
 impl TurnId {
     /// Returns the id of a turn whose canonical form is `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
-        Self::of_parts(&[bytes])
-    }
-
-    /// Returns the id of a turn whose canonical form is the concatenation of
-    /// `parts`.
-    pub(crate) fn of_parts(parts: &[&[u8]]) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        for part in parts {
-            hasher.update(part);
-        }
         let mut id = [0; 16];
-        id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        id.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
         Self(id)
     }
 

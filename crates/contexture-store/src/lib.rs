@@ -67,6 +67,7 @@ mod handle;
 mod id;
 mod idempotency;
 mod import;
+mod json_text;
 mod key;
 mod ledger;
 mod memory;

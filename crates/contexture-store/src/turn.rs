@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::compaction::Compaction;
 use crate::error::StoreError;
 use crate::id::TurnId;
+use crate::json_text;
 use crate::sent::SentBlock;
 use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 
@@ -541,18 +542,19 @@ struct Checker {
 
 impl Checker {
     fn message(&mut self, i: usize, message: &Message) -> Result<(), StoreError> {
-        let at = format!("messages[{i}]");
+        // Paths are made for errors only: most turns have none.
+        let at = || format!("messages[{i}]");
         let bytes = message.bytes() as u64;
         self.outline.bytes += bytes;
         if let Some(context) = &message.context_json {
-            check_depth(&format!("{at}.context_json"), context)?;
+            check_depth(|| format!("{}.context_json", at()), context)?;
         }
         let blocks = message.blocks();
         let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
         let answers = blocks.iter().any(|block| is_result(block));
         if message.is_error && message.role != MessageRole::Tool {
             return Err(StoreError::invalid(
-                format!("{at}.is_error"),
+                format!("{}.is_error", at()),
                 format!(
                     "belongs to a message of role tool, not {}",
                     message.role.name()
@@ -561,7 +563,7 @@ impl Checker {
         }
         if message.tool_call_id.is_some() && message.role != MessageRole::Tool {
             return Err(StoreError::invalid(
-                format!("{at}.tool_call_id"),
+                format!("{}.tool_call_id", at()),
                 format!(
                     "belongs to a message of role tool, not {}",
                     message.role.name()
@@ -570,7 +572,7 @@ impl Checker {
         }
         if message.role == MessageRole::Tool && !answers {
             return Err(StoreError::invalid(
-                format!("{at}.tool_call_id"),
+                format!("{}.tool_call_id", at()),
                 "is missing: a message of role `tool` needs the id of the call it answers",
             ));
         }
@@ -592,7 +594,7 @@ impl Checker {
             self.inherited.clear();
             if let Some(call) = self.own.first() {
                 return Err(StoreError::invalid(
-                    &at,
+                    at(),
                     format!(
                         "call `{}` has no result yet; results must directly follow their \
                          calls",
@@ -602,9 +604,9 @@ impl Checker {
             }
         }
         for (b, block) in blocks.iter().enumerate() {
-            let at = match &message.content {
-                contexture_core::message::MessageContent::Text(_) => format!("{at}.content"),
-                contexture_core::message::MessageContent::Blocks(_) => format!("{at}.content[{b}]"),
+            let at = || match &message.content {
+                MessageContent::Text(_) => format!("{}.content", at()),
+                MessageContent::Blocks(_) => format!("{}.content[{b}]", at()),
             };
             self.block(i, &at, message.role, block)?;
         }
@@ -614,13 +616,13 @@ impl Checker {
     fn block(
         &mut self,
         i: usize,
-        at: &str,
+        at: &dyn Fn() -> String,
         role: MessageRole,
         block: &Block,
     ) -> Result<(), StoreError> {
         let only_model = |what: &str| {
             StoreError::invalid(
-                at,
+                at(),
                 format!(
                     "{what} belongs to the assistant's messages, not to {}",
                     role.name()
@@ -628,7 +630,11 @@ impl Checker {
             )
         };
         if let Some(native) = block.native() {
-            check_raw(&format!("{at}.native"), &native.provider, &native.raw)?;
+            check_raw(
+                &|| format!("{}.native", at()),
+                &native.provider,
+                &native.raw,
+            )?;
         }
         match block {
             Block::Provider { provider, raw } => {
@@ -639,7 +645,7 @@ impl Checker {
             Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
                 self.says_something = true;
                 if block.media().is_none() {
-                    return Err(StoreError::invalid(at, "needs either `data` or `url`"));
+                    return Err(StoreError::invalid(at(), "needs either `data` or `url`"));
                 }
             }
             Block::Thinking { .. } if role != MessageRole::Assistant => {
@@ -658,19 +664,19 @@ impl Checker {
                 self.says_something = true;
                 for (field, value) in [("id", id), ("name", name)] {
                     if value.trim().is_empty() {
-                        return Err(StoreError::invalid(format!("{at}.{field}"), "is empty"));
+                        return Err(StoreError::invalid(format!("{}.{field}", at()), "is empty"));
                     }
                 }
                 if !arguments.is_object() && !arguments.is_string() {
                     return Err(StoreError::invalid(
-                        format!("{at}.arguments"),
+                        format!("{}.arguments", at()),
                         "must be an object, or the text that the model wrote if it is not one",
                     ));
                 }
-                check_depth(&format!("{at}.arguments"), arguments)?;
+                check_depth(|| format!("{}.arguments", at()), arguments)?;
                 if !self.seen.insert(id.clone()) {
                     return Err(StoreError::invalid(
-                        format!("{at}.id"),
+                        format!("{}.id", at()),
                         format!("`{id}` is the id of another call in this turn"),
                     ));
                 }
@@ -692,7 +698,7 @@ impl Checker {
             } => {
                 if !matches!(role, MessageRole::Tool | MessageRole::User) {
                     return Err(StoreError::invalid(
-                        at,
+                        at(),
                         format!(
                             "a tool result belongs to a tool's message, not to {}",
                             role.name()
@@ -719,7 +725,7 @@ impl Checker {
                         .push((tool_call_id.clone(), *is_error));
                 } else {
                     return Err(StoreError::invalid(
-                        at,
+                        at(),
                         format!(
                             "answers call `{tool_call_id}`, which does not exist or already has a result"
                         ),
@@ -733,19 +739,20 @@ impl Checker {
 
 /// Checks that a block in a provider's own form is an object that can be read
 /// back, and names its provider.
-fn check_raw(at: &str, provider: &str, raw: &RawJson) -> Result<(), StoreError> {
+fn check_raw(at: &dyn Fn() -> String, provider: &str, raw: &RawJson) -> Result<(), StoreError> {
     if provider.trim().is_empty() {
-        return Err(StoreError::invalid(format!("{at}.provider"), "is empty"));
+        let at = format!("{}.provider", at());
+        return Err(StoreError::invalid(at, "is empty"));
     }
-    let at = format!("{at}.raw");
+    let at = || format!("{}.raw", at());
     match serde_json::from_str(raw.as_str()) {
-        Ok(value @ Value::Object(_)) => check_depth(&at, &value),
-        Ok(_) => Err(StoreError::invalid(at, "must be an object")),
-        Err(error) => Err(StoreError::invalid(at, error.to_string())),
+        Ok(value @ Value::Object(_)) => check_depth(at, &value),
+        Ok(_) => Err(StoreError::invalid(at(), "must be an object")),
+        Err(error) => Err(StoreError::invalid(at(), error.to_string())),
     }
 }
 
-pub(crate) fn check_depth(at: &str, value: &Value) -> Result<(), StoreError> {
+pub(crate) fn check_depth(at: impl Fn() -> String, value: &Value) -> Result<(), StoreError> {
     fn is_deeper(value: &Value, than: usize) -> bool {
         let mut inside: Box<dyn Iterator<Item = &Value>> = match value {
             Value::Array(values) => Box::new(values.iter()),
@@ -756,7 +763,7 @@ pub(crate) fn check_depth(at: &str, value: &Value) -> Result<(), StoreError> {
     }
     if is_deeper(value, MAX_DEPTH) {
         return Err(StoreError::invalid(
-            at,
+            at(),
             format!("is nested more than {MAX_DEPTH} levels deep"),
         ));
     }
@@ -773,7 +780,9 @@ pub(crate) fn check_usage(usage: &Usage) -> Result<(), StoreError> {
         ("reasoning_tokens", usage.reasoning_tokens),
     ];
     for (name, number) in numbers {
-        check_number(&format!("usage.{name}"), number)?;
+        if number > MAX_NUMBER {
+            check_number(&format!("usage.{name}"), number)?;
+        }
     }
     // Tokens that some providers report separately are included here.
     let parts = usage
@@ -863,10 +872,15 @@ impl Body {
     /// session of that label (not an alias), at that time (to the millisecond):
     /// the hash of the JSON `[parent,session,milliseconds,body]`.
     pub fn id(&self, parent: Option<TurnId>, session: &str, created_at: Timestamp) -> TurnId {
-        let place = Self::of(&(parent, session, created_at.as_millisecond()));
-        // The body can be large, and is not copied in between the brackets.
-        let open = place.bytes.strip_suffix(b"]").unwrap_or(&place.bytes);
-        TurnId::of_parts(&[open, b",", &self.bytes, b"]"])
+        let mut list = Self::of(&(parent, session, created_at.as_millisecond())).bytes;
+        list.pop();
+        list.reserve_exact(self.bytes.len() + 2);
+        // The body is copied: BLAKE3 hashes one piece of memory several times as
+        // fast as parts of it.
+        list.push(b',');
+        list.extend_from_slice(&self.bytes);
+        list.push(b']');
+        TurnId::of(&list)
     }
 }
 
@@ -895,13 +909,58 @@ fn write_message(message: &Message, out: &mut Vec<u8>) -> Range<usize> {
     let at = at.unwrap_or(0) + NO_CONTENT.len();
     out.extend_from_slice(&shell[..at - 2]);
     let begins = out.len();
-    // This fails only for maps whose keys are not text; there are none.
-    if serde_json::to_writer(&mut *out, &message.content).is_err() {
-        out.truncate(begins);
+    match &message.content {
+        MessageContent::Text(text) => json_text::write(text, out),
+        MessageContent::Blocks(blocks) => {
+            out.push(b'[');
+            for (i, block) in blocks.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_block(block, out);
+            }
+            out.push(b']');
+        }
     }
     let ends = out.len();
     out.extend_from_slice(&shell[at..]);
     begins..ends
+}
+
+/// Writes a block as JSON.
+fn write_block(block: &Block, out: &mut Vec<u8>) {
+    // Long texts are most of a history, so they are written apart.
+    let (shell, empty, text): (_, &[u8], _) = match block {
+        Block::Text { text, native: None } => {
+            let text_only = Block::Text {
+                text: String::new(),
+                native: None,
+            };
+            (text_only, br#""text":"""#, text)
+        }
+        Block::ToolResult {
+            tool_call_id,
+            content,
+            is_error,
+            native: None,
+        } => {
+            let result = Block::ToolResult {
+                tool_call_id: tool_call_id.clone(),
+                content: String::new(),
+                is_error: *is_error,
+                native: None,
+            };
+            (result, NO_CONTENT, content)
+        }
+        other => return out.extend_from_slice(&Body::of(other).bytes),
+    };
+    let shell = Body::of(&shell).bytes;
+    // A quote inside of a text is escaped, so this is the field.
+    let at = shell.windows(empty.len()).position(|part| part == empty);
+    let at = at.unwrap_or(0) + empty.len();
+    out.extend_from_slice(&shell[..at - 2]);
+    json_text::write(text, out);
+    out.extend_from_slice(&shell[at..]);
 }
 
 #[cfg(test)]
@@ -937,6 +996,12 @@ mod tests {
             {"role": "assistant", "content": [
                 {"type": "text", "text": "\"content\":\"\""},
                 {"type": "tool_call", "id": "c", "name": "n", "arguments": {"content": ""}},
+            ]},
+            {"role": "tool", "content": [
+                {"type": "tool_result", "tool_call_id": "\"content\":\"\"", "content": "x\n\\",
+                    "is_error": true},
+                {"type": "tool_result", "tool_call_id": "c", "content": ""},
+                {"type": "text", "text": ""},
             ]},
             {"role": "tool", "content": "", "tool_call_id": "\"content\":\"\"", "is_error": true,
                 "context_json": {"content": ""}},

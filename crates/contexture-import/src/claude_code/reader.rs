@@ -18,7 +18,7 @@ use state::StoredState;
 
 use super::NAME;
 use super::graph::{Graph, Kind, Node, RowId, row_id};
-use super::row::{ApiMessage, CompactMetadata, Rendered, Row};
+use super::row::{ApiMessage, CompactMetadata, Rendered, Row, shorten, user_content};
 use super::sent::Sent;
 use crate::error::ImportError;
 use crate::file::SourceFile;
@@ -54,6 +54,8 @@ pub(super) struct Reader {
     known_label: Option<String>,
     is_agent_file: bool,
     is_first_row: bool,
+    // A row without its long parts.
+    short_row: String,
 }
 
 /// A line of turns: the session of the file, or of a sub-agent in it.
@@ -138,6 +140,7 @@ impl Reader {
             known_label: None,
             is_agent_file,
             is_first_row: file.offset == 0,
+            short_row: String::new(),
         };
         let label = match is_agent_file {
             // The session is the directory above `subagents`.
@@ -176,11 +179,32 @@ impl Reader {
         bytes: &[u8],
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
-        let row = std::str::from_utf8(bytes).ok();
-        let row = row.and_then(|text| serde_json::from_str::<Row<'_>>(text).ok());
-        let Some(row) = row else {
+        let mut short = std::mem::take(&mut self.short_row);
+        let done = self.row_in_parts(offset, bytes, &mut short, writer);
+        self.short_row = short;
+        done
+    }
+
+    /// Reads a row, with its long parts apart.
+    fn row_in_parts(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        short: &mut String,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
+        let mut result = None;
+        let text = std::str::from_utf8(bytes).ok();
+        let text = text.map(|text| match shorten(text, short, &mut result) {
+            true => short.as_str(),
+            false => text,
+        });
+        let row = text.and_then(|text| serde_json::from_str::<Row<'_>>(text).ok());
+        let Some(mut row) = row else {
             return Ok(writer.unknown(NAME, &self.name, offset, bytes)?);
         };
+        row.message = row.message.or(result.as_ref().map(|result| result.raw));
+        let result = result.map(|result| result.messages);
         let at = row.timestamp.as_deref().and_then(|time| time.parse().ok());
         match &*row.kind {
             "api-request-shape" => {
@@ -240,7 +264,7 @@ impl Reader {
             }
             "user" => {
                 let at_row = self.graph.add(node);
-                self.user_row(&row, at_row, at, writer)
+                self.user_row(&row, result, at_row, at, writer)
             }
             "attachment" => {
                 let at_row = self.graph.add(node);
@@ -357,12 +381,12 @@ impl Reader {
         if let Some(message) = row.message
             && row.kind == "user"
         {
-            self.sent.said(message.get());
+            self.sent.said(message);
             self.title(lane, row, message);
         }
         if let Some(message) = row.message
             && row.kind == "assistant"
-            && let Ok(message) = serde_json::from_str::<ApiMessage<'_>>(message.get())
+            && let Ok(message) = serde_json::from_str::<ApiMessage<'_>>(message)
             && let Some(content) = message.content
         {
             // Rows of one answer that were imported are joined here, too.
@@ -381,11 +405,11 @@ impl Reader {
         Ok(())
     }
 
-    fn title(&mut self, lane: usize, row: &Row<'_>, message: &RawValue) {
+    fn title(&mut self, lane: usize, row: &Row<'_>, message: &str) {
         if self.lanes[lane].title.is_some() || row.is_meta || row.is_compact_summary {
             return;
         }
-        let Ok(message) = serde_json::from_str::<ApiMessage<'_>>(message.get()) else {
+        let Ok(message) = serde_json::from_str::<ApiMessage<'_>>(message) else {
             return;
         };
         let content = message.content.map_or("\"\"", RawValue::get);
@@ -402,9 +426,11 @@ impl Reader {
         }
     }
 
+    /// Reads a message of the user's side, which may have been read as a result.
     fn user_row(
         &mut self,
         row: &Row<'_>,
+        result: Option<Vec<Message>>,
         at_row: usize,
         at: Timestamp,
         writer: &mut Writer<'_>,
@@ -414,8 +440,8 @@ impl Reader {
         };
         let lane = usize::from(self.graph.nodes[at_row].lane);
         self.title(lane, row, raw);
-        self.sent.said(raw.get());
-        let Some(messages) = user_messages(raw.get()) else {
+        self.sent.said(raw);
+        let Some(messages) = result.or_else(|| user_messages(raw)) else {
             return Ok(());
         };
         let answers = messages
@@ -429,7 +455,7 @@ impl Reader {
             let first = self.first_row_of_answer(parent);
             self.results.entry(first).or_default().push(at_row);
         }
-        self.wait(at_row, messages, at, raw.get().len());
+        self.wait(at_row, messages, at, raw.len());
         if self.waiting_bytes > MOST_WAITING {
             self.record_abandoned(None, u64::MAX, writer)?;
         }
@@ -489,8 +515,7 @@ impl Reader {
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
         let lane = self.graph.nodes[at_row].lane;
-        let message = row.message.map(RawValue::get);
-        let message = message.and_then(|it| serde_json::from_str::<ApiMessage<'_>>(it).ok());
+        let message = (row.message).and_then(|it| serde_json::from_str::<ApiMessage<'_>>(it).ok());
         let Some(message) = message else {
             return Ok(());
         };
@@ -654,8 +679,7 @@ impl Reader {
 fn user_messages(raw: &str) -> Option<Vec<Message>> {
     // Nearly all rows have this form. Their content is read without a search for
     // it, because tool results are long.
-    let usual = raw.strip_prefix(r#"{"role":"user","content":"#);
-    if let Some(content) = usual.and_then(|rest| rest.strip_suffix('}'))
+    if let Some(content) = user_content(raw)
         && let Some(messages) = messages::user_if_valid(content)
     {
         return Some(messages);

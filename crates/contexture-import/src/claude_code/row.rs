@@ -2,8 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use contexture_store::Message;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+use crate::fields::Fields;
+use crate::messages;
 
 /// A row of any type.
 #[derive(Deserialize)]
@@ -38,8 +42,8 @@ pub(super) struct Row<'a> {
     pub(super) request_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) request_ref: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) message: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "json_text")]
+    pub(super) message: Option<&'a str>,
     #[serde(borrow)]
     pub(super) rendered: Option<&'a RawValue>,
     pub(super) compact_metadata: Option<CompactMetadata>,
@@ -63,6 +67,62 @@ pub(super) struct Row<'a> {
     pub(super) cache_control: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) request_digest: Option<Cow<'a, str>>,
+}
+
+/// Reads a value as its JSON.
+fn json_text<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a str>, D::Error> {
+    let raw: Option<&'a RawValue> = Deserialize::deserialize(from)?;
+    Ok(raw.map(RawValue::get))
+}
+
+/// The length from which parts of a row are left out, in bytes.
+const LONG_ROW: usize = 2048;
+
+/// The field with the output of a tool. The message of the row has it, too.
+const OUTPUT: &str = "toolUseResult";
+
+/// The result of a tool, read before its row.
+pub(super) struct ResultMessage<'a> {
+    pub(super) raw: &'a str,
+    pub(super) messages: Vec<Message>,
+}
+
+/// Writes a long row to `short` without the output of a tool, and without its
+/// message if that is the result of a tool. A parser reads long texts slower.
+/// Returns false if nothing is left out.
+pub(super) fn shorten<'a>(
+    row: &'a str,
+    short: &mut String,
+    result: &mut Option<ResultMessage<'a>>,
+) -> bool {
+    let fields = Fields::of(row).filter(|_| row.len() >= LONG_ROW);
+    let mut copied = 0;
+    short.clear();
+    for (name, value) in fields.into_iter().flatten() {
+        let raw = &row[value.clone()];
+        let is_left_out = match name {
+            OUTPUT => true,
+            "message" if result.is_none() => {
+                let messages = user_content(raw).and_then(messages::only_result);
+                *result = messages.map(|messages| ResultMessage { raw, messages });
+                result.is_some()
+            }
+            _ => false,
+        };
+        if is_left_out {
+            short.push_str(&row[copied..value.start]);
+            short.push_str("null");
+            copied = value.end;
+        }
+    }
+    short.push_str(&row[copied..]);
+    copied > 0
+}
+
+/// Returns the content of a message of the user's side that has the usual form.
+pub(super) fn user_content(message: &str) -> Option<&str> {
+    let content = message.strip_prefix(r#"{"role":"user","content":"#)?;
+    content.strip_suffix('}')
 }
 
 /// The metadata of a compaction.
@@ -135,5 +195,43 @@ impl Row<'_> {
     /// conversation.
     pub(super) fn is_other(&self) -> bool {
         OTHER_TYPES.contains(&&*self.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn long_parts_of_a_row_are_left_out() {
+        let long = r"x\n\\".repeat(1000);
+        let content = format!(
+            r#"[{{"tool_use_id":"c","type":"tool_result","content":"{long}","is_error":true}}]"#
+        );
+        let message = format!(r#"{{"role":"user","content":{content}}}"#);
+        let row = format!(
+            r#"{{"type":"user","message":{message},"toolUseResult":{{"out":"{long}"}},"uuid":"u"}}"#
+        );
+        let (mut short, mut result) = (String::new(), None);
+        assert!(shorten(&row, &mut short, &mut result));
+        let expected = r#"{"type":"user","message":null,"toolUseResult":null,"uuid":"u"}"#;
+        assert_eq!(short, expected);
+        let result = result.unwrap();
+        assert_eq!(result.raw, message);
+        assert_eq!(result.messages, messages::user(&content));
+
+        // The parser rejects a message that is not JSON.
+        let bad = row.replace(r"x\n", r"x\q");
+        let mut result = None;
+        assert!(shorten(&bad, &mut short, &mut result));
+        assert!(result.is_none() && short.contains(r"x\q"));
+        assert!(serde_json::from_str::<Row<'_>>(&short).is_err());
+
+        // Fields of other objects stay.
+        let inner = format!(r#"{{"type":"assistant","message":{{"toolUseResult":"{long}"}}}}"#);
+        assert!(!shorten(&inner, &mut short, &mut result));
+        assert!(!shorten(expected, &mut short, &mut result) && result.is_none());
     }
 }

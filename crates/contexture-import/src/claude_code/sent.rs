@@ -178,9 +178,9 @@ impl Sent {
             return;
         };
         match sha_from_hex(hash) {
-            Some(hash) if message_digest(message.get()) == Some(hash) => {
+            Some(hash) if message_digest(message) == Some(hash) => {
                 if !self.requests.knows(&hash) {
-                    self.blobs.insert(hash, message.get().to_owned());
+                    self.blobs.insert(hash, message.to_owned());
                 }
             }
             _ => counts.digest_mismatches += 1,

@@ -297,7 +297,7 @@ impl Agent {
     pub fn check(&self, at: &str, is_node: impl Fn(&str) -> bool) -> Result<(), StoreError> {
         check_label(&join(at, "id"), &self.id)?;
         for (name, value) in &self.parameters {
-            check_depth(&join(at, &format!("parameters.{name}")), value)?;
+            check_depth(|| join(at, &format!("parameters.{name}")), value)?;
         }
         match &self.position {
             Some(id) if !is_node(id) => Err(StoreError::invalid(
@@ -342,7 +342,7 @@ impl Node {
             if let Some(usage) = &response.usage {
                 check_usage(usage).map_err(|error| error.within(&field))?;
             }
-            check_depth(&format!("{field}.body"), &response.body)?;
+            check_depth(|| format!("{field}.body"), &response.body)?;
         }
         Ok(())
     }

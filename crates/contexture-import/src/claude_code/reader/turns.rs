@@ -139,7 +139,7 @@ impl Reader {
         let Ok(row) = serde_json::from_str::<Row<'_>>(&line) else {
             return Vec::new();
         };
-        let message = row.message.map(RawValue::get).unwrap_or_default();
+        let message = row.message.unwrap_or_default();
         match serde_json::from_str::<ApiMessage<'_>>(message) {
             Ok(message) if row.kind == "user" => {
                 let content = message.content.map_or("\"\"", RawValue::get);
@@ -220,9 +220,9 @@ impl Reader {
     ) -> Result<(), ImportError> {
         let lane = self.graph.nodes[at_row].lane;
         let Some(boundary) = self.lanes[usize::from(lane)].boundary.take() else {
-            return self.user_row(row, at_row, at, writer);
+            return self.user_row(row, None, at_row, at, writer);
         };
-        let raw = row.message.map(RawValue::get).unwrap_or_default();
+        let raw = row.message.unwrap_or_default();
         self.sent.said(raw);
         let message = serde_json::from_str::<ApiMessage<'_>>(raw).ok();
         let content = message.and_then(|message| message.content);
