@@ -393,21 +393,7 @@ impl NewTurn {
         open: &[OpenCall],
         given_up: &[OpenCall],
     ) -> Result<Outline, StoreError> {
-        if self.messages.is_empty() {
-            return Err(StoreError::invalid(
-                "messages",
-                "is empty: a turn has at least one message",
-            ));
-        }
-        if self.messages.len() > MAX_MESSAGES {
-            return Err(StoreError::invalid(
-                "messages",
-                format!(
-                    "{} messages; the limit of one turn is {MAX_MESSAGES}",
-                    self.messages.len()
-                ),
-            ));
-        }
+        check_count(&self.messages)?;
         if self.idempotency_key.as_deref() == Some("") {
             return Err(StoreError::invalid("idempotency_key", "is empty"));
         }
@@ -429,24 +415,12 @@ impl NewTurn {
                 ));
             }
         }
-        let mut checker = Checker {
+        let checker = Checker {
             inherited: open.to_vec(),
             given_up: given_up.to_vec(),
             ..Checker::default()
         };
-        for (i, message) in self.messages.iter().enumerate() {
-            checker.message(i, message)?;
-        }
-        if !checker.says_something {
-            return Err(StoreError::invalid(
-                "messages",
-                "have no content: a turn needs text, media or a tool call",
-            ));
-        }
-        let mut outline = checker.outline;
-        outline.open_calls = checker.inherited;
-        outline.open_calls.extend(checker.own);
-        Ok(outline)
+        checker.outline(&self.messages)
     }
 
     /// Returns the ids of calls that the turn answers and does not make itself,
@@ -540,19 +514,35 @@ struct Checker {
 }
 
 impl Checker {
+    fn outline(mut self, messages: &[Message]) -> Result<Outline, StoreError> {
+        for (i, message) in messages.iter().enumerate() {
+            self.message(i, message)?;
+        }
+        if !self.says_something {
+            return Err(StoreError::invalid(
+                "messages",
+                "have no content: a turn needs text, media or a tool call",
+            ));
+        }
+        let mut outline = self.outline;
+        outline.open_calls = self.inherited;
+        outline.open_calls.extend(self.own);
+        Ok(outline)
+    }
+
     fn message(&mut self, i: usize, message: &Message) -> Result<(), StoreError> {
-        let at = format!("messages[{i}]");
+        let at = || format!("messages[{i}]");
         let bytes = message.bytes() as u64;
         self.outline.bytes += bytes;
         if let Some(context) = &message.context_json {
-            check_depth(&format!("{at}.context_json"), context)?;
+            check_depth(&format!("{}.context_json", at()), context)?;
         }
         let blocks = message.blocks();
         let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
         let answers = blocks.iter().any(|block| is_result(block));
         if message.is_error && message.role != MessageRole::Tool {
             return Err(StoreError::invalid(
-                format!("{at}.is_error"),
+                format!("{}.is_error", at()),
                 format!(
                     "belongs to a message of role tool, not {}",
                     message.role.name()
@@ -561,7 +551,7 @@ impl Checker {
         }
         if message.tool_call_id.is_some() && message.role != MessageRole::Tool {
             return Err(StoreError::invalid(
-                format!("{at}.tool_call_id"),
+                format!("{}.tool_call_id", at()),
                 format!(
                     "belongs to a message of role tool, not {}",
                     message.role.name()
@@ -570,7 +560,7 @@ impl Checker {
         }
         if message.role == MessageRole::Tool && !answers {
             return Err(StoreError::invalid(
-                format!("{at}.tool_call_id"),
+                format!("{}.tool_call_id", at()),
                 "is missing: a message of role `tool` needs the id of the call it answers",
             ));
         }
@@ -592,7 +582,7 @@ impl Checker {
             self.inherited.clear();
             if let Some(call) = self.own.first() {
                 return Err(StoreError::invalid(
-                    &at,
+                    at(),
                     format!(
                         "call `{}` has no result yet; results must directly follow their \
                          calls",
@@ -602,9 +592,16 @@ impl Checker {
             }
         }
         for (b, block) in blocks.iter().enumerate() {
+            // Most blocks are plain texts, of which nothing can be wrong.
+            if let Block::Text { text, native: None } = &**block {
+                self.says_something |= !text.trim().is_empty();
+                continue;
+            }
             let at = match &message.content {
-                contexture_core::message::MessageContent::Text(_) => format!("{at}.content"),
-                contexture_core::message::MessageContent::Blocks(_) => format!("{at}.content[{b}]"),
+                contexture_core::message::MessageContent::Text(_) => format!("{}.content", at()),
+                contexture_core::message::MessageContent::Blocks(_) => {
+                    format!("{}.content[{b}]", at())
+                }
             };
             self.block(i, &at, message.role, block)?;
         }
@@ -728,6 +725,28 @@ impl Checker {
             }
         }
         Ok(())
+    }
+}
+
+/// Checks messages that are not recorded, as [`NewTurn::outline`] checks those
+/// of a turn.
+pub fn check_messages(messages: &[Message]) -> Result<(), StoreError> {
+    check_count(messages)?;
+    Checker::default().outline(messages).map(drop)
+}
+
+fn check_count(messages: &[Message]) -> Result<(), StoreError> {
+    let count = messages.len();
+    match count {
+        0 => Err(StoreError::invalid(
+            "messages",
+            "is empty: a turn has at least one message",
+        )),
+        1..=MAX_MESSAGES => Ok(()),
+        _ => Err(StoreError::invalid(
+            "messages",
+            format!("{count} messages; the limit of one turn is {MAX_MESSAGES}"),
+        )),
     }
 }
 
