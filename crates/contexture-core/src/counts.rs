@@ -53,6 +53,13 @@ pub trait TokenCounter: Send + Sync {
         None
     }
 
+    /// Returns a number that the tokens of `text` are never below, without
+    /// counting them. The cost is small compared with a count.
+    fn lower_bound(&self, text: &str) -> Tokens {
+        let longest = self.longest_token().filter(|longest| *longest > 0);
+        longest.map_or(0, |longest| text.len() as Tokens / longest)
+    }
+
     /// Returns true if `before` and `after` can be counted separately, with a
     /// sum that is at least the count of the two joined. `before` ends with a
     /// line end.

@@ -195,14 +195,18 @@ impl Facts {
         let lexicon = Lexicon::shared();
         let mut calls = Calls::default();
         let mut places = FilePlaces::of(&self.files);
-        // The constraints of the user's new messages.
-        let (first, mut said) = (self.messages.len(), Vec::new());
-        for passage in passages {
+        let mut latest = latest_said(passages, lexicon);
+        for (at, passage) in passages.iter().enumerate() {
             match passage.speaker {
-                Speaker::User => {
-                    said.extend(self.read_user(passage, &mut places, lexicon));
-                }
-                Speaker::Assistant => self.read_assistant(passage, lexicon),
+                Speaker::User => self.read_user(passage, &mut places, lexicon),
+                Speaker::Assistant => match latest.remove(&at) {
+                    Some(said) => self.add_said(passage.turn, said),
+                    // Of earlier passages, only the decisions are kept.
+                    None if lexicon.may_have(passage.text, DECIDE) => {
+                        self.add_said(passage.turn, Said::read(passage.text, lexicon));
+                    }
+                    None => {}
+                },
                 Speaker::ToolCall => {
                     let call = Call::read(passage.tool, passage.text);
                     calls.begin(passage, call);
@@ -222,20 +226,14 @@ impl Facts {
         for (turn, call) in calls.rest() {
             self.use_files(turn, &call, &mut places);
         }
-        self.bound(lexicon, first, said);
+        self.bound(lexicon);
     }
 
-    /// Adds a message of the user. Returns its constraints, or `None` in place
-    /// of them if the message is not kept whole; nothing for a blank message.
-    fn read_user(
-        &mut self,
-        passage: &Passage<'_>,
-        places: &mut FilePlaces,
-        lexicon: &Lexicon,
-    ) -> Option<Option<Vec<String>>> {
+    /// Adds a message of the user.
+    fn read_user(&mut self, passage: &Passage<'_>, places: &mut FilePlaces, lexicon: &Lexicon) {
         let text = passage.text.trim();
         if text.is_empty() {
-            return None;
+            return;
         }
         // The model's earlier plans belong to an earlier request.
         self.next.clear();
@@ -247,87 +245,41 @@ impl Facts {
             self.file(passage.turn, path, places).named += 1;
         }
         let is_first = self.messages.len() == 1 && self.messages_dropped == 0;
-        let mut stated = Vec::new();
+        if is_first || !lexicon.may_have(text, DECIDE | PREFER) {
+            return;
+        }
         for piece in prose::pieces(text) {
-            // Most pieces say neither, and need not be split into sentences.
-            if !lexicon.read(&normalise(piece)).has(DECIDE | PREFER | BOUND) {
+            // Most pieces decide nothing, and need not be split into sentences.
+            if !lexicon.may_have(piece, DECIDE | PREFER) {
                 continue;
             }
-            let mut bound = Vec::new();
             for sentence in sentences(piece) {
+                if sentence.is_code || !lexicon.may_have(&sentence.text, DECIDE | PREFER) {
+                    continue;
+                }
                 let normal = normalise(&sentence.text);
                 let signs = lexicon.read(&normal);
                 let decides = signs.has(DECIDE | PREFER) && !signs.has(HEDGE);
-                let decides = decides && !is_first && !sentence.is_code;
-                let is_bound = signs.has(BOUND);
-                if !(decides || is_bound) || !says_enough(&sentence.text, &normal) {
-                    continue;
-                }
-                if decides {
+                if decides && says_enough(&sentence.text, &normal) {
                     self.decide(passage.turn, true, &sentence.text);
                 }
-                if is_bound {
-                    bound.push(sentence.text);
-                }
             }
-            stated.extend(as_written(piece, bound));
         }
-        Some((text.len() <= LONGEST_MESSAGE).then_some(stated))
     }
 
-    fn read_assistant(&mut self, passage: &Passage<'_>, lexicon: &Lexicon) {
-        let mut next = Vec::new();
-        // Sentences that are of no kind, since the last one that is of one.
-        let mut others: Vec<(String, String)> = Vec::new();
-        let mut last = None;
-        for sentence in sentences(passage.text) {
-            if sentence.is_code || sentence.text.starts_with('|') {
-                continue;
-            }
-            // A line such as "Now let me run the tests:" introduces a call.
-            let text = sentence.text.trim_end_matches([':', '：']);
-            let is_heading = text.len() < sentence.text.len();
-            let text = shorten(text, SENTENCE_BYTES);
-            let normal = normalise(&text);
-            let signs = lexicon.read(&normal);
-            if is_heading && !signs.has(PLAN) {
-                continue;
-            }
-            let kind = Kind::of(&text, &signs);
-            if matches!(kind, Kind::Other) {
-                others.push((text, normal));
-                continue;
-            }
-            if !says_enough(&text, &normal) {
-                continue;
-            }
-            others.clear();
-            let statement = || Statement {
-                turn: passage.turn,
-                text: text.clone(),
-            };
+    /// Adds what the model said in a turn.
+    fn add_said(&mut self, turn: u64, said: Said) {
+        for (kind, text) in said.statements {
             match kind {
-                Kind::Question | Kind::Next => next.push(statement()),
-                Kind::Decision => self.decide(passage.turn, false, &text),
-                Kind::Done => self.done.push(statement()),
-                Kind::Finding => self.findings.push(statement()),
-                Kind::Other => {}
+                Kind::Decision => self.decide(turn, false, &text),
+                Kind::Done => self.done.push(Statement { turn, text }),
+                Kind::Finding => self.findings.push(Statement { turn, text }),
+                Kind::Question | Kind::Next | Kind::Other => {}
             }
-            last = Some(text);
         }
-        // The last statement describes the state of the work best.
-        if next.is_empty() {
-            let mut others = others.into_iter().rev();
-            let other = others.find(|(text, normal)| says_enough(text, normal));
-            let text = other.map(|(text, _)| text).or(last);
-            next.extend(text.map(|text| Statement {
-                turn: passage.turn,
-                text,
-            }));
-        }
-        if !next.is_empty() {
-            let from = next.len().saturating_sub(3);
-            self.next = next.split_off(from);
+        if !said.next.is_empty() {
+            let next = said.next.into_iter();
+            self.next = next.map(|text| Statement { turn, text }).collect();
         }
     }
 
@@ -454,9 +406,8 @@ impl Facts {
     }
 
     /// Drops the oldest entries of lists that became too long. Constraints of
-    /// dropped messages are kept; `said` has those of the messages from `first`
-    /// on, where they are known.
-    fn bound(&mut self, lexicon: &Lexicon, first: usize, mut said: Vec<Option<Vec<String>>>) {
+    /// dropped messages are kept.
+    fn bound(&mut self, lexicon: &Lexicon) {
         let mut bytes: usize = self.messages.iter().map(|said| said.text.len()).sum();
         // The first message is kept, because it states the purpose of the
         // conversation.
@@ -466,17 +417,16 @@ impl Facts {
             bytes -= self.messages[excess].text.len();
         }
         self.messages_dropped += excess as u64;
-        for at in 1..=excess {
-            let Statement { turn, text } = &self.messages[at];
-            let found = at
-                .checked_sub(first)
-                .and_then(|at| said.get_mut(at)?.take());
-            let found = found.unwrap_or_else(|| constraints(text, lexicon));
-            let stated = found
-                .into_iter()
-                .map(|text| Statement { turn: *turn, text });
-            self.constraints.extend(stated);
+        let mut stated = Newest::of(MOST_ENTRIES);
+        let dropped = self.messages.iter().take(excess + 1).skip(1);
+        for Statement { turn, text } in dropped.rev() {
+            if stated.is_full() {
+                break;
+            }
+            let found = constraints(text, lexicon).into_iter().rev();
+            found.for_each(|text| stated.add(Statement { turn: *turn, text }));
         }
+        stated.add_all(&mut self.constraints);
         if excess > 0 {
             self.messages.drain(1..=excess);
         }
@@ -484,9 +434,8 @@ impl Facts {
         self.failures_dropped += excess as u64;
         drop_oldest(&mut self.failures, MOST_ENTRIES);
         drop_oldest(&mut self.results, MOST_ENTRIES);
-        keep_newest(&mut self.constraints, MOST_ENTRIES);
-        keep_newest(&mut self.done, MOST_SENTENCES);
-        keep_newest(&mut self.findings, MOST_SENTENCES);
+        Newest::of(MOST_SENTENCES).add_all(&mut self.done);
+        Newest::of(MOST_SENTENCES).add_all(&mut self.findings);
         drop_oldest(&mut self.decisions, MOST_SENTENCES);
         // A path that is the end of another is the same file, spelled shorter.
         let paths: Vec<String> = self.files.iter().map(|file| file.path.clone()).collect();
@@ -547,6 +496,7 @@ impl FileUse {
 }
 
 /// The subject of a sentence of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Question,
     Next,
@@ -557,6 +507,10 @@ enum Kind {
 }
 
 impl Kind {
+    /// The signs that decide about the kind of a sentence, except [`HEDGE`],
+    /// which only excludes kinds.
+    const SIGNS: u16 = STRONG | DECIDE | NEXT | PLAN | DONE | FACT;
+
     fn of(text: &str, signs: &Signs) -> Self {
         if text.ends_with(['?', '？']) {
             return Kind::Question;
@@ -582,12 +536,15 @@ fn says_enough(text: &str, normal: &str) -> bool {
 /// Returns the sentences of a user's message that state a constraint.
 fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     let states = |sentence: &prose::Sentence| {
+        if !lexicon.may_have(&sentence.text, BOUND) {
+            return false;
+        }
         let normal = normalise(&sentence.text);
         lexicon.read(&normal).has(BOUND) && says_enough(&sentence.text, &normal)
     };
     let mut stated = Vec::new();
     for piece in prose::pieces(text) {
-        if !lexicon.read(&normalise(piece)).has(BOUND) {
+        if !lexicon.may_have(piece, BOUND) {
             continue;
         }
         let mut found = sentences(piece);
@@ -610,19 +567,141 @@ fn as_written(piece: &str, found: Vec<String>) -> Vec<String> {
     found.map(|text| shorten(text, SENTENCE_BYTES)).collect()
 }
 
-/// Keeps the newest sentences, and of repeated ones the last.
-fn keep_newest(list: &mut Vec<Statement>, most: usize) {
-    let mut seen = BTreeSet::new();
-    let mut kept = Vec::new();
-    while kept.len() < most
-        && let Some(said) = list.pop()
-    {
-        if seen.insert(prose::key(&normalise(&said.text))) {
-            kept.push(said);
+/// The newest sentences, and of repeated ones the last.
+struct Newest {
+    most: usize,
+    // The newest first.
+    kept: Vec<Statement>,
+    seen: BTreeSet<String>,
+}
+
+impl Newest {
+    fn of(most: usize) -> Self {
+        Self {
+            most,
+            kept: Vec::new(),
+            seen: BTreeSet::new(),
         }
     }
-    kept.reverse();
-    *list = kept;
+
+    fn is_full(&self) -> bool {
+        self.kept.len() >= self.most
+    }
+
+    /// Adds a sentence that is older than all before.
+    fn add(&mut self, said: Statement) {
+        if !self.is_full() && self.seen.insert(prose::key(&normalise(&said.text))) {
+            self.kept.push(said);
+        }
+    }
+
+    /// Adds a list of older sentences, and makes it the list of all.
+    fn add_all(mut self, list: &mut Vec<Statement>) {
+        while !self.is_full()
+            && let Some(said) = list.pop()
+        {
+            self.add(said);
+        }
+        self.kept.reverse();
+        *list = self.kept;
+    }
+}
+
+/// What a passage of the model says.
+struct Said {
+    /// The sentences that are of a kind, in order.
+    statements: Vec<(Kind, String)>,
+    /// The latest statements about its work and the next steps.
+    next: Vec<String>,
+}
+
+/// The most statements about next steps that are kept of a passage.
+const MOST_NEXT: usize = 3;
+
+impl Said {
+    fn read(text: &str, lexicon: &Lexicon) -> Self {
+        let (mut statements, mut next) = (Vec::new(), Vec::new());
+        // Sentences that are of no kind, since the last one that is of one.
+        let mut others: Vec<String> = Vec::new();
+        for sentence in sentences(text) {
+            if sentence.is_code || sentence.text.starts_with('|') {
+                continue;
+            }
+            // A line such as "Now let me run the tests:" introduces a call.
+            let whole = sentence.text.len();
+            let mut text = sentence.text;
+            text.truncate(text.trim_end_matches([':', '：']).len());
+            let is_heading = text.len() < whole;
+            if text.len() > SENTENCE_BYTES {
+                text = shorten(&text, SENTENCE_BYTES);
+            }
+            // Most sentences are of no kind.
+            if !text.ends_with(['?', '？']) && !lexicon.may_have(&text, Kind::SIGNS) {
+                if !is_heading {
+                    others.push(text);
+                }
+                continue;
+            }
+            let normal = normalise(&text);
+            let signs = lexicon.read(&normal);
+            if is_heading && !signs.has(PLAN) {
+                continue;
+            }
+            let kind = Kind::of(&text, &signs);
+            if kind == Kind::Other {
+                others.push(text);
+                continue;
+            }
+            if !says_enough(&text, &normal) {
+                continue;
+            }
+            others.clear();
+            if matches!(kind, Kind::Question | Kind::Next) {
+                next.push(text.clone());
+            }
+            statements.push((kind, text));
+        }
+        // The last statement describes the state of the work best.
+        if next.is_empty() {
+            let mut others = others.into_iter().rev();
+            let other = others.find(|text| says_enough(text, &normalise(text)));
+            let last = || statements.last().map(|(_, text)| text.clone());
+            next.extend(other.or_else(last));
+        }
+        let first = next.len().saturating_sub(MOST_NEXT);
+        next.drain(..first);
+        Self { statements, next }
+    }
+}
+
+/// Reads the latest passages of the model, by their index: those after the
+/// user's latest message, and as many before it as have the statements that are
+/// kept. Earlier ones would be dropped again.
+fn latest_said(passages: &[Passage<'_>], lexicon: &Lexicon) -> BTreeMap<usize, Said> {
+    let asks =
+        |passage: &Passage<'_>| passage.speaker == Speaker::User && !passage.text.trim().is_empty();
+    let asked = passages.iter().rposition(asks).unwrap_or(0);
+    let (mut done, mut findings) = (BTreeSet::new(), BTreeSet::new());
+    let mut latest = BTreeMap::new();
+    let of_model = passages.iter().enumerate().rev();
+    for (at, passage) in of_model.filter(|(_, one)| one.speaker == Speaker::Assistant) {
+        if at < asked && done.len() >= MOST_SENTENCES && findings.len() >= MOST_SENTENCES {
+            break;
+        }
+        let said = Said::read(passage.text, lexicon);
+        for (kind, text) in &said.statements {
+            let kept = match kind {
+                Kind::Done => &mut done,
+                Kind::Finding => &mut findings,
+                _ => continue,
+            };
+            if kept.len() < MOST_SENTENCES {
+                kept.insert(prose::key(&normalise(text)));
+            }
+        }
+        latest.insert(at, said);
+    }
+    latest
 }
 
 fn drop_oldest<T>(list: &mut Vec<T>, most: usize) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use contexture_core::{Code, Excluded, Fit, Marker, Part, Role, UnofferedRange};
 use contexture_engine::{Ask, Concept, Error, Offer, Outcome, Source, Warning};
-use contexture_store::NewTurn;
+use contexture_store::check_messages;
 
 use crate::compaction::{Condenser, Material, Space};
 use crate::facts::Facts;
@@ -108,7 +108,7 @@ impl Source for MessagesSource {
         let lacks = dropped.any(|row| *row.layer == *ask.layer.name && is_lack(row.code))
             || outcome.not_offered().any(|row| is_lack(row.code));
         let config = &ask.engine.config().compaction;
-        if !lacks || progress.is_settled || !ask.layer.compact || !config.enabled {
+        if !lacks || progress.is_settled || !summarises(ask) {
             return Ok(None);
         }
         progress.is_settled = true;
@@ -118,10 +118,10 @@ impl Source for MessagesSource {
         let Some(layer) = outcome.layer_budget() else {
             return Ok(None);
         };
-        let (turns, tokens) = prepared.material();
+        let turns = LooseMessages::turn(&ask.request.messages, ask.now);
         let material = Material {
-            turns,
-            tokens,
+            turns: &turns,
+            tokens: prepared.tokens(),
             from: 0,
             facts: Facts::default(),
             earlier_tokens: 0,
@@ -158,13 +158,14 @@ impl Source for MessagesSource {
     }
 }
 
+/// Returns true if messages that do not fit are summarised.
+fn summarises(ask: &Ask<'_>) -> bool {
+    ask.layer.compact && ask.engine.config().compaction.enabled
+}
+
 fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
-    let messages = ask.request.messages.clone();
-    let turn = NewTurn {
-        messages,
-        ..NewTurn::default()
-    };
-    turn.outline(&[])?;
+    let messages = &ask.request.messages;
+    check_messages(messages)?;
     let target = Target {
         provider: ask.model.provider,
         format: ask.request.format,
@@ -172,20 +173,25 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
     let limits = ResultLimits::of(ask.engine.config(), ask.budget.window());
     // A window over the latest steps shows none of the steps far before them.
     let reach = match &ask.layer.fit {
-        Fit::Path(path) if path.head == 0.0 => Some(Reach {
-            tokens: ask.budget.available(),
-            steps: path.min_recent,
-        }),
+        Fit::Path(path) if path.head == 0.0 => {
+            let tokens = ask.budget.available();
+            // With a summary, the latest steps fill what it leaves.
+            let anchor = path.anchor.as_ref().filter(|_| !summarises(ask));
+            Some(Reach {
+                tokens,
+                shown: anchor.map_or(tokens, |anchor| anchor.shrunk(tokens)),
+                steps: path.min_recent,
+            })
+        }
         _ => None,
     };
     Ok(LooseMessages::new(
-        turn.messages,
+        messages,
         ask.counts,
         ask.policy,
         target,
         limits.shown,
         reach,
-        ask.now,
     ))
 }
 

@@ -267,27 +267,30 @@ fn new_messages(request: NativeRequest, turns: &[Turn]) -> Vec<Message> {
         return messages;
     };
     // Results need the calls that they answer.
-    let recorded: BTreeSet<String> = normal()
+    let recorded: BTreeSet<&str> = normal()
         .flat_map(|turn| &turn.turn.messages)
-        .flat_map(calls)
+        .flat_map(call_ids)
         .collect();
-    let made = calls(&messages[last]);
+    let is_new = call_ids(&messages[last]).any(|id| !recorded.contains(id));
     let answers = messages[last + 1..]
         .iter()
         .any(|one| one.role == MessageRole::Tool);
-    match answers && made.iter().any(|id| !recorded.contains(id)) {
+    match answers && is_new {
         true => messages.split_off(last),
         false => messages.split_off(last + 1),
     }
 }
 
-fn calls(message: &Message) -> Vec<String> {
-    let blocks = message.blocks();
-    let id = |block: &Block| match block {
-        Block::ToolCall { id, .. } => Some(id.clone()),
-        _ => None,
+/// Returns the ids of the calls of a message.
+fn call_ids(message: &Message) -> impl Iterator<Item = &str> {
+    let blocks = match &message.content {
+        MessageContent::Blocks(blocks) => &blocks[..],
+        MessageContent::Text(_) => &[],
     };
-    blocks.iter().filter_map(|block| id(block)).collect()
+    blocks.iter().filter_map(|block| match block {
+        Block::ToolCall { id, .. } => Some(id.as_str()),
+        _ => None,
+    })
 }
 
 /// Returns the texts and calls of a message, for comparison with another:
@@ -334,9 +337,9 @@ fn content(message: &Message) -> String {
 /// calls without an id, and for servers that number calls from one in each
 /// answer.
 pub fn make_ids_unique(messages: &mut [Message]) {
-    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
     for message in messages.iter() {
-        for id in calls(message) {
+        for id in call_ids(message) {
             *count.entry(id).or_default() += 1;
         }
     }
@@ -344,6 +347,9 @@ pub fn make_ids_unique(messages: &mut [Message]) {
     if count.is_empty() {
         return;
     }
+    let count: BTreeMap<String, usize> = (count.into_iter())
+        .map(|(id, count)| (id.to_owned(), count))
+        .collect();
     // The number of calls so far with each id.
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let name = |id: &str, number: usize| match count.get(id) {

@@ -42,28 +42,75 @@ pub(crate) fn items(json: &str) -> Option<Vec<&str>> {
     cursor.is_done().then_some(items)
 }
 
+/// Returns the content of a JSON text without escapes, or `None` for another
+/// value.
+pub(crate) fn plain_text(json: &str) -> Option<&str> {
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    plain(inner.as_bytes()).is_none().then_some(inner)
+}
+
 /// Returns the content of a JSON text, or `None` for another value.
 ///
-/// What has no escapes is one copy; the rest is copied from escape to escape.
+/// Code and prose have an escape in most lines. Eight bytes are therefore copied
+/// at once and searched for one; those after it are overwritten.
 pub(crate) fn text(json: &str) -> Option<String> {
-    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
-    let mut text = String::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(at) = plain(rest.as_bytes()) {
-        text.push_str(&rest[..at]);
-        let escape = rest.as_bytes()[at..].strip_prefix(b"\\");
-        text.push(match escape?.first()? {
-            b'n' => '\n',
-            b't' => '\t',
-            b'r' => '\r',
-            mark @ (b'"' | b'\\' | b'/') => char::from(*mark),
-            // Code points, alone or in pairs, and what hardly occurs.
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?.as_bytes();
+    let mut text = vec![0; inner.len() + 8];
+    let (mut from, mut to) = (0, 0);
+    while from < inner.len() {
+        let rest = &inner[from..];
+        let plain = match rest.first_chunk::<8>() {
+            Some(chunk) => {
+                *text[to..].first_chunk_mut()? = *chunk;
+                match marks(u64::from_le_bytes(*chunk)) {
+                    0 => 8,
+                    found => found.trailing_zeros() as usize / 8,
+                }
+            }
+            None => {
+                text[to..to + rest.len()].copy_from_slice(rest);
+                let is_mark = |byte: &u8| matches!(byte, b'"' | b'\\');
+                rest.iter().position(is_mark).unwrap_or(rest.len())
+            }
+        };
+        (from, to) = (from + plain, to + plain);
+        if plain == 8 || from == inner.len() {
+            continue;
+        }
+        let [b'\\', escape, ..] = inner[from..] else {
+            return None;
+        };
+        let character = match escape {
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'r' => b'\r',
+            b'"' | b'\\' | b'/' => escape,
+            b'u' => {
+                let Some(character) = inner.get(from + 2..from + 6).and_then(code_point) else {
+                    // A pair of code points, or half of one.
+                    return serde_json::from_str(json).ok();
+                };
+                to += character.encode_utf8(&mut text[to..]).len();
+                from += 6;
+                continue;
+            }
+            // What hardly occurs.
             _ => return serde_json::from_str(json).ok(),
-        });
-        rest = &rest[at + 2..];
+        };
+        text[to] = character;
+        (from, to) = (from + 2, to + 1);
     }
-    text.push_str(rest);
-    Some(text)
+    text.truncate(to);
+    String::from_utf8(text).ok()
+}
+
+/// Returns the character that four hexadecimal digits stand for.
+fn code_point(digits: &[u8]) -> Option<char> {
+    let mut number = 0;
+    for digit in digits {
+        number = number * 16 + char::from(*digit).to_digit(16)?;
+    }
+    char::from_u32(number)
 }
 
 /// A place in a text.
@@ -185,22 +232,11 @@ fn marks(word: u64) -> u64 {
     zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64))
 }
 
-/// Returns the number of bytes before the first quote, backslash or control
-/// character.
-pub(crate) fn special(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    for chunk in bytes.chunks_exact(8) {
-        let word = u64::from_le_bytes(chunk.try_into().ok()?);
-        let control = word.wrapping_sub(ONES * 0x20) & !word & (ONES << 7);
-        let found = marks(word) | control;
-        if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    let rest = bytes[at..].iter().position(is_special);
-    rest.map(|found| at + found)
+/// Returns a word that is not zero if a quote, a backslash or a control
+/// character is in `word`. Its lowest bit belongs to the first of them.
+pub(crate) fn special_in(word: u64) -> u64 {
+    let control = word.wrapping_sub(ONES * 0x20) & !word & (ONES << 7);
+    marks(word) | control
 }
 
 /// The bytes of text that are searched eight at a time. Code and prose have an
@@ -256,13 +292,27 @@ mod tests {
                 let text = format!("{}{mark}ü\"\\", "ä".repeat(length / 2));
                 let found = text.find(mark);
                 assert_eq!(plain(text.as_bytes()), found, "{text}");
-                assert_eq!(special(text.as_bytes()), found, "{text}");
             }
             let text = "x".repeat(length);
             assert_eq!(plain(text.as_bytes()), None);
-            assert_eq!(special(text.as_bytes()), None);
-            let text = format!("{text}\u{1f}\"");
-            assert_eq!(special(text.as_bytes()), Some(length));
+        }
+    }
+
+    #[test]
+    fn the_first_special_byte_of_a_word_is_found() {
+        for at in 0..8 {
+            for (mark, is_special) in [(b'"', true), (b'\\', true), (0x1F, true), (b' ', false)] {
+                let mut word = *b"x\xC3\xA4~ !#]";
+                word[at] = mark;
+                word[7] = if at < 7 { b'"' } else { mark };
+                let found = special_in(u64::from_le_bytes(word)).trailing_zeros() / 8;
+                let expected = match (is_special, at) {
+                    (true, _) => at,
+                    (false, 7) => 8,
+                    (false, _) => 7,
+                };
+                assert_eq!(found as usize, expected, "{word:?}");
+            }
         }
     }
 

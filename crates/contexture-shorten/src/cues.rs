@@ -106,6 +106,10 @@ impl Signs {
 pub struct Lexicon {
     // The cues of each place that first words hash to.
     places: Box<[Vec<Cue>]>,
+    // The cues by their first words up to an apostrophe, and all signs of each
+    // place.
+    heads: Box<[Vec<(u16, &'static str)>]>,
+    signs: Box<[u16]>,
 }
 
 struct Cue {
@@ -136,14 +140,21 @@ impl Lexicon {
     /// Returns the built-in cues.
     pub fn new() -> Self {
         let mut places: Vec<Vec<Cue>> = std::iter::repeat_with(Vec::new).take(PLACES).collect();
+        let mut heads: Vec<Vec<(u16, &str)>> = vec![Vec::new(); PLACES];
         for (bits, phrases) in CUES {
             for phrase in phrases.split('|') {
                 let word = phrase.split(' ').next().unwrap_or(phrase);
                 places[place(word.as_bytes())].push(Cue { bits, word, phrase });
+                let head = word.split('\'').next().unwrap_or(word);
+                heads[place(head.as_bytes())].push((bits, phrase));
             }
         }
+        let all = |heads: &Vec<(u16, &str)>| heads.iter().fold(0, |all, (bits, _)| all | bits);
+        let signs = heads.iter().map(all).collect();
         Self {
             places: places.into(),
+            heads: heads.into(),
+            signs,
         }
     }
 
@@ -151,6 +162,33 @@ impl Lexicon {
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<Lexicon> = LazyLock::new(Lexicon::new);
         &SHARED
+    }
+
+    /// Returns false if [`read`](Self::read) finds none of the signs `bits` in
+    /// `text` after [`normalise`]. This takes a small part of the time. `bits`
+    /// are signs other than those of failures.
+    pub fn may_have(&self, text: &str, bits: u16) -> bool {
+        debug_assert_eq!(bits & (FAIL | LOG), 0, "codes of failures are not words");
+        if !text.is_ascii() {
+            return true;
+        }
+        let bytes = text.as_bytes();
+        let is_cue = |start: usize, end: usize| {
+            let place = place(&bytes[start..end]);
+            let mut cues = self.heads[place].iter();
+            self.signs[place] & bits != 0
+                && cues.any(|(of, phrase)| of & bits != 0 && begins_with(&bytes[start..], phrase))
+        };
+        let mut start = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            if !byte.is_ascii_alphanumeric() {
+                if at > start && is_cue(start, at) {
+                    return true;
+                }
+                start = at + 1;
+            }
+        }
+        start < bytes.len() && is_cue(start, bytes.len())
     }
 
     /// Reads `normal`, which is a text after `normalise`.
@@ -217,6 +255,24 @@ impl Lexicon {
         }
         signs
     }
+}
+
+/// Returns false if plain text does not begin with `phrase` after [`normalise`].
+fn begins_with(text: &[u8], phrase: &str) -> bool {
+    let mut rest = text;
+    for expected in phrase.bytes() {
+        if expected == b' ' {
+            let is_between = |byte: &u8| !byte.is_ascii_alphanumeric();
+            rest = &rest[rest.iter().take_while(|byte| is_between(byte)).count()..];
+        } else {
+            match rest.split_first() {
+                Some((byte, after)) if byte.to_ascii_lowercase() == expected => rest = after,
+                _ => return false,
+            }
+        }
+    }
+    rest.first()
+        .is_none_or(|byte| !byte.is_ascii_alphanumeric())
 }
 
 /// Returns true for a kind of failure that any failure has.
@@ -386,6 +442,33 @@ pub fn is_failure_line(line: &str, signs: &Signs, is_known: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_with_a_cue_are_never_ruled_out() {
+        let lexicon = Lexicon::shared();
+        for (bits, phrases) in CUES {
+            if bits & (FAIL | LOG) != 0 {
+                continue;
+            }
+            for phrase in phrases.split('|') {
+                let shouted = phrase.to_uppercase();
+                for text in [
+                    phrase.to_owned(),
+                    format!("We said: \"{shouted}\"."),
+                    format!("x\n'{phrase}' y"),
+                    format!("- {}-z", phrase.replace(' ', "  ")),
+                ] {
+                    let signs = lexicon.read(&normalise(&text));
+                    assert!(
+                        !signs.has(bits) || lexicon.may_have(&text, bits),
+                        "{text:?}"
+                    );
+                }
+            }
+        }
+        assert!(!lexicon.may_have("let us = rows + 1;", BOUND | DECIDE));
+        assert!(lexicon.may_have("naïve", BOUND));
+    }
 
     #[test]
     fn plain_text_is_normalised_like_any_other() {

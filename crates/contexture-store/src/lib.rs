@@ -134,6 +134,6 @@ pub use tree::{
 pub use turn::{
     AgentRole, BlockCounts, Body, ErrorKind, MAX_DEPTH, MAX_MESSAGES, MAX_NUMBER, NewTurn,
     OpenCall, Outline, ParentTurn, StopReason, ToolCallRecord, Turn, TurnError, TurnKind,
-    TurnStatus,
+    TurnStatus, check_messages,
 };
 pub use upkeep::{Damage, Deleted, MAX_DAMAGES, Retention, Upkeep, Usage, Verification};

@@ -394,21 +394,7 @@ impl NewTurn {
         open: &[OpenCall],
         given_up: &[OpenCall],
     ) -> Result<Outline, StoreError> {
-        if self.messages.is_empty() {
-            return Err(StoreError::invalid(
-                "messages",
-                "is empty: a turn has at least one message",
-            ));
-        }
-        if self.messages.len() > MAX_MESSAGES {
-            return Err(StoreError::invalid(
-                "messages",
-                format!(
-                    "{} messages; the limit of one turn is {MAX_MESSAGES}",
-                    self.messages.len()
-                ),
-            ));
-        }
+        check_count(&self.messages)?;
         if self.idempotency_key.as_deref() == Some("") {
             return Err(StoreError::invalid("idempotency_key", "is empty"));
         }
@@ -430,24 +416,12 @@ impl NewTurn {
                 ));
             }
         }
-        let mut checker = Checker {
+        let checker = Checker {
             inherited: open.to_vec(),
             given_up: given_up.to_vec(),
             ..Checker::default()
         };
-        for (i, message) in self.messages.iter().enumerate() {
-            checker.message(i, message)?;
-        }
-        if !checker.says_something {
-            return Err(StoreError::invalid(
-                "messages",
-                "have no content: a turn needs text, media or a tool call",
-            ));
-        }
-        let mut outline = checker.outline;
-        outline.open_calls = checker.inherited;
-        outline.open_calls.extend(checker.own);
-        Ok(outline)
+        checker.outline(&self.messages)
     }
 
     /// Returns the ids of calls that the turn answers and does not make itself,
@@ -541,6 +515,22 @@ struct Checker {
 }
 
 impl Checker {
+    fn outline(mut self, messages: &[Message]) -> Result<Outline, StoreError> {
+        for (i, message) in messages.iter().enumerate() {
+            self.message(i, message)?;
+        }
+        if !self.says_something {
+            return Err(StoreError::invalid(
+                "messages",
+                "have no content: a turn needs text, media or a tool call",
+            ));
+        }
+        let mut outline = self.outline;
+        outline.open_calls = self.inherited;
+        outline.open_calls.extend(self.own);
+        Ok(outline)
+    }
+
     fn message(&mut self, i: usize, message: &Message) -> Result<(), StoreError> {
         // Paths are made for errors only: most turns have none.
         let at = || format!("messages[{i}]");
@@ -734,6 +724,28 @@ impl Checker {
             }
         }
         Ok(())
+    }
+}
+
+/// Checks messages that are not recorded, as [`NewTurn::outline`] checks those
+/// of a turn.
+pub fn check_messages(messages: &[Message]) -> Result<(), StoreError> {
+    check_count(messages)?;
+    Checker::default().outline(messages).map(drop)
+}
+
+fn check_count(messages: &[Message]) -> Result<(), StoreError> {
+    let count = messages.len();
+    match count {
+        0 => Err(StoreError::invalid(
+            "messages",
+            "is empty: a turn has at least one message",
+        )),
+        1..=MAX_MESSAGES => Ok(()),
+        _ => Err(StoreError::invalid(
+            "messages",
+            format!("{count} messages; the limit of one turn is {MAX_MESSAGES}"),
+        )),
     }
 }
 

@@ -50,6 +50,9 @@ pub struct OpenAi {
     encoding: Encoding,
 }
 
+/// The bytes whose pieces are counted in one byte.
+const LANE: usize = 240;
+
 thread_local! {
     static MERGER: RefCell<Merger> = const { RefCell::new(Merger::new()) };
 }
@@ -100,6 +103,29 @@ impl TokenCounter for OpenAi {
     fn longest_token(&self) -> Option<u64> {
         // Runs of 128 blanks are the longest tokens of both vocabularies.
         Some(128)
+    }
+
+    /// Both patterns begin a piece with a letter that follows one of the
+    /// characters below, or with that character.
+    ///
+    /// An apostrophe is not among them, because it can be inside of a word. A
+    /// line end is not either, so that the lines of an encoded text do not count.
+    fn lower_bound(&self, text: &str) -> Tokens {
+        let begins = |before: u8, byte: u8| {
+            let is_blank = (before == b'\t') | (before.wrapping_sub(b' ') <= b'&' - b' ');
+            let is_mark = (before == b'(') | (before == b'.') | (before == b':');
+            let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+            u8::from((is_blank | is_mark) & is_letter)
+        };
+        let bytes = text.as_bytes();
+        let befores = bytes.chunks(LANE);
+        let afters = bytes.get(1..).unwrap_or_default().chunks(LANE);
+        let in_chunk = |(befores, afters): (&[u8], &[u8])| {
+            let pairs = befores.iter().zip(afters);
+            let starts: u8 = pairs.map(|(before, byte)| begins(*before, *byte)).sum();
+            Tokens::from(starts)
+        };
+        befores.zip(afters).map(in_chunk).sum()
     }
 
     /// Both patterns end a piece at a line end unless white space with another

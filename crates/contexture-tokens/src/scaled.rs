@@ -60,6 +60,10 @@ impl TokenCounter for Scaled {
         self.counter.prefix_within(text, self.factor.unscale(limit))
     }
 
+    fn lower_bound(&self, text: &str) -> Tokens {
+        self.factor.scale(self.counter.lower_bound(text))
+    }
+
     fn longest_token(&self) -> Option<u64> {
         self.counter.longest_token()
     }

@@ -115,6 +115,20 @@ proptest! {
     }
 
     #[test]
+    fn no_text_has_fewer_tokens_than_its_lower_bound(
+        text in tricky(),
+        any in ".{0,200}",
+        code in "[a-cA-C1 .,:('\"\n\té—/_-]{0,300}",
+    ) {
+        for encoding in BOTH {
+            let counter = OpenAi::new(encoding);
+            for text in [&text, &any, &code] {
+                prop_assert!(counter.lower_bound(text) <= counter.count(text), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
     fn seams_add_up_exactly(text in tricky()) {
         for encoding in BOTH {
             let counter = OpenAi::new(encoding);

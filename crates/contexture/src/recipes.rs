@@ -3,6 +3,8 @@
 //! They are ordinary recipes: `contexture recipe show NAME` prints one, to be
 //! copied and changed. The engine treats no name of a recipe specially.
 
+use std::sync::OnceLock;
+
 use contexture_engine::{Error, Recipe, RecipeInfo};
 
 /// The built-in recipes: name and text.
@@ -40,8 +42,13 @@ pub fn list() -> Result<Vec<RecipeInfo>, Error> {
     Ok(all()?.into_iter().map(info).collect())
 }
 
-/// Reads the built-in recipes.
+/// Returns the built-in recipes, which are read once in a process.
 pub(crate) fn all() -> Result<Vec<Recipe>, Error> {
+    static READ: OnceLock<Vec<Recipe>> = OnceLock::new();
+    if let Some(recipes) = READ.get() {
+        return Ok(recipes.clone());
+    }
     let read = |(name, text): &(&str, &str)| Recipe::parse(&format!("{name} (built in)"), text);
-    BUILT_IN.iter().map(read).collect()
+    let recipes = BUILT_IN.iter().map(read).collect::<Result<_, _>>()?;
+    Ok(READ.get_or_init(|| recipes).clone())
 }

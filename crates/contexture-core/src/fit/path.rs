@@ -99,7 +99,7 @@ impl Default for Anchor {
 
 impl Anchor {
     /// Returns the tokens that are kept of `allowance` when the window moves.
-    fn shrunk(&self, allowance: Tokens) -> Tokens {
+    pub fn shrunk(&self, allowance: Tokens) -> Tokens {
         (allowance as f64 * self.shrink_to.clamp(0.0, 1.0)) as Tokens
     }
 }
@@ -468,9 +468,15 @@ impl Fitter<'_> {
         if !kept.closed {
             let (tail, left) = (kept.tail, kept.left);
             self.more_tail(&mut kept, floor, items, walk);
-            if let Some(anchor) = path.anchor.as_ref().filter(|_| kept.tail > floor) {
+            // A window without a start cannot hold the units that were not
+            // offered, whatever the others need.
+            let must_move =
+                |anchor: &&Anchor| kept.tail > floor || unseen.is_some() && anchor.start.is_none();
+            if let Some(anchor) = path.anchor.as_ref().filter(must_move) {
                 // The window must move, and so moves far.
-                kept.blocked = Some((kept.tail - 1, kept.left));
+                if kept.tail > floor {
+                    kept.blocked = Some((kept.tail - 1, kept.left));
+                }
                 let beyond = room - anchor.shrunk(room);
                 (kept.tail, kept.left) = (tail, left.saturating_sub(beyond));
                 self.more_tail(&mut kept, floor, items, walk);

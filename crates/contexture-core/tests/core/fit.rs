@@ -366,6 +366,45 @@ fn a_window_that_must_move_moves_far() {
 }
 
 #[test]
+fn a_window_moves_for_items_that_were_not_offered() {
+    // The offered items would fit, but the others would not.
+    check(
+        "
+        budget 100
+        layer session window shrink 60 recent 1 unseen 7 before 0
+        item t2 20
+        item t3 20
+        item t4 20
+        item t5 20
+        ",
+        "
+        keep t4 22
+        keep t5 22
+        drop t2..t3 44, before_window
+        used 44 of 100
+        ",
+    );
+    // A window that has a start does not hold them in any case.
+    check(
+        "
+        budget 100
+        layer session window shrink 60 recent 1 from t2 unseen 7 before 0
+        item t2 20
+        item t3 20
+        item t4 20
+        item t5 20
+        ",
+        "
+        keep t2 22
+        keep t3 22
+        keep t4 22
+        keep t5 22
+        used 88 of 100
+        ",
+    );
+}
+
+#[test]
 fn a_window_stays_put_while_everything_from_its_start_fits() {
     check(
         "

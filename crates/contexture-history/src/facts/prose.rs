@@ -351,11 +351,14 @@ pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
         let is_file = !stem.is_empty() && EXTENSIONS.binary_search(&extension).is_ok();
+        let is_rooted =
+            path.len() > 4 && path.starts_with(['/', '~']) && path.matches('/').count() > 1;
+        if !is_file && !is_rooted {
+            return None;
+        }
         // Frameworks are called like files: "Node.js".
         let is_framework =
             extension == "js" && !path.contains('/') && path.starts_with(char::is_uppercase);
-        let is_rooted =
-            path.len() > 4 && path.matches('/').count() > 1 && path.starts_with(['/', '~']);
         let is_foreign = [
             "/dev/",
             "/usr/lib",
@@ -365,8 +368,7 @@ pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
         ]
         .iter()
         .any(|part| path.contains(part));
-        ((is_file || is_rooted) && !is_framework && !is_foreign && !path.contains(['\\', '*']))
-            .then_some(path)
+        (!is_framework && !is_foreign && !path.contains(['\\', '*'])).then_some(path)
     })
 }
 

@@ -169,8 +169,10 @@ pub(super) struct ItemBuilder {
     speaks: Option<usize>,
     // The messages that steps begin with.
     starts: BTreeSet<usize>,
-    // The first message that is read.
+    // The position of the first message that is read.
     first: usize,
+    // The texts of blocks that were guarded before.
+    texts: BTreeMap<(usize, usize), Text>,
 }
 
 impl ItemBuilder {
@@ -192,29 +194,35 @@ impl ItemBuilder {
             speaks: None,
             starts: BTreeSet::new(),
             first: 0,
+            texts: BTreeMap::new(),
         }
     }
 
-    /// Names the items of messages without a turn by their position, and skips
-    /// the messages before `first`.
-    pub(super) fn of_loose_messages(mut self, first: usize) -> Self {
+    /// Names the items of messages without a turn by their position, of which
+    /// `first` is that of the first message. `texts` are the guarded texts of
+    /// some blocks, by message and block.
+    pub(super) fn of_loose_messages(
+        mut self,
+        first: usize,
+        texts: BTreeMap<(usize, usize), Text>,
+    ) -> Self {
         "messages".clone_into(&mut self.name);
-        self.first = first;
+        (self.first, self.texts) = (first, texts);
         self
     }
 
     pub(super) fn items(&mut self, turn: &NewTurn, counts: &Counts) -> Vec<BlockItem> {
-        let mut made =
-            Vec::with_capacity(turn.messages.len() - self.first.min(turn.messages.len()));
+        let mut made = Vec::with_capacity(turn.messages.len());
         let mut previous = Previous::default();
-        let position = sent::position(turn).filter(|_| !turn.sent.is_empty());
+        let position = match turn.sent.is_empty() {
+            true => None,
+            false => sent::position(turn),
+        };
         let mut sent = position.map(|at| (at, self.sent(turn, at)));
-        for (m, message) in turn.messages.iter().enumerate() {
+        for (row, message) in turn.messages.iter().enumerate() {
+            let m = self.first + row;
             if previous.starts_step(message) {
                 self.starts.insert(m);
-            }
-            if m < self.first {
-                continue;
             }
             let blocks = message.blocks();
             let calls = blocks
@@ -240,7 +248,7 @@ impl ItemBuilder {
                 made.extend(take_sent().into_iter().flatten());
             }
             for (b, block) in blocks.iter().enumerate() {
-                if !turn.sent.is_empty() && sent::is_replaced(turn, m, block) {
+                if !turn.sent.is_empty() && sent::is_replaced(turn, row, block) {
                     made.extend(take_sent().into_iter().flatten());
                     continue;
                 }
@@ -255,7 +263,8 @@ impl ItemBuilder {
                     MessageRole::System => (Role::System, Trust::Operator),
                     MessageRole::Developer => (Role::Developer, Trust::Operator),
                 };
-                let mut text = self.text(block);
+                let guarded = self.texts.remove(&(m, b));
+                let mut text = guarded.unwrap_or_else(|| self.text(block));
                 let handle = handle_of(block);
                 let original = self.shorten(block, handle.as_deref(), &mut text, counts);
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
@@ -282,7 +291,7 @@ impl ItemBuilder {
                 item.handle = handle;
                 made.push(BlockItem {
                     message: m,
-                    row: m,
+                    row,
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
                     answers_earlier: self.answers.len() > earlier,

@@ -4,11 +4,14 @@
 //! the newest back, until there are more than the budget holds; older messages
 //! cost only their length.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_core::guard::Policy;
-use contexture_core::{Code, Counts, Role, Tokens};
-use contexture_store::{Block, Message, NewTurn, Turn, TurnHead, TurnId, TurnKind};
+use contexture_core::{Code, Counts, Role, Text, Tokens};
+use contexture_store::{
+    Block, Message, MessageContent, MessageRole, NewTurn, Turn, TurnHead, TurnId, TurnKind,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -18,7 +21,6 @@ use super::{History, PreparedTurn, SUMMARY_NAME, Target, row, steps, summary_ite
 
 /// A conversation that is in no ledger, as items.
 pub(crate) struct LooseMessages {
-    turn: [Turn; 1],
     prepared: [Arc<PreparedTurn>; 1],
     // The tokens of each message: estimated for those that were not read.
     tokens: [Vec<Tokens>; 1],
@@ -32,79 +34,74 @@ pub(crate) struct LooseMessages {
 pub(crate) struct Reach {
     /// The tokens that the request may use.
     pub(crate) tokens: Tokens,
+    /// The tokens that are shown at most of a conversation with more than
+    /// `tokens`.
+    pub(crate) shown: Tokens,
     /// The number of latest steps that are read, whatever their size.
     pub(crate) steps: usize,
 }
 
-/// The bytes of text per token that a conversation is assumed to have at most,
-/// so that enough of it is read. Code and prose have three to five.
-const MOST_BYTES_PER_TOKEN: usize = 5;
-
-/// The bytes of the latest texts that are counted to find out how many bytes
-/// their tokens have.
-const SAMPLE_BYTES: usize = 16 * 1024;
-
-/// The bytes of text per token that messages which are not read are assumed to
-/// have.
+/// The bytes per token that messages which are not read are assumed to have, and
+/// blocks other than texts until they are counted.
 const USUAL_BYTES_PER_TOKEN: usize = 4;
 
 impl LooseMessages {
     /// Prepares messages for a request: all of them, or those within `reach`.
     /// Earlier messages are neither guarded nor counted.
     pub(crate) fn new(
-        messages: Vec<Message>,
+        messages: &[Message],
         counts: &Counts,
         policy: Policy,
         target: Target,
         max_result: Option<Tokens>,
         reach: Option<Reach>,
-        now: Timestamp,
     ) -> Self {
-        let turn = Turn {
-            id: TurnId::of(b"messages"),
-            parent: None,
-            depth: 1,
-            kind: TurnKind::Normal,
-            created_at: now,
-            turn: NewTurn {
-                messages,
-                ..NewTurn::default()
-            },
-            compaction: None,
-            counts: None,
-        };
-        let messages = &turn.turn.messages;
-        let bytes: Vec<usize> = messages.iter().map(text_bytes).collect();
         let mut previous = steps::Previous::default();
         let starts: Vec<usize> = (0..messages.len())
             .filter(|&at| previous.starts_step(&messages[at]))
             .collect();
-        let mut wanted = reach.map_or(usize::MAX, |reach| {
-            bytes_of(reach.tokens as usize, messages, counts)
+        // A conversation that is certainly too long is read as far as it is
+        // shown.
+        let needed = reach.map(|reach| match reach.shown < reach.tokens {
+            true if exceeds(messages, counts, reach.tokens) => reach.shown,
+            _ => reach.tokens,
         });
+        let mut latest = Latest {
+            messages,
+            // Counted as the items are.
+            counts: counts.native(),
+            policy,
+            first: messages.len(),
+            tokens: 0,
+            texts: BTreeMap::new(),
+        };
+        let mut wanted = needed.unwrap_or_default();
         loop {
-            let first = reach.map_or(0, |reach| {
-                first_within(&starts, &bytes, wanted, reach.steps)
-            });
-            let mut maker =
-                ItemBuilder::new(turn.id, policy, target, max_result).of_loose_messages(first);
-            let items = maker.items(&turn.turn, counts);
-            let blocks = count(&items, &turn.turn, counts);
-            let mut tokens: Vec<Tokens> = blocks.iter().map(|blocks| blocks.iter().sum()).collect();
-            let read: Tokens = tokens[first..].iter().sum();
-            if first > 0 && reach.is_some_and(|reach| read <= reach.tokens) {
-                // These texts have more bytes per token: the request may show
-                // more of them.
+            let first = match reach {
+                Some(reach) => latest.read(&starts, wanted, reach.steps),
+                None => 0,
+            };
+            let mut maker = ItemBuilder::new(turn_id(), policy, target, max_result)
+                .of_loose_messages(first, latest.texts.clone());
+            let read = NewTurn {
+                messages: messages[first..].to_vec(),
+                ..NewTurn::default()
+            };
+            let items = maker.items(&read, counts);
+            let blocks = count(&items, &read, counts);
+            let counted = blocks.iter().map(|blocks| blocks.iter().sum::<Tokens>());
+            let sum: Tokens = counted.clone().sum();
+            if first > 0 && needed.is_some_and(|needed| sum <= needed) {
+                // The blocks have fewer tokens than they were assumed to have:
+                // the request may show more of them.
                 wanted = wanted.saturating_mul(2);
                 continue;
             }
-            for (tokens, bytes) in tokens.iter_mut().zip(&bytes).take(first) {
-                *tokens = (bytes / USUAL_BYTES_PER_TOKEN) as Tokens;
-            }
+            let estimated = messages[..first].iter().map(usual_tokens);
+            let tokens = estimated.chain(counted).collect();
             let unread_steps = starts.iter().take_while(|start| **start < first).count() as u64;
             return Self {
                 prepared: [Arc::new(maker.finish(items, None))],
-                turn: [turn],
                 tokens: [tokens],
                 first,
                 unread_steps,
@@ -112,18 +109,34 @@ impl LooseMessages {
         }
     }
 
-    /// Returns the turn that holds the messages, and their tokens.
-    pub(crate) fn material(&self) -> (&[Turn], &[Vec<Tokens>]) {
-        (&self.turn, &self.tokens)
+    /// Returns the turn that holds `messages`, the messages that were prepared.
+    pub(crate) fn turn(messages: &[Message], now: Timestamp) -> [Turn; 1] {
+        [Turn {
+            id: turn_id(),
+            parent: None,
+            depth: 1,
+            kind: TurnKind::Normal,
+            created_at: now,
+            turn: NewTurn {
+                messages: messages.to_vec(),
+                ..NewTurn::default()
+            },
+            compaction: None,
+            counts: None,
+        }]
+    }
+
+    /// Returns the tokens of the messages.
+    pub(crate) fn tokens(&self) -> &[Vec<Tokens>] {
+        &self.tokens
     }
 
     /// Returns the messages from index `from` on as items, after a summary of
     /// the earlier ones.
     pub(crate) fn history(&self, from: usize, summary: Option<&str>, policy: Policy) -> History {
-        let turn = &self.turn[0];
         let mut history = History {
             heads: vec![TurnHead {
-                id: turn.id,
+                id: turn_id(),
                 parent: None,
                 depth: 1,
                 kind: TurnKind::Normal,
@@ -154,52 +167,108 @@ impl LooseMessages {
     }
 }
 
-/// Returns the bytes of text that probably have more than this many tokens, by
-/// the latest texts of a conversation.
-fn bytes_of(tokens: usize, messages: &[Message], counts: &Counts) -> usize {
-    let most = tokens.saturating_mul(MOST_BYTES_PER_TOKEN);
-    if most <= 4 * SAMPLE_BYTES {
-        return most;
+/// Returns the id of the turn that stands for messages without one.
+fn turn_id() -> TurnId {
+    TurnId::of(b"messages")
+}
+
+/// Returns true if messages certainly have more than this many tokens when they
+/// are sent.
+fn exceeds(messages: &[Message], counts: &Counts, tokens: Tokens) -> bool {
+    // The guard may replace a secret by fewer tokens.
+    let most = tokens.saturating_add(tokens / 8);
+    let mut least: Tokens = 0;
+    let said = messages.iter().rev().filter(|message| {
+        let is_sent = matches!(message.role, MessageRole::User | MessageRole::Assistant);
+        is_sent && message.tool_call_id.is_none()
+    });
+    said.flat_map(texts).any(|text| {
+        least = least.saturating_add(counts.counter().lower_bound(text));
+        least > most
+    })
+}
+
+/// Returns the texts that a message says.
+fn texts(message: &Message) -> impl Iterator<Item = &str> {
+    let (text, blocks) = match &message.content {
+        MessageContent::Text(text) => (Some(text.as_str()), &[][..]),
+        MessageContent::Blocks(blocks) => (None, &blocks[..]),
+    };
+    let of_blocks = blocks.iter().filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    text.into_iter().chain(of_blocks)
+}
+
+/// The latest messages, as far as they were read.
+struct Latest<'m> {
+    messages: &'m [Message],
+    counts: Counts,
+    policy: Policy,
+    first: usize,
+    // The tokens of the messages from `first` on.
+    tokens: Tokens,
+    // The plain texts among them, by message and block.
+    texts: BTreeMap<(usize, usize), Text>,
+}
+
+impl Latest<'_> {
+    /// Reads steps from the newest back, until they have more than `wanted`
+    /// tokens and are more than `steps`. Returns the message that they begin
+    /// with.
+    ///
+    /// Texts are counted, and other blocks are assumed to have the usual tokens.
+    fn read(&mut self, starts: &[usize], wanted: Tokens, steps: usize) -> usize {
+        for (taken, &start) in starts.iter().rev().enumerate() {
+            if self.tokens > wanted && taken > steps {
+                return self.first;
+            }
+            for at in (start..self.first).rev() {
+                self.tokens = self.tokens.saturating_add(self.count(at));
+            }
+            self.first = self.first.min(start);
+        }
+        0
     }
-    let (mut bytes, mut counted) = (0, 0);
-    for message in messages.iter().rev() {
-        for block in message.blocks() {
-            if let Block::Text { text, .. } = &*block {
-                let text = &text[..text.floor_char_boundary(SAMPLE_BYTES - bytes)];
-                bytes += text.len();
-                counted += counts.counter().count(text) as usize;
+
+    fn count(&mut self, at: usize) -> Tokens {
+        let message = &self.messages[at];
+        if message.tool_call_id.is_some() {
+            return usual_tokens(message);
+        }
+        match &message.content {
+            MessageContent::Text(text) => self.count_text((at, 0), text),
+            MessageContent::Blocks(blocks) => {
+                let of_block = |(b, block): (usize, &Block)| match block {
+                    Block::Text { text, .. } => self.count_text((at, b), text),
+                    block => (bytes_of(block) / USUAL_BYTES_PER_TOKEN) as Tokens,
+                };
+                blocks.iter().enumerate().map(of_block).sum()
             }
         }
-        // A character that did not fit may be missing.
-        if bytes + 4 > SAMPLE_BYTES {
-            // A fifth more, because other texts may have longer tokens.
-            let likely = tokens.saturating_mul(bytes) / counted.max(1);
-            return most.min(likely.saturating_add(likely / 5));
-        }
     }
-    most
+
+    fn count_text(&mut self, at: (usize, usize), text: &str) -> Tokens {
+        let text = Text::guarded(text, self.policy);
+        let tokens = self.counts.count_of(&text);
+        self.texts.insert(at, text);
+        tokens
+    }
 }
 
-/// Returns the message that the latest steps begin with: those with that many
-/// bytes of text, and at least that many steps.
-fn first_within(starts: &[usize], bytes: &[usize], wanted: usize, steps: usize) -> usize {
-    let mut end = bytes.len();
-    let mut sum: usize = 0;
-    for (taken, &start) in starts.iter().rev().enumerate() {
-        if sum > wanted && taken > steps {
-            return end;
-        }
-        sum = bytes[start..end]
-            .iter()
-            .fold(sum, |sum, more| sum.saturating_add(*more));
-        end = start;
-    }
-    0
+/// Returns the tokens that a message is assumed to have.
+fn usual_tokens(message: &Message) -> Tokens {
+    let bytes = match &message.content {
+        MessageContent::Text(text) => text.len(),
+        MessageContent::Blocks(blocks) => blocks.iter().map(bytes_of).sum(),
+    };
+    (bytes / USUAL_BYTES_PER_TOKEN) as Tokens
 }
 
-/// Returns the bytes of text of a message.
-fn text_bytes(message: &Message) -> usize {
-    let of_block = |block: &Block| match block {
+/// Returns the bytes of text of a block.
+fn bytes_of(block: &Block) -> usize {
+    match block {
         Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
         Block::ToolResult { content, .. } => content.len(),
         Block::ToolCall { arguments, .. } => match arguments {
@@ -208,6 +277,5 @@ fn text_bytes(message: &Message) -> usize {
         },
         Block::Provider { raw, .. } => raw.as_str().len(),
         Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => 0,
-    };
-    message.blocks().iter().map(|block| of_block(block)).sum()
+    }
 }

@@ -4,7 +4,7 @@
 //! user's message before it belongs to it. History is cut and summarised only
 //! between steps.
 
-use contexture_store::{Block, Message, MessageRole};
+use contexture_store::{Block, Message, MessageContent, MessageRole};
 
 /// The author of the message before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,12 +20,18 @@ impl Previous {
     /// Returns true if a step begins with `message`, and advances to that
     /// message.
     pub(crate) fn starts_step(&mut self, message: &Message) -> bool {
-        let blocks = message.blocks();
         let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
         let is_opaque = |block: &Block| matches!(block, Block::Provider { .. });
-        // Blocks that only the provider understands may be results.
-        let answers = blocks.iter().any(|block| is_result(block))
-            || message.role == MessageRole::User && blocks.iter().all(|block| is_opaque(block));
+        let answers = match &message.content {
+            // A tool's message that names its call is a result.
+            _ if message.role == MessageRole::Tool && message.tool_call_id.is_some() => true,
+            MessageContent::Text(_) => false,
+            // Blocks that only the provider understands may be results.
+            MessageContent::Blocks(blocks) => {
+                blocks.iter().any(is_result)
+                    || message.role == MessageRole::User && blocks.iter().all(is_opaque)
+            }
+        };
         let before = *self;
         *self = match message.role {
             MessageRole::System | MessageRole::Developer => return false,

@@ -16,19 +16,21 @@ const API: Api = Api::OpenAiChat;
 pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
     let mut system = Vec::new();
     let mut messages: Vec<Message> = Vec::new();
-    for one in node.list("messages")? {
-        let role = one.required("role")?;
-        match role.as_str() {
-            "system" | "developer" if messages.is_empty() => system.push(instruction(&one, &role)?),
+    let given = node.each_of("messages")?;
+    messages.reserve(given.len());
+    for one in given {
+        let role = one.required_text("role")?;
+        match &*role {
+            "system" | "developer" if messages.is_empty() => system.push(instruction(one, &role)?),
             // Instructions between the messages stay where they are.
             "system" | "developer" => {
                 let block = opaque(API, one.raw_json());
                 messages.push(message(MessageRole::System, vec![block]));
             }
-            "user" => messages.push(message(MessageRole::User, user(&one)?)),
-            "assistant" => messages.extend(assistant(&one)?),
+            "user" => messages.push(message(MessageRole::User, user(one)?)),
+            "assistant" => messages.extend(assistant(one)?),
             "tool" => {
-                let result = result(&one)?;
+                let result = result(one)?;
                 match messages
                     .last_mut()
                     .map(|last| (last.role, &mut last.content))
@@ -82,7 +84,8 @@ pub(super) fn response(node: &Node<'_>) -> Result<(Vec<Message>, Option<String>)
         let path = format!("{}.message", choice.path());
         return Err(NativeError::new(path, "is missing"));
     };
-    Ok((assistant(&said)?, choice.string("finish_reason")?))
+    let messages = assistant(&said)?.into_iter().collect();
+    Ok((messages, choice.string("finish_reason")?))
 }
 
 fn instruction(node: &Node<'_>, role: &str) -> Result<Block, NativeError> {
@@ -115,9 +118,9 @@ fn texts(content: &Node<'_>) -> Result<Vec<String>, NativeError> {
 }
 
 fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
-    let content = node.find("content").filter(|content| !content.is_null());
+    let content = node.get("content").filter(|content| !content.is_null());
     let mut blocks = match content {
-        Some(content) if content.is_list() => parts(&content)?,
+        Some(content) if content.is_list() => parts(content)?,
         Some(content) => vec![Block::text(content.expect_text()?)],
         None => {
             let path = format!("{}.content", node.path());
@@ -142,13 +145,13 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
 /// Reads the user's content in a list of parts. Several texts keep their own
 /// form, because they would become one without it.
 fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
-    let items = content.items()?;
+    let items = content.each_item()?;
     let mut blocks: Vec<Block> = items.iter().map(part).collect::<Result<_, _>>()?;
     let texts = |block: &&mut Block| matches!(block, Block::Text { .. });
     if blocks.len() > 1 {
         for (block, item) in blocks
             .iter_mut()
-            .zip(&items)
+            .zip(items)
             .filter(|(block, _)| texts(block))
         {
             if let Some(native) = block.native_mut() {
@@ -249,13 +252,13 @@ pub(super) fn from_address(address: &str, kind: &str) -> Block {
 }
 
 /// Reads the model's content: one message, or none if it is blank.
-fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
+fn assistant(node: &Node<'_>) -> Result<Option<Message>, NativeError> {
     let mut blocks = Vec::new();
     let mut said = Vec::new();
-    let content = node.find("content").filter(|content| !content.is_null());
+    let content = node.get("content").filter(|content| !content.is_null());
     match content {
         Some(content) if content.is_list() => {
-            for part in content.items()? {
+            for part in content.each_item()? {
                 said.push(match part.kind_field().as_str() {
                     // In its own form, it stays a part of a list.
                     "text" => Block::Text {
@@ -282,8 +285,8 @@ fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
         .iter()
         .filter(|(name, value)| !known.contains(&&**name) && !is_nothing(value.raw))
         .collect();
-    let refusal = node.find("refusal").and_then(|refusal| refusal.text());
     if !more.is_empty() {
+        let refusal = node.get("refusal").and_then(Node::text);
         let raw = object(more.iter().map(|(name, value)| (&**name, value.raw)));
         blocks.push(match refusal {
             Some(text) if said.is_empty() => Block::Text {
@@ -293,14 +296,14 @@ fn assistant(node: &Node<'_>) -> Result<Vec<Message>, NativeError> {
             _ => opaque(API, raw),
         });
     }
-    blocks.extend(said);
-    for one in node.list("tool_calls")? {
-        blocks.push(call(&one)?);
+    match blocks.is_empty() {
+        true => blocks = said,
+        false => blocks.extend(said),
     }
-    Ok(match blocks.is_empty() {
-        true => Vec::new(),
-        false => vec![message(MessageRole::Assistant, blocks)],
-    })
+    for one in node.each_of("tool_calls")? {
+        blocks.push(call(one)?);
+    }
+    Ok((!blocks.is_empty()).then(|| message(MessageRole::Assistant, blocks)))
 }
 
 fn is_nothing(raw: &str) -> bool {

@@ -187,8 +187,16 @@ impl<'a> Reader<'a> {
         let bytes = self.json.as_bytes();
         let mut at = self.at;
         loop {
-            at += split::special(&bytes[at..])?;
-            match bytes[at] {
+            while let Some(word) = bytes.get(at..)?.first_chunk() {
+                match split::special_in(u64::from_le_bytes(*word)) {
+                    0 => at += 8,
+                    found => {
+                        at += found.trailing_zeros() as usize / 8;
+                        break;
+                    }
+                }
+            }
+            match *bytes.get(at)? {
                 b'"' => {
                     self.at = at + 1;
                     return Some(());
@@ -205,7 +213,9 @@ impl<'a> Reader<'a> {
                     _ => return None,
                 },
                 // A control character must be escaped.
-                _ => return None,
+                0..0x20 => return None,
+                // One of the last bytes of the body.
+                _ => at += 1,
             }
         }
     }

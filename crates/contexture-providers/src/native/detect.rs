@@ -146,56 +146,69 @@ fn is_anthropic(node: &Node<'_>, apis: &[Api]) -> bool {
 }
 
 fn has_anthropic_marks(node: &Node<'_>) -> bool {
-    let has = |name: &str| node.find(name).is_some();
-    let marked = |name: &str| {
-        [
-            "\"tool_use\"",
-            "\"tool_result\"",
-            "\"redacted_thinking\"",
-            "\"cache_control\"",
-        ]
-        .iter()
-        .any(|mark| node.find(name).is_some_and(|list| contains(list.raw, mark)))
-    };
+    let has = |name: &str| node.get(name).is_some();
     has("system")
         || has("anthropic_version")
         || node
             .find("tools")
             .is_some_and(|tools| tools.raw.contains("\"input_schema\""))
-        || marked("messages")
+        || has_word(node.get("messages"), &ANTHROPIC_WORDS)
 }
 
 fn has_chat_marks(node: &Node<'_>) -> bool {
-    let has = |name: &str| node.find(name).is_some();
-    let raw = node.find("messages").map_or("", |messages| messages.raw);
-    let messages = || node.list("messages").unwrap_or_default();
+    let has = |name: &str| node.get(name).is_some();
+    let messages = node.each_of("messages").unwrap_or_default();
     let has_role = |message: &Node<'_>, role: &str| {
         let given = message.get("role");
         given.is_some_and(|given| given.is_text(role))
     };
-    // Most conversations have no tool at all, and are not read for it. A name
-    // can also be written with escapes.
-    let may_have_tools = ["\"tool\"", "\"tool_calls\"", "\\u"]
-        .iter()
-        .any(|mark| contains(raw, mark));
     has("max_completion_tokens")
         || has("response_format")
         || has("stream_options")
-        || messages()
+        || messages
             .first()
             .is_some_and(|first| has_role(first, "system") || has_role(first, "developer"))
-        || may_have_tools
-            && messages()
-                .iter()
-                .any(|message| has_role(message, "tool") || message.get("tool_calls").is_some())
+        || messages
+            .iter()
+            .any(|message| has_role(message, "tool") || message.get("tool_calls").is_some())
         || node
             .find("tools")
             .is_some_and(|tools| tools.raw.contains("\"function\""))
 }
 
-/// Returns true if a long text contains `mark`.
-fn contains(text: &str, mark: &str) -> bool {
-    memmem::find(text.as_bytes(), mark.as_bytes()).is_some()
+/// The names and types that only messages of Anthropic have.
+const ANTHROPIC_WORDS: [&str; 4] = [
+    "tool_use",
+    "tool_result",
+    "redacted_thinking",
+    "cache_control",
+];
+
+/// Returns true if a list of messages has one of `words` as a name or as a text.
+/// Plain texts of messages are compared, and only nested values are searched.
+fn has_word(list: Option<&Node<'_>>, words: &[&str]) -> bool {
+    let Some(list) = list else {
+        return false;
+    };
+    let in_value = |value: &Node<'_>| match value.raw.starts_with('"') {
+        true => words.iter().any(|word| value.is_text(word)),
+        false => contains(value.raw, words),
+    };
+    let Ok(messages) = list.each_item() else {
+        return in_value(list);
+    };
+    messages.iter().any(|message| match message.each_field() {
+        Ok(fields) => {
+            (fields.iter()).any(|(name, value)| words.contains(&&**name) || in_value(value))
+        }
+        Err(_) => in_value(message),
+    })
+}
+
+/// Returns true if JSON contains one of `words` in quotes.
+fn contains(json: &str, words: &[&str]) -> bool {
+    let mut quoted = words.iter().map(|word| format!("\"{word}\""));
+    quoted.any(|word| memmem::find(json.as_bytes(), word.as_bytes()).is_some())
 }
 
 /// Fails for a body of another API than the named one.

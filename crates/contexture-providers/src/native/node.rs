@@ -178,8 +178,13 @@ impl<'a> Node<'a> {
 
     /// Returns the values of a list, in order.
     pub(super) fn items(&self) -> Result<Vec<Node<'a>>, NativeError> {
+        self.each_item().map(<[Node<'_>]>::to_vec)
+    }
+
+    /// Returns the values of a list, in order, without a copy.
+    pub(super) fn each_item(&self) -> Result<&[Node<'a>], NativeError> {
         match self.parts() {
-            Parts::List(items) => Ok(items.clone()),
+            Parts::List(items) => Ok(items),
             _ => Err(self.wrong(format!("must be a list, not {}", self.kind()))),
         }
     }
@@ -202,9 +207,15 @@ impl<'a> Node<'a> {
     /// Returns the values of the list at `name`; null and a missing field have
     /// none.
     pub(super) fn list(&self, name: &str) -> Result<Vec<Node<'a>>, NativeError> {
-        match self.find(name).filter(|list| !list.is_null()) {
-            Some(list) => list.items(),
-            None => Ok(Vec::new()),
+        self.each_of(name).map(<[Node<'_>]>::to_vec)
+    }
+
+    /// Returns the values of the list at `name` without a copy; null and a
+    /// missing field have none.
+    pub(super) fn each_of(&self, name: &str) -> Result<&[Node<'a>], NativeError> {
+        match self.get(name).filter(|list| !list.is_null()) {
+            Some(list) => list.each_item(),
+            None => Ok(&[]),
         }
     }
 
@@ -218,7 +229,20 @@ impl<'a> Node<'a> {
 
     /// Returns the text at `name`, which must be there and not blank.
     pub(super) fn required(&self, name: &str) -> Result<String, NativeError> {
-        match self.string(name)? {
+        self.required_text(name).map(Cow::into_owned)
+    }
+
+    /// Returns the text at `name`, which must be there and not blank. A text
+    /// without escapes is not copied.
+    pub(super) fn required_text(&self, name: &str) -> Result<Cow<'a, str>, NativeError> {
+        let plain = self
+            .get(name)
+            .and_then(|value| split::plain_text(value.raw));
+        let text = match plain {
+            Some(plain) => Some(Cow::Borrowed(plain)),
+            None => self.string(name)?.map(Cow::Owned),
+        };
+        match text {
             Some(text) if !text.trim().is_empty() => Ok(text),
             Some(_) => Err(NativeError::new(self.field_path(name), "is empty")),
             None => Err(NativeError::new(self.field_path(name), "is missing")),
@@ -237,11 +261,13 @@ impl<'a> Node<'a> {
 
     /// Returns true if the value is this text, which needs no escapes.
     pub(super) fn is_text(&self, text: &str) -> bool {
-        let inner = self.raw.strip_prefix('"');
-        let inner = inner.and_then(|raw| raw.strip_suffix('"'));
-        inner.is_some_and(|raw| {
-            raw == text || raw.contains('\\') && self.text().as_deref() == Some(text)
-        })
+        let [b'"', inner @ .., b'"'] = self.raw.as_bytes() else {
+            return false;
+        };
+        // An escape has at most six bytes for one of the text.
+        inner.len() <= 6 * text.len()
+            && (inner == text.as_bytes()
+                || inner.contains(&b'\\') && self.text().as_deref() == Some(text))
     }
 
     /// Returns the value, which must be a text.

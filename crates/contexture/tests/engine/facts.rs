@@ -344,6 +344,48 @@ fn constraints_come_before_files_when_there_are_few_tokens() {
     assert!(text.contains("## Files"), "{text}");
 }
 
+/// Earlier passages are read only as far as they add to the facts that are kept.
+#[test]
+fn a_long_conversation_has_the_facts_of_its_parts() {
+    let text = |i: usize| match i % 7 {
+        0 => format!("Because page {i} is cached, the header was stale. I fixed header {i} now."),
+        1 => format!(
+            "Added the index {i} to the table. We decided to keep plan {}.",
+            i % 20
+        ),
+        2 => format!("Nothing here {i}: a line of plain words.\nAnother line of words."),
+        3 => "The root cause is the same as before in this place.".to_owned(),
+        4 => format!("Updated module {i}; it is called part {i}. Next: look at part {i}?"),
+        5 => format!(
+            "Page {i} must never load slowly. Use plan {} instead of drafts.",
+            i % 9
+        ),
+        _ => format!("- Keep table {i} small\n- {i} rows at most, naïve or not"),
+    };
+    let texts: Vec<String> = (0..900)
+        .map(|i| format!("{}\n", text(i)).repeat(4 + i % 3))
+        .collect();
+    let passages: Vec<Passage<'_>> = (texts.iter().enumerate())
+        .map(|(i, text)| Passage {
+            speaker: [Speaker::User, Speaker::Assistant][i % 2],
+            text,
+            failed: false,
+            turn: i as u64,
+            tool: None,
+            call: None,
+        })
+        .collect();
+    let mut at_once = Facts::default();
+    at_once.read(&passages);
+    let mut in_parts = Facts::default();
+    for part in passages.chunks(3) {
+        in_parts.read(part);
+    }
+    assert_eq!(at_once, in_parts);
+    assert_eq!(at_once.done.len(), 60);
+    assert!(!at_once.constraints.is_empty());
+}
+
 /// Constraints, failures and files each have room of their own where there is
 /// little of it, and firm constraints come before wishes.
 #[test]

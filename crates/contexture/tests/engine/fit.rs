@@ -218,6 +218,32 @@ fn messages_beyond_the_budget_are_one_row_and_the_window_is_full() {
     }
 }
 
+/// A conversation that is far too long is not counted as far as one that is a
+/// little too long.
+#[test]
+fn a_window_does_not_depend_on_the_messages_far_before_it() {
+    let lab = Lab::new("[compaction]\nenabled = false\n");
+    let said = |i: usize| {
+        let role = ["user", "assistant"][i % 2];
+        json!({"role": role, "content": prose(i, 60)})
+    };
+    let messages: Vec<Value> = (0..401).map(said).collect();
+    let window = |from: usize| {
+        let body = json!({"model": "gpt-4o", "messages": messages[from..], "max_tokens": 100});
+        fit(&lab, &body.to_string(), 3_000)
+    };
+    let whole = window(0);
+    let mut compared = 0;
+    for from in (0..400).step_by(2) {
+        let fitted = window(from);
+        if fitted.is_changed {
+            assert_eq!(fitted.body, whole.body, "from {from}");
+            compared += 1;
+        }
+    }
+    assert!((150..199).contains(&compared), "{compared}");
+}
+
 fn sorted(json: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }

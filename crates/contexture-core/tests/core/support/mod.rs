@@ -101,6 +101,12 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                 if words.contains(&"by-score") {
                     layer.fit = Fit::ByScore(ByScore::default());
                 }
+                let unseen = || {
+                    number("unseen").map(|count| UnofferedRange {
+                        at: number("before").unwrap() as usize,
+                        count: count as u64,
+                    })
+                };
                 if words.contains(&"window") {
                     layer.fit = Fit::Path(Path {
                         min_recent: number("recent").unwrap_or(3.0) as usize,
@@ -108,6 +114,7 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                             start: option("from").map(Into::into),
                             shrink_to: number("shrink").unwrap_or(60.0) / 100.0,
                         }),
+                        unseen: unseen(),
                         ..Path::window()
                     });
                 }
@@ -116,10 +123,7 @@ pub fn run(input: &str) -> Result<Assembly, Error> {
                         min_recent: number("recent").unwrap_or(1.0) as usize,
                         head: number("head").unwrap_or(0.0) / 100.0,
                         marker: option("marker").map(|noun| Marker::new(noun, Role::User)),
-                        unseen: number("unseen").map(|count| UnofferedRange {
-                            at: number("before").unwrap() as usize,
-                            count: count as u64,
-                        }),
+                        unseen: unseen(),
                         ..Path::default()
                     });
                 }
