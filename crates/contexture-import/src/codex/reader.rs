@@ -722,6 +722,7 @@ impl Reader {
             first_kept: None,
             first_kept_message: 0,
             facts: None,
+            made_of: Vec::new(),
             trigger: Trigger::ContextLimit,
             focus: None,
             summariser: NAME.to_owned(),
@@ -777,7 +778,8 @@ impl Reader {
                 position: sealed,
                 requests: self.requests.state(),
             };
-            serde_json::to_vec(&stored).unwrap_or_default()
+            let bytes = serde_json::to_vec(&stored).unwrap_or_default();
+            (bytes, self.requests.contents())
         };
         Ok((offset, Box::new(state)))
     }
