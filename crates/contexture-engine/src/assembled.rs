@@ -38,6 +38,9 @@ pub struct Assembled {
     pub cache_key: Option<String>,
     /// The head of the session: the parent of the turn that answers.
     pub parent_turn_id: Option<TurnId>,
+    /// Turns of the session that the request was made of, among them the oldest.
+    /// `None` if it was made of no session.
+    pub made_of: Option<Vec<TurnId>>,
     /// The agent's role. `None` if it has none.
     pub role: Option<AgentRole>,
     /// The set that the tools were taken from.

@@ -448,12 +448,14 @@ impl<'a> Call<'a> {
         report.excluded.extend(excluded);
         let mut details = Details::default();
         let mut parent_turn = self.facts.parent_turn;
+        let mut made_of = None;
         for (at, (_, source, _)) in self.sources.iter().enumerate() {
             let ask = self.ask(at);
             let mut account = Account {
                 layout: &layout,
                 report: &mut report,
                 parent_turn: &mut parent_turn,
+                made_of: &mut made_of,
                 details: &mut details,
             };
             guarded(source.name(), || source.account(&ask, &mut account))?;
@@ -488,6 +490,7 @@ impl<'a> Call<'a> {
                 .filter(|_| self.model.provider == Provider::OpenAi)
                 .map(|label| self.engine.cache_key(label)),
             parent_turn_id: parent_turn,
+            made_of,
             role: agent
                 .as_ref()
                 .map(|_| self.request.role.unwrap_or_default()),

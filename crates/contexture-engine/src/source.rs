@@ -739,6 +739,10 @@ pub struct Account<'a> {
     pub report: &'a mut Report,
     /// The turn that the answer follows.
     pub parent_turn: &'a mut Option<contexture_store::TurnId>,
+    /// Turns of the session that the request was made of, among them the oldest;
+    /// `None` if it was made of no session. If one of them is deleted meanwhile,
+    /// the request is not saved.
+    pub made_of: &'a mut Option<Vec<contexture_store::TurnId>>,
     /// Details that sources attach to the request, found by type.
     pub details: &'a mut Details,
 }

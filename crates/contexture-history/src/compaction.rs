@@ -224,6 +224,9 @@ impl Compactor<'_> {
             first_kept: heads.get(kept.turn).map(|head| head.id),
             first_kept_message: kept.message,
             facts: serde_json::to_value(&made.facts).ok(),
+            made_of: (heads.first().map(|head| head.id).into_iter())
+                .chain(earlier.as_ref().map(|earlier| earlier.id))
+                .collect(),
             trigger: plan.trigger,
             focus: focus.as_deref().map(str::to_owned),
             summariser: made.by,

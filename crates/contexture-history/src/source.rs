@@ -11,7 +11,7 @@ use contexture_engine::{
     Advice, Ask, Concept, EngineBuilder, Error, Offer, Operation, Outcome, Parameter,
     ParameterKind, Source, StaleResults, Warning,
 };
-use contexture_store::{Session, Trigger};
+use contexture_store::{Session, Trigger, TurnId};
 
 use crate::compaction::{Attempt, Compacted, Flight, Plan};
 use crate::history::{Clearing, History, Reader, ResultLimits, SUMMARY_NAME, Target, TurnCache};
@@ -65,6 +65,8 @@ struct Progress {
     // Stale tool results, and whether all of them are cleared.
     stale: Option<StaleResults>,
     clears_stale: bool,
+    // The oldest turn that was read, and the turn of the summary.
+    made_of: Vec<TurnId>,
     compactions: usize,
     compacted: Option<Compacted>,
     is_settled: bool,
@@ -167,6 +169,9 @@ impl Source for HistorySource {
             most: most as Tokens,
             is_forced: progress.clears_stale,
         };
+        progress.made_of = (history.heads.first().map(|head| head.id).into_iter())
+            .chain(history.latest.as_ref().map(|latest| latest.id))
+            .collect();
         progress.stale = clearing.clear(&mut history.items);
         if let Fit::Path(path) = &mut fit
             && let Some(anchor) = &mut path.anchor
@@ -218,6 +223,7 @@ impl Source for HistorySource {
         let mut progress = known.lock();
         if let Some(session) = &progress.session {
             *account.parent_turn = session.head;
+            *account.made_of = Some(progress.made_of.clone());
             warn_of_unseen_pins(ask, &session.label)?;
         }
         account.report.stale_results = progress.stale;

@@ -455,6 +455,7 @@ fn compaction(data: &Value, parts: &[Value]) -> Compaction {
         first_kept: None,
         first_kept_message: 0,
         facts: None,
+        made_of: Vec::new(),
         trigger: Trigger::ContextLimit,
         focus: None,
         summariser: match model.is_empty() {

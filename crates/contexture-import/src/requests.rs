@@ -108,6 +108,12 @@ impl Requests {
         RequestsState { digests, bases }
     }
 
+    /// Returns the content of all messages. It must be stored together with the
+    /// state.
+    pub(crate) fn contents(&self) -> Vec<ContentHash> {
+        self.messages.clone()
+    }
+
     /// Returns true if all messages of a stored state are in the store. A
     /// collection deletes messages that no request has yet, and messages of
     /// deleted requests.

@@ -49,8 +49,9 @@ struct FoundTurn {
     open: Option<Vec<OpenCall>>,
 }
 
-/// Makes the state of a reader, once the ids of its turns are known.
-pub(crate) type LaterState = Box<dyn FnOnce(&Writer<'_>) -> Vec<u8>>;
+/// Makes the state of a reader, once the ids of its turns are known, and the
+/// content that it refers to.
+pub(crate) type LaterState = Box<dyn FnOnce(&Writer<'_>) -> (Vec<u8>, Vec<ContentHash>)>;
 
 /// The end of a file whose state is still to be made.
 struct Ended {
@@ -427,6 +428,7 @@ impl<'s> Writer<'s> {
             source,
             file,
             bytes: state,
+            needs: Vec::new(),
         };
         self.push(step, bytes)
     }
@@ -489,7 +491,7 @@ impl<'s> Writer<'s> {
         }
         self.written = self.turns.len();
         for ended in std::mem::take(&mut self.ended) {
-            let state = (ended.state)(self);
+            let (state, needs) = (ended.state)(self);
             let (source, file) = (ended.cursor.source.clone(), ended.cursor.file.clone());
             self.bytes += state.len() + 256;
             self.files.extend([ended.file; 2]);
@@ -498,6 +500,7 @@ impl<'s> Writer<'s> {
                 source,
                 file,
                 bytes: state,
+                needs,
             });
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! Housekeeping of a memory: caps, deletion, new vectors and statistics.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use contexture_recall::Vector;
 use contexture_store::{
@@ -129,7 +128,11 @@ impl Memory<'_> {
         let forgotten = result?;
         self.delete_index()?;
         // The index and the cached lines are updated at once.
-        drop(self.view(None)?);
+        if self.cache.view.read().is_some() {
+            drop(self.view(None)?);
+        } else {
+            self.cache.lines.clear();
+        }
         self.drop_contexts();
         Ok(forgotten)
     }
@@ -351,8 +354,7 @@ impl Memory<'_> {
     /// Returns the value of every record. An index in memory or in a file is
     /// used instead of the store.
     fn values(&self, now: i64) -> Result<Vec<RecordValue>, Error> {
-        let views = &self.cache.view;
-        let is_loaded = (views.read().unwrap_or_else(PoisonError::into_inner)).is_some();
+        let is_loaded = self.cache.view.read().is_some();
         let is_filed = || self.index_path().is_some_and(|path| path.is_file());
         if (is_loaded || is_filed())
             && let Some(view) = &*self.view(None)?

@@ -8,7 +8,6 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 use contexture_store::{EmbedderInfo, MemoryState};
 
@@ -98,9 +97,12 @@ impl Memory<'_> {
         Ok(self.open_index(&state, shape)?.is_some())
     }
 
-    /// Loads the index, so that the next recall finds it in memory.
+    /// Loads the index, so that the next recall finds it in memory. Does nothing
+    /// when the index would exceed [`index_memory`](crate::index_memory).
     pub fn load_index(&self) -> Result<(), Error> {
-        if !self.is_empty()? {
+        let file = self.index_path().and_then(|path| fs::metadata(path).ok());
+        let bytes = file.map_or(0, |file| file.len());
+        if self.cache.view.has_room_for(bytes) && !self.is_empty()? {
             drop(self.view(None)?);
         }
         Ok(())
@@ -132,7 +134,7 @@ impl Memory<'_> {
         let views = &self.cache.view;
         let known = *lock(&self.cache.index_file);
         let is_due = |view: &Option<View>| view.as_ref().is_some_and(|view| known.is_due(view));
-        if !is_due(&views.read().unwrap_or_else(PoisonError::into_inner)) {
+        if !is_due(&views.read()) {
             return Ok(false);
         }
         let state = self.store.memory_state().map_err(io::Error::other)?;
@@ -141,12 +143,12 @@ impl Memory<'_> {
             return Ok(false);
         };
         for _ in 0..ATTEMPTS {
-            let mut view = views.write().unwrap_or_else(PoisonError::into_inner);
+            let mut view = views.write();
             let Some(prepared) = view.as_mut().map(View::prepare_to_write) else {
                 break;
             };
             drop(view);
-            let guard = views.read().unwrap_or_else(PoisonError::into_inner);
+            let guard = views.read();
             // Another thread may have changed the view.
             let Some(view) = guard.as_ref().filter(|view| view.is_as_prepared(prepared)) else {
                 continue;
@@ -197,7 +199,7 @@ impl Memory<'_> {
         slots: usize,
         changed: usize,
     ) -> io::Result<bool> {
-        let mut view = (self.cache.view.write()).unwrap_or_else(PoisonError::into_inner);
+        let mut view = self.cache.view.write();
         if let Some(view) = view.as_mut().filter(|view| view.prepared() == prepared) {
             opened.keep_vectors_of(view, slots, changed)?;
         }
@@ -217,7 +219,7 @@ impl Memory<'_> {
         let mut known = lock(&self.cache.index_file);
         (known.damaged, known.saved) = (true, None);
         drop(known);
-        let mut view = (self.cache.view.write()).unwrap_or_else(PoisonError::into_inner);
+        let mut view = self.cache.view.write();
         *view = None;
     }
 

@@ -28,6 +28,7 @@ mod facts;
 mod form;
 mod housekeeping;
 mod index_file;
+pub mod index_memory;
 mod later;
 mod layers;
 mod lines;
@@ -44,7 +45,7 @@ mod time;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use contexture_engine::{Advice, Engine, Error, Operation, Warning};
@@ -56,6 +57,7 @@ use jiff::Timestamp;
 
 use self::embedder::Embedders;
 use self::index_file::IndexFileState;
+use self::index_memory::{CachedView, ViewGuard, ViewUse};
 use self::later::Generation;
 use self::lines::LineCache;
 use self::recall::{QueryVectors, RecentFindings};
@@ -93,7 +95,7 @@ const REBUILT: usize = 1_000;
 /// embedder.
 #[derive(Default)]
 pub struct MemoryCache {
-    view: RwLock<Option<View>>,
+    view: CachedView,
     lines: LineCache,
     contexts: RecentFindings,
     query_vectors: QueryVectors,
@@ -122,9 +124,6 @@ impl MemoryCache {
         cache
     }
 }
-
-/// A view that is locked for reading.
-type ViewGuard<'e> = RwLockReadGuard<'e, Option<View>>;
 
 /// Locks a mutex. Its values are only replaced as a whole, so a panic elsewhere
 /// leaves it usable.
@@ -279,20 +278,29 @@ impl<'e> Memory<'e> {
     ) -> Result<ViewGuard<'e>, Error> {
         let cache = self.cache;
         let mut rebuilt = false;
+        let mut in_use = cache.view.begin_use(deadline)?;
         loop {
             let shape = self.shape(&state)?;
-            let known = cache.view.read().unwrap_or_else(PoisonError::into_inner);
+            let known = cache.view.read();
             let current = known.as_ref().is_some_and(|view| {
                 let (generation, _) = shape;
                 let vectors = generation == Generation::First || view.later >= state.later.seq;
                 view.seq >= state.seq && vectors && view.shape() == shape
             });
             if current {
-                return Ok(known);
+                return Ok(ViewGuard::new(known, in_use));
             }
             drop(known);
-            let lacking = self.catch_up(shape, &state, deadline)?;
+            let Some(lacking) = self.catch_up(shape, &state, deadline, &mut in_use)? else {
+                in_use.wait(deadline)?;
+                continue;
+            };
             if lacking == 0 {
+                // The view is loaded again soon, and the server's thread that saves
+                // indexes does not find it in memory.
+                if in_use.is_passing() {
+                    let _ = self.save_index();
+                }
                 state = self.store.memory_state()?;
                 continue;
             }
@@ -319,14 +327,14 @@ impl<'e> Memory<'e> {
                              meaning only: {error}"
                         ),
                     ));
-                    return Ok(cache.view.read().unwrap_or_else(PoisonError::into_inner));
+                    return Ok(ViewGuard::new(cache.view.read(), in_use));
                 }
             }
         }
     }
 
     /// Reads the store's changes into the view, and returns the number of texts
-    /// without words.
+    /// without words. Returns `None` when there is no room for the view.
     ///
     /// Changes that were read before the deadline are not read again.
     fn catch_up(
@@ -334,23 +342,32 @@ impl<'e> Memory<'e> {
         shape: (Generation, usize),
         state: &MemoryState,
         deadline: Option<Instant>,
-    ) -> Result<usize, Error> {
+        in_use: &mut ViewUse<'_>,
+    ) -> Result<Option<usize>, Error> {
         let cache = self.cache;
         let later = state.later.seq;
-        let mut known = cache.view.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = cache.view.write();
         if (known.as_ref()).is_none_or(|view| view.shape() != shape) {
             let filed = match known.is_none() {
-                true => self.open_index(state, shape)?,
+                true => {
+                    // The changes since these lines were read are unknown.
+                    cache.lines.clear();
+                    self.open_index(state, shape)?
+                }
                 false => None,
             };
             // Every text has at least the vectors that it had when `later` was
             // read.
             *known = Some(filed.unwrap_or_else(|| View::new(shape, later)));
         }
-        let Some(view) = known.as_mut() else {
-            return Ok(0);
-        };
         loop {
+            let Some(view) = known.as_mut() else {
+                return Ok(Some(0));
+            };
+            if !in_use.grow(view.memory_bytes()) {
+                *known = None;
+                return Ok(None);
+            }
             if deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 return Err(Error::late(
                     "loading the memory took longer than memory.deadline_ms in contexture.toml",
@@ -359,13 +376,13 @@ impl<'e> Memory<'e> {
             let changes = self.store.changes(view.seq, CHANGES)?;
             if changes.is_empty() {
                 if shape.0 == Generation::First {
-                    return Ok(view.wordless.len());
+                    return Ok(Some(view.wordless.len()));
                 }
                 let vectors = self.store.later_vectors(view.later, CHANGES)?;
                 if vectors.is_empty() {
                     // The number also increases without a vector.
                     view.later = view.later.max(later);
-                    return Ok(view.wordless.len());
+                    return Ok(Some(view.wordless.len()));
                 }
                 view.put_vectors(vectors);
                 continue;
@@ -400,7 +417,7 @@ impl<'e> Memory<'e> {
     fn rebuild(&self) -> Result<usize, Error> {
         let keys: Vec<_> = {
             let cache = self.cache;
-            let known = cache.view.read().unwrap_or_else(PoisonError::into_inner);
+            let known = cache.view.read();
             let wordless = known.iter().flat_map(|view| &view.wordless);
             wordless.copied().collect()
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use contexture_core::cache::Cache;
+use contexture_core::cache::{Cache, Owner};
 use contexture_core::guard::Policy;
 use contexture_core::{Counts, Text, Tokens};
 use contexture_recall::{Words, analyse, sentences};
@@ -125,12 +125,24 @@ fn question_share(text: &str) -> f64 {
 #[derive(Debug, Default)]
 pub(crate) struct LineCache(Mutex<CachedLines>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct CachedLines {
+    // The owner of all lines: the tenant whose engine was built.
+    owner: Owner,
     lines: BTreeMap<String, Arc<ByKey>>,
     // The number increases with each deletion: a line that was read before is
     // then not cached.
     epoch: u64,
+}
+
+impl Default for CachedLines {
+    fn default() -> Self {
+        Self {
+            owner: Owner::current(),
+            lines: BTreeMap::new(),
+            epoch: 0,
+        }
+    }
 }
 
 type ByKey = Cache<RecordKey, Arc<Line>>;
@@ -143,6 +155,11 @@ impl LineCache {
         for of_kind in kept.lines.values() {
             keys.clone().for_each(|key| of_kind.remove(&key));
         }
+    }
+
+    /// Removes all lines.
+    pub(crate) fn clear(&self) {
+        self.forget_kind("");
     }
 
     /// Removes the lines of a kind.
@@ -193,7 +210,7 @@ impl LineCache {
         if let Some(known) = kept.lines.get(kind) {
             return (Arc::clone(known), epoch);
         }
-        let new = Arc::new(ByKey::new());
+        let new = Arc::new(kept.owner.own(ByKey::new));
         kept.lines.insert(kind.to_owned(), Arc::clone(&new));
         (new, epoch)
     }

@@ -6,6 +6,7 @@
 //! were added.
 
 mod file;
+mod size;
 mod slots;
 mod times;
 
@@ -58,6 +59,8 @@ pub(crate) struct View {
     // Sessions by the time of their last event.
     sessions: BTreeSet<(i64, u32)>,
     last: BTreeMap<u32, i64>,
+    // About the bytes of entities, relations and patterns.
+    graph_bytes: usize,
     // Texts that only some identities may see.
     private: BTreeSet<Slot>,
     // Texts with a limited validity.
@@ -279,9 +282,7 @@ impl View {
                 Some(Sketch::Text(text)) => self.add_text(change.key, &text, &mut touched),
                 Some(Sketch::Entity(entity)) => self.add_entity(change.key, entity),
                 Some(Sketch::Relation(relation)) => self.add_relation(change.key, relation),
-                Some(Sketch::Pattern(pattern)) => {
-                    self.patterns.insert(change.key, Pattern::new(pattern));
-                }
+                Some(Sketch::Pattern(pattern)) => self.add_pattern(change.key, pattern),
                 None => {}
             }
         }
@@ -391,7 +392,13 @@ impl View {
         self.slots.insert(key, slot);
     }
 
+    fn add_pattern(&mut self, key: RecordKey, pattern: PatternSketch) {
+        self.graph_bytes += size::pattern(&pattern);
+        self.patterns.insert(key, Pattern::new(pattern));
+    }
+
     fn add_entity(&mut self, key: RecordKey, entity: EntitySketch) {
+        self.graph_bytes += size::entity(&entity);
         for name in &entity.names {
             self.names.entry(name.clone()).or_default().insert(key);
         }
@@ -402,6 +409,7 @@ impl View {
     }
 
     fn add_relation(&mut self, key: RecordKey, relation: RelationSketch) {
+        self.graph_bytes += size::relation(&relation);
         for end in [&relation.source_id, &relation.target_id] {
             self.ends.entry(end.clone()).or_default().insert(key);
             self.ends.entry(name_key(end)).or_default().insert(key);
@@ -431,6 +439,7 @@ impl View {
                 }
             }
         } else if let Some(entity) = self.entities.remove(&key) {
+            self.graph_bytes -= size::entity(&entity);
             for name in &entity.names {
                 drop_from(&mut self.names, name, key);
             }
@@ -438,12 +447,13 @@ impl View {
             let salience = Reverse(Self::salience(&entity).to_bits());
             self.salient.remove(&(salience, key));
         } else if let Some(relation) = self.relations.remove(&key) {
+            self.graph_bytes -= size::relation(&relation);
             for end in [&relation.source_id, &relation.target_id] {
                 drop_from(&mut self.ends, end, key);
                 drop_from(&mut self.ends, &name_key(end), key);
             }
-        } else {
-            self.patterns.remove(&key);
+        } else if let Some(pattern) = self.patterns.remove(&key) {
+            self.graph_bytes -= size::pattern(&pattern.sketch);
         }
     }
 

@@ -27,6 +27,8 @@
 //! It does not send anything.
 
 mod anthropic;
+#[cfg(test)]
+mod any_json;
 mod check;
 #[cfg(feature = "http")]
 pub mod client;

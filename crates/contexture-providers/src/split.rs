@@ -265,6 +265,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::any_json::json;
 
     #[test]
     fn parts_keep_their_bytes() {
@@ -349,24 +350,6 @@ mod tests {
             assert_eq!(fields(json), None, "{json}");
             assert_eq!(items(json), None, "{json}");
         }
-    }
-
-    fn json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<f64>().prop_map(Value::from),
-            any::<String>().prop_map(Value::from),
-            "[\"\\\\{}\\[\\],:]{0,8}".prop_map(Value::from),
-        ];
-        leaf.prop_recursive(3, 32, 5, |inner| {
-            let key = prop_oneof![any::<String>(), "[\"\\\\{}]{0,3}"];
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-                prop::collection::vec((key, inner), 0..5)
-                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
-            ]
-        })
     }
 
     proptest! {

@@ -94,6 +94,12 @@ const ESTIMATED: usize = 65_536;
 /// The number of vectors that a thread compares before it takes the next block.
 const BLOCK: usize = 16_384;
 
+/// About the length of a run's name.
+const RUN_NAME: usize = 24;
+
+/// About the bytes of an allocation beyond its content.
+const ALLOCATION: usize = 16;
+
 /// The index.
 #[derive(Debug)]
 pub struct Index {
@@ -290,6 +296,20 @@ impl Index {
     /// Returns true when the index has no texts.
     pub fn is_empty(&self) -> bool {
         self.live == 0
+    }
+
+    /// Returns about how many bytes of memory the index uses. Vectors in a file
+    /// do not count, nor do the buffers of searches.
+    ///
+    /// The call takes the same time for an index of any size.
+    pub fn memory_bytes(&self) -> usize {
+        let slots = self.texts.capacity() * size_of::<Text>()
+            + self.neighbours.capacity() * size_of::<Neighbours>()
+            + (self.lengths.capacity() + self.pairs.capacity() + self.free.capacity()) * 4;
+        let name = size_of::<(Box<str>, u32)>() + RUN_NAME + ALLOCATION;
+        let run = size_of::<Vec<Slot>>() + ALLOCATION + name + 1;
+        let runs = self.runs.members.len() * run + self.live * size_of::<Slot>();
+        slots + runs + self.postings.memory_bytes() + self.vectors.memory_bytes()
     }
 
     /// Returns the number of slots, free ones included.

@@ -2,6 +2,7 @@
 //!
 //! Labels never contain tenants, sessions or other data of callers.
 
+mod indexes;
 mod models;
 mod store;
 
@@ -21,6 +22,7 @@ use contexture::core::cache;
 use contexture::store::Waited;
 
 use crate::traces;
+use indexes::IndexMetrics;
 use models::ModelMetrics;
 use store::StoreMetrics;
 
@@ -48,6 +50,7 @@ pub struct Metrics {
     pub(crate) body_memory: Gauge<u64, AtomicU64>,
     resident: Gauge<u64, AtomicU64>,
     cache: CacheMetrics,
+    indexes: IndexMetrics,
     pub(crate) models: ModelMetrics,
     pub(crate) upkeep: StoreMetrics,
 }
@@ -172,6 +175,7 @@ impl Default for Metrics {
             Gauge::clone(&resident),
         );
         let cache = CacheMetrics::new(&mut registry);
+        let indexes = IndexMetrics::new(&mut registry);
         let models = ModelMetrics::new(&mut registry);
         let upkeep = StoreMetrics::new(&mut registry);
         Self {
@@ -196,6 +200,7 @@ impl Default for Metrics {
             body_memory,
             resident,
             cache,
+            indexes,
             models,
             upkeep,
         }
@@ -267,6 +272,7 @@ impl Metrics {
             self.resident.set(bytes);
         }
         self.cache.read();
+        self.indexes.read();
         let mut text = String::new();
         // Writing to a text does not fail.
         let _ = encode(&mut text, &self.registry);

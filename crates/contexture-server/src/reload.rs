@@ -9,6 +9,7 @@ use contexture::Error;
 use contexture::config::Config;
 use contexture::core::cache;
 use contexture::key::tenant_name;
+use contexture::memory::index_memory;
 use contexture_api::{Reloaded, UnchangedTenant};
 use tracing::{info, warn};
 
@@ -83,6 +84,7 @@ impl App {
         let config = self.config();
         self.keys().set_limits(&config);
         cache::set_limit(config.cache_bytes);
+        index_memory::set_limit(config.index_bytes);
         crate::set_log_level(&config.log);
         let unchanged_tenants = failed
             .into_iter()

@@ -15,6 +15,7 @@ use axum::http::Request;
 use contexture::config::Config;
 use contexture::core::cache;
 use contexture::core::guard::MarkKey;
+use contexture::memory::index_memory;
 use contexture::store::Tenants as Stores;
 use contexture::{Advice, Error, Timestamp};
 use hyper::body::Incoming;
@@ -73,6 +74,7 @@ impl Service {
     fn app_for(mut self, key: Option<String>) -> Result<App, Error> {
         self.private.push(self.backup_directory());
         cache::set_limit(self.config.server.cache_bytes);
+        index_memory::set_limit(self.config.server.index_bytes);
         let read_only = key.is_some();
         let mut keys = Keys::new(Arc::clone(&self.stores), &self.config.server)?;
         if let Some(key) = key {

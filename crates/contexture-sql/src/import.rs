@@ -245,7 +245,13 @@ impl<'db> Batch<'db> {
                 source,
                 file,
                 bytes,
+                needs,
             } => {
+                // A collection of another process may have deleted it since the
+                // reader found it, or since an earlier batch stored it.
+                if let Some(missing) = snapshots::missing_blob(self.db, self.tenant, needs)? {
+                    return Err(Fault::not_found("content", missing.to_string()));
+                }
                 self.db
                     .prepare_cached(
                         "INSERT INTO import_states (import, bytes)

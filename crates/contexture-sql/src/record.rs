@@ -735,6 +735,9 @@ pub(crate) fn compact(
     let session = sessions::find(db, tenant, label)?;
     let parent = head_of(db, &session)?;
     sessions::check_head(&session, parent.id, Some(expected))?;
+    for turn in &compaction.made_of {
+        turns::key(db, tenant, *turn)?;
+    }
     let (recorded, _) = append_compaction(db, tenant, &session, &parent, compaction, now)?;
     let key = turns::key(db, tenant, recorded.id)?;
     let reason = match compaction.trigger {

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use crate::driver::{Batch, Connection, OptionalExtension, Row};
 use crate::params;
 use contexture_core::ContentHash;
-use contexture_store::{Blob, PendingSnapshot, Sample, Samples, Snapshot, Snapshots, StoreError};
+use contexture_store::{
+    Blob, PendingSnapshot, Sample, Samples, Snapshot, Snapshots, StoreError, TurnId,
+};
 
 use crate::error::Fault;
 use crate::row::{Hash, Id, Time, id, limit, number, unsigned};
@@ -71,14 +73,11 @@ impl<B: Backend> Snapshots for SqlStore<B> {
             snapshot,
             blobs,
             builds_on,
+            made_of,
             done,
         } = pending;
         let write = move |db: &Connection, tenant: i64| {
-            if let Some(hash) = builds_on
-                && !has_snapshot(db, tenant, hash)?
-            {
-                return Err(Fault::not_found("snapshot", hash.to_string()));
-            }
+            check_sources(db, tenant, &snapshot, builds_on, made_of.as_deref())?;
             put_blobs(db, tenant, &blobs)?;
             put_snapshot(db, tenant, &snapshot)
         };
@@ -181,25 +180,32 @@ impl<B: Backend> Snapshots for SqlStore<B> {
 
     fn has_blobs(&self, hashes: &[ContentHash]) -> Result<bool, StoreError> {
         self.settle();
-        self.read(|db, tenant| {
-            // Requests have many messages. On a database in another process, a
-            // round trip for each of them takes long.
-            for hashes in hashes.chunks(1024) {
-                let mut together = Together::default();
-                let found: Vec<_> = hashes
-                    .iter()
-                    .map(|&hash| together.add(move |db| has_blob(db, tenant, hash)))
-                    .collect();
-                together.run(db)?;
-                for found in found {
-                    if !found.take()? {
-                        return Ok(false);
-                    }
-                }
-            }
-            Ok(true)
-        })
+        self.read(|db, tenant| Ok(missing_blob(db, tenant, hashes)?.is_none()))
     }
+}
+
+/// Returns the first of these hashes whose content is not stored.
+pub(crate) fn missing_blob(
+    db: &Connection,
+    tenant: i64,
+    hashes: &[ContentHash],
+) -> Result<Option<ContentHash>, Fault> {
+    // Requests have many messages. On a database in another process, a round trip
+    // for each of them takes long.
+    for hashes in hashes.chunks(1024) {
+        let mut together = Together::default();
+        let found: Vec<_> = hashes
+            .iter()
+            .map(|&hash| (hash, together.add(move |db| has_blob(db, tenant, hash))))
+            .collect();
+        together.run(db)?;
+        for (hash, found) in found {
+            if !found.take()? {
+                return Ok(Some(hash));
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn blob(db: &Connection, tenant: i64, hash: ContentHash) -> Result<Option<Vec<u8>>, Fault> {
@@ -265,6 +271,56 @@ pub(crate) fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<
         batch.add((tenant, Hash(blob.hash), &blob.bytes))?;
     }
     Ok(insert.execute_all(batch)?)
+}
+
+/// Fails if the content that a snapshot was made of was deleted meanwhile: the
+/// snapshot that it builds on, its session, or turns of it.
+fn check_sources(
+    db: &Connection,
+    tenant: i64,
+    snapshot: &Snapshot,
+    builds_on: Option<ContentHash>,
+    made_of: Option<&[TurnId]>,
+) -> Result<(), Fault> {
+    let mut together = Together::default();
+    let previous = builds_on.map(|hash| {
+        let found = together.add(move |db| has_snapshot(db, tenant, hash));
+        (hash, found)
+    });
+    let label = snapshot.session.clone();
+    let session = made_of.map(|_| together.add(move |db| has_session(db, tenant, &label)));
+    let turns: Vec<_> = (made_of.into_iter().flatten())
+        .map(|&turn| (turn, together.add(move |db| has_turn(db, tenant, turn))))
+        .collect();
+    together.run(db)?;
+    if let Some((hash, found)) = previous
+        && !found.take()?
+    {
+        return Err(Fault::not_found("snapshot", hash.to_string()));
+    }
+    if let Some(found) = session
+        && !found.take()?
+    {
+        return Err(Fault::not_found("session", snapshot.session.clone()));
+    }
+    for (turn, found) in turns {
+        if !found.take()? {
+            return Err(Fault::not_found("turn", turn));
+        }
+    }
+    Ok(())
+}
+
+fn has_session(db: &Connection, tenant: i64, label: &str) -> Result<bool, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT 1 FROM sessions WHERE tenant = ?1 AND label = ?2")?;
+    Ok(select.exists((tenant, label))?)
+}
+
+fn has_turn(db: &Connection, tenant: i64, turn: TurnId) -> Result<bool, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT 1 FROM turns WHERE tenant = ?1 AND id = ?2 AND deleted IS NULL")?;
+    Ok(select.exists((tenant, Id(turn)))?)
 }
 
 fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {

@@ -459,6 +459,7 @@ fn compaction(db: &Connection, turn: i64) -> Result<Compaction, Fault> {
             usage: json(row, 8)?,
             first_kept_message: usize::try_from(unsigned(row, 9)?).unwrap_or(usize::MAX),
             facts: json(row, 10)?,
+            made_of: Vec::new(),
         })
     })?)
 }

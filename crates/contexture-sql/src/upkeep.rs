@@ -1,5 +1,6 @@
 //! Measures, deletes and collects the data of a tenant.
 
+mod steps;
 mod trim;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -46,8 +47,11 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     }
 
     fn delete_session(&self, label: &str) -> Result<Deleted, StoreError> {
-        let name = label.to_owned();
-        let deleted = self.delete(move |db, tenant| delete_session(db, tenant, &name))?;
+        let (name, again) = (label.to_owned(), label.to_owned());
+        let deleted = self.delete_or_divide(
+            move |db, tenant| delete_session(db, tenant, &name),
+            move |db, tenant, most| steps::session_step(db, tenant, &again, most),
+        )?;
         self.note_deletion("session_deleted", label.to_owned());
         Ok(deleted)
     }
@@ -55,15 +59,27 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     fn delete_turns_before(&self, label: &str, turn: TurnId) -> Result<Deleted, StoreError> {
         // A request that is being saved may contain the turns.
         self.settle();
-        let name = label.to_owned();
-        let deleted = self.delete(move |db, tenant| trim::run(db, tenant, &name, turn))?;
+        let (name, again) = (label.to_owned(), label.to_owned());
+        let deleted = self.delete_or_divide(
+            move |db, tenant| trim::run(db, tenant, &name, turn),
+            move |db, tenant, most| steps::turns_step(db, tenant, &again, turn, most),
+        )?;
         self.note_deletion("turns_deleted", format!("{label} before {turn}"));
         Ok(deleted)
     }
 
     fn delete_snapshot(&self, hash: ContentHash) -> Result<Deleted, StoreError> {
         self.settle();
-        let deleted = self.delete(move |db, tenant| delete_snapshot(db, tenant, hash))?;
+        let deleted = match self.delete(move |db, tenant| delete_snapshot(db, tenant, hash)) {
+            Err(StoreError::Full { .. }) => self.delete_or_divide(
+                move |db, tenant| collect(db, tenant, &Retention::default(), false),
+                move |db, tenant, most| {
+                    let keys = keys_of(db, tenant, hash)?;
+                    steps::garbage_step(db, tenant, keys, most)
+                },
+            )?,
+            deleted => deleted?,
+        };
         self.note_deletion("snapshot_deleted", hash.to_string());
         Ok(deleted)
     }
@@ -88,7 +104,10 @@ impl<B: Backend> Upkeep for SqlStore<B> {
                 pending: false,
             });
         }
-        self.delete(move |db, tenant| collect(db, tenant, &retention, false))
+        self.delete_or_divide(
+            move |db, tenant| collect(db, tenant, &retention, false),
+            move |db, tenant, most| steps::collection_step(db, tenant, &retention, most),
+        )
     }
 }
 
@@ -177,6 +196,36 @@ fn delete_rows(
     Ok(counts)
 }
 
+/// The tables with the content of turns, by the column `turn`.
+const TURN_CONTENT: [&str; 5] = [
+    "sent_messages",
+    "tool_calls",
+    "late_results",
+    "compactions",
+    "counts",
+];
+
+/// Deletes the content of the turns `t` for which `which` is true; its `?1` is
+/// `key`. The turns themselves remain.
+fn delete_content(db: &Connection, which: &str, key: i64) -> Result<(), Fault> {
+    let turns = format!("(SELECT t.key FROM turns t WHERE {which})");
+    // The key of a message begins with that of its turn.
+    let messages = format!(
+        "(SELECT m.key FROM turns t JOIN messages m
+          ON m.key >= t.key << 14 AND m.key < (t.key + 1) << 14 WHERE {which})"
+    );
+    let of_messages = [("tool_results", "message"), ("messages", "key")];
+    let of_messages = of_messages
+        .map(|(table, column)| format!("DELETE FROM {table} WHERE {column} IN {messages}"));
+    let of_turns = TURN_CONTENT.map(|table| format!("DELETE FROM {table} WHERE turn IN {turns}"));
+    // Rows refer to each other in both directions.
+    db.defer_references()?;
+    for sql in of_messages.iter().chain(&of_turns) {
+        db.prepare_cached(sql)?.change([key])?;
+    }
+    Ok(())
+}
+
 /// Deletes a tree.
 pub(crate) fn delete_tree(
     db: &Connection,
@@ -233,9 +282,7 @@ pub(crate) fn delete_session(
     reassign_turns(db, tenant, &session, &needed(db, tenant, key)?)?;
     events::forget_session(db, tenant, &session.label)?;
     const TURNS: &str = "(SELECT key FROM turns WHERE session = ?1)";
-    let by_turn = |table: &str| format!("DELETE FROM {table} WHERE turn IN {TURNS}");
-    const MESSAGES: &str = "(SELECT m.key FROM turns t JOIN messages m
-         ON m.key >= t.key << 14 AND m.key < (t.key + 1) << 14 WHERE t.session = ?1)";
+    delete_content(db, "t.session = ?1", key)?;
     let counts = delete_rows(
         db,
         key,
@@ -252,15 +299,8 @@ pub(crate) fn delete_session(
             ("", "DELETE FROM aliases WHERE session = ?1"),
             (
                 "",
-                &format!("DELETE FROM tool_results WHERE message IN {MESSAGES}"),
+                &format!("DELETE FROM turn_labels WHERE turn IN {TURNS}"),
             ),
-            ("", &format!("DELETE FROM messages WHERE key IN {MESSAGES}")),
-            ("", &by_turn("sent_messages")),
-            ("", &by_turn("tool_calls")),
-            ("", &by_turn("late_results")),
-            ("", &by_turn("compactions")),
-            ("", &by_turn("counts")),
-            ("", &by_turn("turn_labels")),
             ("", "DELETE FROM session_pins WHERE session = ?1"),
             ("turns", "DELETE FROM turns WHERE session = ?1"),
             (
@@ -288,16 +328,21 @@ fn delete_snapshot(
     tenant: i64,
     hash: ContentHash,
 ) -> Result<BTreeMap<String, u64>, Fault> {
-    let mut select =
-        db.prepare_cached("SELECT key FROM snapshots WHERE tenant = ?1 AND hash = ?2")?;
-    let keys = select.query_map((tenant, Hash(hash)), |row| row.get(0))?;
-    let keys: Vec<i64> = keys.collect::<Result<_, _>>()?;
+    let keys = keys_of(db, tenant, hash)?;
     if keys.is_empty() {
         return Err(Fault::not_found("snapshot", hash.to_string()));
     }
     let garbage = Garbage::with_content(db, tenant, keys)?;
     garbage.delete(db)?;
     Ok(garbage.counts())
+}
+
+/// Returns the keys of a snapshot in all sessions that have it.
+fn keys_of(db: &Connection, tenant: i64, hash: ContentHash) -> Result<Vec<i64>, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT key FROM snapshots WHERE tenant = ?1 AND hash = ?2")?;
+    let keys = select.query_map((tenant, Hash(hash)), |row| row.get(0))?;
+    Ok(keys.collect::<Result<_, _>>()?)
 }
 
 /// Returns the turns of a session that other sessions need. Heads, head moves,
@@ -367,8 +412,8 @@ fn reassign_turns(
 /// Snapshots that have expired, and content that no other snapshot refers to.
 struct Garbage {
     snapshots: Vec<i64>,
-    blobs: Vec<i64>,
-    bytes: u64,
+    // The key of each blob, and its size in bytes.
+    blobs: Vec<(i64, u64)>,
 }
 
 impl Garbage {
@@ -405,19 +450,19 @@ impl Garbage {
         }
         let mut all =
             db.prepare_cached("SELECT key, hash, length(bytes) FROM blobs WHERE tenant = ?1")?;
-        let (mut blobs, mut bytes) = (Vec::new(), 0);
+        let mut blobs = Vec::new();
         all.for_each([tenant], |row| {
             if !needed.contains(row.get::<Hash>(1)?.0.as_bytes()) {
-                blobs.push(row.get(0)?);
-                bytes += row.get::<i64>(2)?.unsigned_abs();
+                blobs.push((row.get(0)?, row.get::<i64>(2)?.unsigned_abs()));
             }
             Ok::<_, Fault>(ControlFlow::Continue(()))
         })?;
-        Ok(Self {
-            snapshots,
-            blobs,
-            bytes,
-        })
+        Ok(Self { snapshots, blobs })
+    }
+
+    /// Leaves the content after the first `most` to a later collection.
+    fn limit(&mut self, most: usize) {
+        self.blobs.truncate(most);
     }
 
     fn snapshots(db: &Connection, tenant: i64, retention: &Retention) -> Result<Vec<i64>, Fault> {
@@ -442,7 +487,7 @@ impl Garbage {
             snapshot.execute([key])?;
         }
         let mut blob = db.prepare_cached("DELETE FROM blobs WHERE key = ?1")?;
-        for key in &self.blobs {
+        for (key, _) in &self.blobs {
             blob.execute([key])?;
         }
         Ok(())
@@ -452,7 +497,10 @@ impl Garbage {
         let counts = [
             ("snapshots", self.snapshots.len() as u64),
             ("blobs", self.blobs.len() as u64),
-            ("blob_bytes", self.bytes),
+            (
+                "blob_bytes",
+                self.blobs.iter().map(|(_, bytes)| bytes).sum(),
+            ),
         ];
         let some = counts.into_iter().filter(|(_, count)| *count > 0);
         some.map(|(name, count)| (name.to_owned(), count)).collect()

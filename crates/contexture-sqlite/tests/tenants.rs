@@ -125,6 +125,7 @@ fn compaction() -> contexture_store::Compaction {
         first_kept: None,
         first_kept_message: 0,
         facts: None,
+        made_of: Vec::new(),
         trigger: contexture_store::Trigger::Manual,
         focus: None,
         summariser: "extractive".to_owned(),

@@ -12,9 +12,9 @@ use std::time::Duration;
 use contexture_core::ContentHash;
 use contexture_sqlite::{Options, SqliteStore};
 use contexture_store::{
-    Analysis, Blob, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS, Memories,
-    NewRecord, NewSession, NewTask, PendingSnapshot, Record, Retention, Snapshot, Snapshots,
-    StoreError, TaskStatus, Tasks, Tenants, Trees, Upkeep,
+    Analysis, Blob, Deleted, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS,
+    Memories, NewRecord, NewSession, NewTask, PendingSnapshot, Record, Retention, Snapshot,
+    Snapshots, StoreError, TaskStatus, Tasks, Tenants, Trees, Upkeep,
 };
 use rusqlite::Connection;
 use support::{
@@ -121,6 +121,17 @@ fn save(store: &SqliteStore, session: &str, content: &[&str], second: i64) -> Co
 
 #[test]
 fn a_deleted_session_leaves_nothing_but_what_forks_share() {
+    check_deleted_session(|store| store.delete_session("main"));
+}
+
+#[test]
+fn a_session_that_is_deleted_in_steps_leaves_nothing_but_what_forks_share() {
+    for most in [1, 2, 7, 1_000] {
+        check_deleted_session(|store| store.delete_session_in_steps("main", most));
+    }
+}
+
+fn check_deleted_session(delete: impl FnOnce(&SqliteStore) -> Result<Deleted, StoreError>) {
     let (_directory, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     store.create_session(&session("main"), at(0)).unwrap();
@@ -150,7 +161,7 @@ fn a_deleted_session_leaves_nothing_but_what_forks_share() {
     store.create_session(&session("third"), at(1)).unwrap();
     talk(&store, "third", "stays", 2);
 
-    let deleted = store.delete_session("main").unwrap();
+    let deleted = delete(&store).unwrap();
     assert!(!deleted.pending);
     assert_eq!(deleted.deleted["turns"], 32);
     assert_eq!(deleted.deleted["sessions"], 1);
@@ -184,34 +195,34 @@ fn a_deleted_session_leaves_nothing_but_what_forks_share() {
 }
 
 #[test]
-fn a_callback_can_be_the_last_owner_of_a_store() {
-    let (_directory, path) = place();
-    let store = Arc::new(SqliteStore::open(&path).unwrap());
-    let hash = ContentHash::of(b"root");
-    let (inside, (dropped, wait), (report, reported)) =
-        (Arc::clone(&store), mpsc::channel(), mpsc::channel());
-    store.put_snapshot_later(PendingSnapshot {
-        snapshot: Snapshot {
-            hash,
-            session: "s".to_owned(),
-            parent_turn: None,
-            model: "m".to_owned(),
-            tokens: 1,
-            counter: COUNTER.to_owned(),
-            root: hash,
-            created_at: at(1),
-        },
-        blobs: Vec::new(),
-        builds_on: None,
-        done: Box::new(move |_| {
-            let _ = wait.recv();
-            let closed = catch_unwind(AssertUnwindSafe(|| drop(inside)));
-            let _ = report.send(closed.is_ok());
-        }),
-    });
-    drop(store);
-    dropped.send(()).unwrap();
-    assert!(reported.recv().unwrap());
+fn turns_that_are_deleted_in_steps_are_those_of_one_deletion() {
+    for most in [1, 3, 1_000] {
+        let (_directory, path) = place();
+        let store = SqliteStore::open(&path).unwrap();
+        store.create_session(&session("main"), at(0)).unwrap();
+        talk(&store, "main", "canary", 20);
+        let result = "canary result ".repeat(50);
+        store
+            .record("main", &turn_with_result(&result), None, None, at(9))
+            .unwrap();
+        talk(&store, "main", "stays", 5);
+        for i in 0..5 {
+            let own = format!("canary request {i}");
+            save(&store, "main", &[&own, "both"], i);
+        }
+        let head = store.session("main").unwrap().head.unwrap();
+        let turns = turns_of(&store, head);
+        let first = turns[4].id;
+        let deleted = store.delete_turns_in_steps("main", first, most).unwrap();
+        assert!(!deleted.pending);
+        assert_eq!(deleted.deleted["turns"], 21);
+        assert_eq!(deleted.deleted["snapshots"], 5);
+        assert!(!has(&path, "canary") && has(&path, "stays 0"));
+        assert_eq!(turns_of(&store, head).len(), 5);
+        assert_eq!(store.verify().unwrap().damaged, []);
+        drop(store);
+        check_rows(&path);
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use contexture_core::ContentHash;
 use contexture_store::{
     Blob, Block, Compaction, Handle, HandlePrefix, Message, MessageContent, MessageRole,
-    NewSession, NewTurn, Snapshot, Store, StoreError, Trigger, TurnHead, TurnId, Walk,
+    NewSession, NewTurn, PendingSnapshot, Snapshot, Store, StoreError, Trigger, TurnHead, TurnId,
+    Walk,
 };
 
 use super::at;
@@ -133,6 +134,7 @@ fn summary(first_kept: TurnId) -> Compaction {
         first_kept: Some(first_kept),
         first_kept_message: 0,
         facts: None,
+        made_of: Vec::new(),
         trigger: Trigger::Manual,
         focus: None,
         summariser: "extractive".to_owned(),
@@ -228,6 +230,86 @@ pub fn turns_before_a_turn_are_deleted(store: &dyn Store) {
     // The session goes, and the fork is whole.
     store.delete_session("s").unwrap();
     assert_eq!(ids(&path(store, "fork")), [in_fork, kept[1], kept[0]]);
+    check(store);
+}
+
+/// Saves a request in the background that was made of turns of its session.
+fn save_made_of(
+    store: &dyn Store,
+    session: &str,
+    text: &str,
+    made_of: Option<Vec<TurnId>>,
+) -> Result<(), StoreError> {
+    let root = blob(text);
+    let snapshot = Snapshot {
+        hash: root.hash,
+        session: session.to_owned(),
+        parent_turn: None,
+        model: "gpt-4o".to_owned(),
+        tokens: 12,
+        counter: "words".to_owned(),
+        root: root.hash,
+        created_at: at(1),
+    };
+    let (sender, receiver) = std::sync::mpsc::channel();
+    store.put_snapshot_later(PendingSnapshot {
+        snapshot,
+        blobs: vec![root],
+        builds_on: None,
+        made_of,
+        done: Box::new(move |done| drop(sender.send(done))),
+    });
+    receiver.recv().unwrap()
+}
+
+pub fn a_request_made_of_deleted_turns_is_not_saved(store: &dyn Store) {
+    create(store, "s");
+    create(store, "other");
+    let turns = talk(store, "s", &["one", "two", "three"]);
+    let others = talk(store, "other", &["one", "two"]);
+    let all = || Some(vec![turns[0], turns[2]]);
+    save_made_of(store, "s", "before", all()).unwrap();
+    store.delete_turns_before("s", turns[1]).unwrap();
+    assert!(is_missing(save_made_of(store, "s", "one two three", all())));
+    assert!(!has_blob(store, "one two three"));
+    assert_eq!(store.snapshots(Some("s"), 9).unwrap(), []);
+    // A request of turns that are left is saved, and so is that of another session.
+    save_made_of(store, "s", "two three", Some(vec![turns[1], turns[2]])).unwrap();
+    save_made_of(store, "other", "its own", Some(vec![others[0]])).unwrap();
+    store.delete_session("s").unwrap();
+    for made_of in [vec![turns[1]], Vec::new()] {
+        let saved = save_made_of(store, "s", "two three again", Some(made_of));
+        assert!(is_missing(saved));
+    }
+    // A new session of the same name does not have the turns.
+    create(store, "s");
+    let saved = save_made_of(store, "s", "two three again", Some(vec![turns[1]]));
+    assert!(is_missing(saved));
+    assert!(!has_blob(store, "two three again"));
+    // A request that was made of no session does not need one.
+    save_made_of(store, "none", "of files", None).unwrap();
+    save_made_of(store, "s", "of no turns", Some(Vec::new())).unwrap();
+    assert_eq!(store.snapshots(None, 9).unwrap().len(), 3);
+    check(store);
+}
+
+pub fn a_summary_made_of_deleted_turns_is_not_saved(store: &dyn Store) {
+    create(store, "s");
+    let turns = talk(store, "s", &["one", "two", "three"]);
+    store.delete_turns_before("s", turns[1]).unwrap();
+    let made_of = |turn: TurnId| Compaction {
+        made_of: vec![turn],
+        ..summary(turns[2])
+    };
+    let head = turns[2];
+    assert!(is_missing(store.compact(
+        "s",
+        head,
+        &made_of(turns[0]),
+        at(3)
+    )));
+    assert_eq!(store.session("s").unwrap().head, Some(head));
+    store.compact("s", head, &made_of(turns[1]), at(3)).unwrap();
     check(store);
 }
 

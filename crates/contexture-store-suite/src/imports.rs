@@ -57,6 +57,7 @@ fn steps() -> Vec<ImportStep> {
         first_kept: None,
         first_kept_message: 0,
         facts: None,
+        made_of: Vec::new(),
         trigger: Trigger::Manual,
         focus: None,
         summariser: "it".to_owned(),
@@ -187,6 +188,59 @@ pub fn content_without_a_request_is_stored_until_a_collection(store: &dyn Store)
     assert!(!store.has_blobs(&[one.hash]).unwrap());
 }
 
+pub fn a_state_is_not_saved_without_its_content(store: &dyn Store) {
+    let blob = |text: &str| Blob {
+        hash: ContentHash::of(text.as_bytes()),
+        bytes: text.as_bytes().to_vec(),
+    };
+    let (one, other) = (blob("one"), blob("other"));
+    let cursor = ImportCursor {
+        source: "s".to_owned(),
+        file: "/f".to_owned(),
+        identity: "1:2".to_owned(),
+        size: 10,
+        modified: 1,
+        offset: 5,
+        hash: ContentHash::of(b"x"),
+        unknown: 0,
+    };
+    let end = |before: Vec<Blob>| {
+        vec![
+            ImportStep::Content(before),
+            ImportStep::Cursor(Box::new(cursor.clone())),
+            ImportStep::State {
+                source: "s".to_owned(),
+                file: "/f".to_owned(),
+                bytes: b"state".to_vec(),
+                needs: vec![one.hash, other.hash],
+            },
+        ]
+    };
+    store
+        .import(vec![ImportStep::Content(vec![one.clone()])])
+        .unwrap();
+    // A collection runs between two batches.
+    store.collect(&Retention::default(), false).unwrap();
+    let error = store.import(end(vec![other.clone()])).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            StoreError::NotFound {
+                what: "content",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(store.import_cursor("s", "/f").unwrap(), None);
+    assert!(!store.has_blobs(&[other.hash]).unwrap());
+    store.import(end(vec![one.clone(), other.clone()])).unwrap();
+    assert_eq!(
+        store.import_state("s", "/f").unwrap().as_deref(),
+        Some(&b"state"[..])
+    );
+}
+
 pub fn a_cursor_is_read_back_and_replaced(store: &dyn Store) {
     let cursor = |offset| ImportCursor {
         source: "s".to_owned(),
@@ -202,6 +256,7 @@ pub fn a_cursor_is_read_back_and_replaced(store: &dyn Store) {
         source: "s".to_owned(),
         file: "/f".to_owned(),
         bytes: bytes.to_vec(),
+        needs: Vec::new(),
     };
     assert_eq!(store.import_cursor("s", "/f").unwrap(), None);
     assert_eq!(store.import_state("s", "/f").unwrap(), None);

@@ -802,6 +802,7 @@ fn summary(first_kept: Option<TurnId>, through: TurnId) -> Compaction {
         first_kept,
         first_kept_message: 2,
         facts: Some(serde_json::json!({"files": ["a.rs"]})),
+        made_of: Vec::new(),
         trigger: Trigger::Manual,
         focus: Some("names".to_owned()),
         summariser: "extractive".to_owned(),

@@ -30,6 +30,10 @@ pub struct Compaction {
     /// stored, and are not part of the JSON form.
     #[serde(skip)]
     pub facts: Option<serde_json::Value>,
+    /// Turns that the summary was made of. If one of them was deleted meanwhile,
+    /// the compaction is not saved. They are not stored.
+    #[serde(skip)]
+    pub made_of: Vec<TurnId>,
     /// The cause of the compaction.
     pub trigger: Trigger,
     /// The topic that the summary concentrates on.

@@ -84,6 +84,10 @@ pub enum ImportStep {
         file: String,
         /// The state.
         bytes: Vec<u8>,
+        /// Content that the state and the imported requests refer to. If a
+        /// collection has deleted some of it, the batch is not saved, and the
+        /// file must be read again.
+        needs: Vec<ContentHash>,
     },
     /// Records that the conversation with this root is in the file. The first
     /// file that claims a root keeps it.

@@ -40,6 +40,10 @@ pub struct PendingSnapshot {
     /// The hash of the pending snapshot that holds the rest of the content, if
     /// there is one. If that snapshot is not saved, this one is not, either.
     pub builds_on: Option<ContentHash>,
+    /// Turns of the session that the request was made of, among them the oldest;
+    /// `None` if it was made of no session. If the session or one of these turns
+    /// was deleted meanwhile, the snapshot is not saved.
+    pub made_of: Option<Vec<TurnId>>,
     /// Called when the snapshot is saved, or with the error.
     pub done: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
 }

@@ -173,6 +173,7 @@ impl Engine {
                     snapshot,
                     blobs,
                     builds_on: previous.map(|previous| previous.hash),
+                    made_of: assembled.made_of.clone(),
                     done: Box::new(move |done| match done {
                         Ok(()) => kept.set_durability(Durability::Saved),
                         Err(error) => {
@@ -200,6 +201,7 @@ impl Engine {
                     // Content of the previous request may have been deleted
                     // since it was read.
                     builds_on: previous.map(|previous| previous.hash),
+                    made_of: assembled.made_of.clone(),
                     done: Box::new(move |done| drop(sender.send(done))),
                 });
                 if let Ok(Err(error)) = receiver.recv() {
@@ -207,7 +209,11 @@ impl Engine {
                     if let Some(failed) = &self.snapshot_failed {
                         failed(&error);
                     }
-                    let message = format!("the request was not saved: {error}");
+                    let message = match &error {
+                        StoreError::NotFound { .. } => why(&error).to_owned(),
+                        _ => error.to_string(),
+                    };
+                    let message = format!("the request was not saved: {message}");
                     return Ok(Some(Warning::new("not_kept", message)));
                 }
             }
@@ -238,7 +244,10 @@ fn why(error: &StoreError) -> &'static str {
         StoreError::ReadOnly { .. } => "the store is read-only",
         StoreError::Full { .. } => "the store is full",
         StoreError::Withdrawn => "the caller did not wait for it",
-        StoreError::NotFound { .. } => "the request before it was not saved either",
+        StoreError::NotFound {
+            what: "snapshot", ..
+        } => "the request before it was not saved, or was deleted",
+        StoreError::NotFound { .. } => "its session, or turns in it, were deleted meanwhile",
         _ => "the store failed",
     }
 }

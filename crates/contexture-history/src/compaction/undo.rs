@@ -65,6 +65,7 @@ pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Res
         first_kept: None,
         first_kept_message: 0,
         facts: None,
+        made_of: Vec::new(),
         trigger: Trigger::Undo,
         focus: None,
         summariser: String::new(),
@@ -76,6 +77,7 @@ pub(crate) fn undo(store: &dyn Ledger, session: &Session, now: Timestamp) -> Res
         trigger: Trigger::Undo,
         focus: None,
         usage: None,
+        made_of: standing.into_iter().collect(),
         ..before
     };
     let recorded = store.compact(&session.label, head, &restored, now)?;

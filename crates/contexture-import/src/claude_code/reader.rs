@@ -636,7 +636,10 @@ impl Reader {
         let pending = self.sent.pending();
         writer.content(self.sent.requests.take_fresh())?;
         self.sent.forget_messages();
-        let state = move |writer: &Writer<'_>| self.state(&kept, &heads, pending, writer);
+        let state = move |writer: &Writer<'_>| {
+            let bytes = self.state(&kept, &heads, pending, writer);
+            (bytes, self.sent.requests.contents())
+        };
         Ok((offset, Box::new(state)))
     }
 

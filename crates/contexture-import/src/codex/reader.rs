@@ -412,7 +412,8 @@ impl Reader {
                 position: sealed,
                 requests: self.requests.state(),
             };
-            serde_json::to_vec(&stored).unwrap_or_default()
+            let bytes = serde_json::to_vec(&stored).unwrap_or_default();
+            (bytes, self.requests.contents())
         };
         Ok((offset, Box::new(state)))
     }

@@ -426,7 +426,7 @@ fn read_graph(file: &SectionFile) -> io::Result<View> {
             valid_to: from.maybe()?,
             owner: from.owner()?,
         };
-        view.patterns.insert(key, Pattern::new(pattern));
+        view.add_pattern(key, pattern);
     }
     Ok(view)
 }

@@ -29,6 +29,13 @@ impl Slots {
         }
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        let entry = size_of::<(RecordKey, Option<Slot>)>() + 1;
+        self.keys.capacity() * size_of::<RecordKey>()
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.changed.capacity() * entry
+    }
+
     pub(super) fn get(&self, key: RecordKey) -> Option<Slot> {
         match self.changed.get(&key) {
             Some(changed) => *changed,

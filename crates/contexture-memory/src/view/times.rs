@@ -34,6 +34,13 @@ impl TimeOrder {
         }
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        let entries = self.added.len() + self.removed.len();
+        self.times.capacity() * size_of::<i64>()
+            + self.slots.capacity() * size_of::<Slot>()
+            + entries * 2 * size_of::<(i64, Slot)>()
+    }
+
     pub(super) fn insert(&mut self, time: i64, slot: Slot) {
         if !self.removed.remove(&(time, slot)) {
             self.added.insert((time, slot));

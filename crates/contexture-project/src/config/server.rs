@@ -78,6 +78,9 @@ pub struct ServerConfig {
     /// The most memory of all caches together, in bytes.
     #[cfg_attr(feature = "schema", schemars(range(min = 16777216)))]
     pub cache_bytes: u64,
+    /// The most memory of the memory indexes of all tenants together, in bytes.
+    #[cfg_attr(feature = "schema", schemars(range(min = 16777216)))]
+    pub index_bytes: u64,
     /// The minutes between two runs of the garbage collector with the limits of
     /// `[retention]`. 0: never.
     pub gc_interval_minutes: u64,
@@ -138,6 +141,7 @@ impl Default for ServerConfig {
             rate_burst: 2000,
             shutdown_timeout_ms: 30_000,
             cache_bytes: cache::DEFAULT_LIMIT,
+            index_bytes: 1 << 30,
             gc_interval_minutes: 0,
             backup_interval_minutes: 0,
             backup_directory: ".contexture/backups".to_owned(),
@@ -150,7 +154,8 @@ impl Default for ServerConfig {
     }
 }
 
-/// The smallest `cache_bytes`: with less, hardly anything would be found again.
+/// The smallest `cache_bytes` and `index_bytes`: with less, hardly anything
+/// would be found again.
 const LEAST_CACHE: u64 = 16 << 20;
 
 /// The default number of connections per address.
@@ -279,9 +284,13 @@ impl ServerConfig {
                 "server.max_header_bytes: must be 8192 or more",
             ));
         }
-        if self.cache_bytes < LEAST_CACHE {
-            let message = format!("server.cache_bytes: must be {LEAST_CACHE} or more");
-            return Err(Error::input(message).at("cache_bytes"));
+        let memory = [
+            ("cache_bytes", self.cache_bytes),
+            ("index_bytes", self.index_bytes),
+        ];
+        if let Some((name, _)) = memory.iter().find(|(_, bytes)| *bytes < LEAST_CACHE) {
+            let message = format!("server.{name}: must be {LEAST_CACHE} or more");
+            return Err(Error::input(message).at(*name));
         }
         if self.backup_directory.is_empty() && self.backup_interval_minutes > 0 {
             let message = "server.backup_directory: backups need a directory";
@@ -361,6 +370,11 @@ mod tests {
                 "CONTEXTURE_SERVER_CACHE_BYTES",
                 "16777215",
                 "server.cache_bytes: must be 16777216 or more",
+            ),
+            (
+                "CONTEXTURE_SERVER_INDEX_BYTES",
+                "0",
+                "server.index_bytes: must be 16777216 or more",
             ),
             (
                 "CONTEXTURE_SERVER_LOG",

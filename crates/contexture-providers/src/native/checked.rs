@@ -226,10 +226,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use proptest::prelude::*;
-    use serde_json::Value;
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::any_json::json;
 
     /// Reads a body, and compares the verdict and the parts with a parser's.
     fn check(json: &str) {
@@ -303,25 +303,6 @@ mod tests {
         // Deeper values are left to the parser.
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         assert!(read(&deep).is_none());
-    }
-
-    fn json() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<f64>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            any::<String>().prop_map(Value::from),
-            "[\"\\\\{}\\[\\],:\n]{0,20}".prop_map(Value::from),
-        ];
-        leaf.prop_recursive(5, 32, 5, |inner| {
-            let key = prop_oneof![any::<String>(), "[\"\\\\{}]{0,3}"];
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-                prop::collection::vec((key, inner), 0..5)
-                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
-            ]
-        })
     }
 
     proptest! {

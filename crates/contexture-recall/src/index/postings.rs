@@ -32,6 +32,8 @@ pub(super) struct Postings {
     gone_count: usize,
     #[allow(clippy::disallowed_types)]
     added: HashMap<u32, Holders>,
+    // The number of postings in `added`.
+    added_count: usize,
 }
 
 /// The array is rewritten when more than one in this many of its slots are
@@ -107,6 +109,20 @@ impl Postings {
         let holders = self.added.entry(term).or_default();
         holders.slots.push(slot);
         holders.counts.push(count);
+        self.added_count += 1;
+    }
+
+    /// Returns about how many bytes of memory the postings use.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let words = self.terms.capacity() + self.held.capacity() + self.starts.capacity();
+        // Two bytes for each byte in use: arrays that grow are partly empty, and
+        // each is an allocation.
+        let added = self.added_count * 2 * (size_of::<Slot>() + 1);
+        words * 4
+            + self.bytes.capacity()
+            + self.gone.capacity() * 8
+            + self.added.capacity() * size_of::<(u32, Holders)>()
+            + added
     }
 
     /// Returns the postings of the term at an index.
@@ -179,10 +195,13 @@ impl Postings {
             let word = bits.get(slot as usize / 64);
             word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
         };
+        let mut remaining = 0;
         self.added.retain(|_, holders| {
             holders.take_out(|slot| is_in(&leaving, slot));
+            remaining += holders.slots.len();
             !holders.slots.is_empty()
         });
+        self.added_count = remaining;
         // A slot that was removed before and used again is only in the map.
         let filed: Vec<Slot> = (slots.iter().copied())
             .filter(|slot| *slot < self.end && !self.is_gone(*slot))
@@ -205,7 +224,7 @@ impl Postings {
         if self.gone_count > self.end as usize / MOST_GONE {
             let added = std::mem::take(&mut self.added);
             self.flatten();
-            self.added = added;
+            (self.added, self.added_count) = (added, remaining);
         }
     }
 

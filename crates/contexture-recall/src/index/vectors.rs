@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::codes::Codes;
-use super::{Slot, section};
+use super::{ALLOCATION, Slot, section};
 use crate::scan::Probe;
 use crate::sections::{SectionFile, SectionWriter, damaged, read_at};
 use crate::vector::Vector;
@@ -66,6 +66,20 @@ impl Vectors {
 
     pub(super) fn dimensions(&self) -> usize {
         self.dimensions
+    }
+
+    /// Returns about how many bytes of memory the vectors use, without those in
+    /// the file.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let replaced = self.dimensions + size_of::<(Slot, Box<[i8]>)>() + ALLOCATION;
+        let file = self.file.as_ref().map_or(0, |file| {
+            file.checks.capacity() * 4 + file.checked.capacity() * 8
+        });
+        self.codes.bytes().len()
+            + (self.scales.capacity() + self.factors.capacity() + self.log.capacity()) * 4
+            + self.memory.capacity()
+            + self.replaced.len() * replaced
+            + file
     }
 
     /// Adds a slot.

@@ -35,6 +35,13 @@ fn the_caches_of_the_process_are_measured() {
         "# TYPE contexture_cache_tenant_limit_bytes gauge",
         "# TYPE contexture_cache_largest_tenant_bytes gauge",
         "# TYPE contexture_cache_tenant_evictions counter",
+        "# TYPE contexture_memory_index_bytes gauge",
+        "# TYPE contexture_memory_index_limit_bytes gauge",
+        "# TYPE contexture_memory_index_tenant_limit_bytes gauge",
+        "# TYPE contexture_memory_index_largest_tenant_bytes gauge",
+        "# TYPE contexture_memory_indexes gauge",
+        "# TYPE contexture_memory_index_evictions counter",
+        "# TYPE contexture_memory_index_passing_loads counter",
     ] {
         assert!(before.contains(kind), "{kind}\n{before}");
     }

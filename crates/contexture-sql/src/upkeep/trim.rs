@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use contexture_store::{Retention, StoreError, TurnId, TurnKind};
 
-use super::{Garbage, delete_rows};
+use super::{Garbage, delete_content, delete_rows};
 use crate::driver::{Batch, Connection};
 use crate::error::Fault;
 use crate::row::Word;
@@ -64,22 +64,11 @@ fn path(db: &Connection, session: &SessionRow) -> Result<Vec<i64>, Fault> {
 /// Fails if tool calls of the older turns are still open at the first kept turn,
 /// unless that turn abandons them: a request cannot begin with results.
 fn check_calls(db: &Connection, turn: TurnId, first: i64, older: &[i64]) -> Result<(), Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT t.kind, t.begins, p.open_calls IS NOT NULL
-         FROM turns t LEFT JOIN turns p ON p.key = t.parent WHERE t.key = ?1",
-    )?;
-    let mut can_be_first = |key: i64| {
-        select.query_row([key], |row| {
-            let starts_step =
-                row.get::<Word<TurnKind>>(0)?.0 == TurnKind::Normal && row.get::<bool>(1)?;
-            Ok(starts_step || !row.get::<bool>(2)?)
-        })
-    };
-    if older.is_empty() || can_be_first(first)? {
+    if older.is_empty() || can_be_first(db, first)? {
         return Ok(());
     }
     for key in older {
-        if can_be_first(*key)? {
+        if can_be_first(db, *key)? {
             let instead = turns::id_of(db, *key)?;
             return Err(invalid(format!(
                 "the turns after `{turn}` need tool calls of the turns before it; use turn \
@@ -90,6 +79,20 @@ fn check_calls(db: &Connection, turn: TurnId, first: i64, older: &[i64]) -> Resu
     Err(invalid(format!(
         "the turns after `{turn}` need tool calls of the turns before it; use a later turn"
     )))
+}
+
+/// Returns true if a turn does not need tool calls of the turns before it.
+fn can_be_first(db: &Connection, key: i64) -> Result<bool, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT t.kind, t.begins, p.open_calls IS NOT NULL
+         FROM turns t LEFT JOIN turns p ON p.key = t.parent WHERE t.key = ?1",
+    )?;
+    let found = select.query_row([key], |row| {
+        let starts_step =
+            row.get::<Word<TurnKind>>(0)?.0 == TurnKind::Normal && row.get::<bool>(1)?;
+        Ok(starts_step || !row.get::<bool>(2)?)
+    });
+    Ok(found?)
 }
 
 /// Returns the parent of each turn of the tenant.
@@ -193,8 +196,33 @@ fn unless_shared(
     Ok(others)
 }
 
+/// Returns the oldest turns of a session before `turn`: at least `most`, if there
+/// are more than that. None if there are not: they are deleted at once.
+pub(super) fn oldest_before(
+    db: &Connection,
+    tenant: i64,
+    session: &SessionRow,
+    turn: TurnId,
+    most: usize,
+) -> Result<BTreeSet<i64>, Fault> {
+    let first = turns::key(db, tenant, turn)?;
+    let path = path(db, session)?;
+    let at = path.iter().position(|key| *key == first);
+    let mut older = at.map_or_else(Vec::new, |at| path[at + 1..].to_vec());
+    older.reverse();
+    // The turn after them must not need their tool calls.
+    let mut end = most;
+    while end < older.len() && !can_be_first(db, older[end])? {
+        end += 1;
+    }
+    Ok(match end < older.len() {
+        true => older[..end].iter().copied().collect(),
+        false => BTreeSet::new(),
+    })
+}
+
 /// Deletes the content of turns, and the snapshots of their session.
-fn delete(
+pub(super) fn delete(
     db: &Connection,
     tenant: i64,
     session: &SessionRow,
@@ -216,24 +244,11 @@ fn delete(
     )?
     .execute_all(marks)?;
     const TURNS: &str = "(SELECT key FROM turns WHERE tenant = ?1 AND deleted = 1)";
-    const MESSAGES: &str = "(SELECT m.key FROM turns t JOIN messages m
-         ON m.key >= t.key << 14 AND m.key < (t.key + 1) << 14
-         WHERE t.tenant = ?1 AND t.deleted = 1)";
-    let by_turn = |table: &str| format!("DELETE FROM {table} WHERE turn IN {TURNS}");
+    delete_content(db, "t.tenant = ?1 AND t.deleted = 1", tenant)?;
     delete_rows(
         db,
         tenant,
         &[
-            (
-                "",
-                &format!("DELETE FROM tool_results WHERE message IN {MESSAGES}"),
-            ),
-            ("", &format!("DELETE FROM messages WHERE key IN {MESSAGES}")),
-            ("", &by_turn("sent_messages")),
-            ("", &by_turn("tool_calls")),
-            ("", &by_turn("late_results")),
-            ("", &by_turn("compactions")),
-            ("", &by_turn("counts")),
             // A deleted summary is no longer shown.
             (
                 "",

@@ -1,11 +1,12 @@
 //! Requests that are used before they are on disk.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::support::*;
 use contexture::snapshot::{Saved, find};
-use contexture::store::Store;
-use contexture::{Assembled, Engine, Request};
+use contexture::source::Account;
+use contexture::store::{Store, TurnId};
+use contexture::{Ask, Assembled, Engine, Error, Format, Offer, Recipe, Request, Source};
 use contexture_sqlite::{Options, SqliteStore};
 
 const CONFIG: &str = "model = \"gpt-4o\"";
@@ -147,4 +148,81 @@ fn a_snapshot_that_cannot_be_saved_is_a_warning_and_leaves_no_part() {
     let made = ask(&lab, "s", "And now?");
     find(&*lab.store, made.snapshot.as_deref().unwrap()).unwrap();
     assert_eq!(check_all(&*lab.store), kept + 1);
+}
+
+/// A source that deletes turns of a session after they were read.
+struct Deletes(Arc<dyn Store>, Mutex<Option<Deletion>>);
+
+#[derive(Clone, Copy)]
+enum Deletion {
+    Before(TurnId),
+    Session,
+}
+
+impl Source for Deletes {
+    fn name(&self) -> &str {
+        "deletes"
+    }
+
+    fn gather(&self, _: &Ask<'_>) -> Result<Offer, Error> {
+        Ok(Offer::default())
+    }
+
+    fn account(&self, _: &Ask<'_>, _: &mut Account<'_>) -> Result<(), Error> {
+        match self.1.lock().unwrap().take() {
+            Some(Deletion::Before(turn)) => drop(self.0.delete_turns_before("s", turn).unwrap()),
+            Some(Deletion::Session) => drop(self.0.delete_session("s").unwrap()),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_request_in_progress_does_not_save_deleted_text() {
+    let recipe = "recipe: deleting\nlayers: [{layer: history, source: history}, \
+                  {layer: none, source: deletes}, {layer: event, source: event}]\n";
+    for (in_background, session) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut lab = Lab::new(CONFIG);
+        lab.session("s");
+        lab.record("s", &exchange("My number is 4711.", "Noted."));
+        lab.record("s", &exchange("Hello.", "Hello."));
+        let last = lab.store.session("s").unwrap().head.unwrap();
+        let deletion = match session {
+            true => Deletion::Session,
+            false => Deletion::Before(last),
+        };
+        let source = Deletes(Arc::clone(&lab.store), Mutex::new(Some(deletion)));
+        let config = contexture::config::Config::parse(CONFIG).unwrap();
+        let mut builder = Engine::builder()
+            .config(config)
+            .store(Arc::clone(&lab.store) as _)
+            .source(source);
+        if in_background {
+            builder = builder.background_snapshots();
+        }
+        lab.engine = builder.build().unwrap();
+        let asked = || Request {
+            recipe: Some(Recipe::parse("deleting", recipe).unwrap().into()),
+            event: Some("Which number?".into()),
+            ..request("s", 20_000)
+        };
+        let made = lab.engine.assemble(&lab.root, &asked()).unwrap();
+        assert!(made.render(Format::OpenAiChat).unwrap().contains("4711"));
+        assert_eq!(lab.store.snapshots(None, 9).unwrap(), []);
+        assert_eq!(lab.store.usage().unwrap().snapshots, 0);
+        let warning = "its session, or turns in it, were deleted meanwhile";
+        let warns = |made: &Assembled| {
+            let mut warnings = made.report.warnings.iter();
+            warnings.any(|it| it.code == "not_kept" && it.message.contains(warning))
+        };
+        assert_eq!(warns(&made), !in_background);
+        if !session {
+            // The next request contains what is left, and is saved.
+            let next = lab.engine.assemble(&lab.root, &asked()).unwrap();
+            assert!(!next.render(Format::OpenAiChat).unwrap().contains("4711"));
+            assert_eq!(warns(&next), in_background);
+            assert_eq!(check_all(&*lab.store), 1);
+        }
+    }
 }

@@ -521,6 +521,7 @@ fn a_periodic_compaction_is_used_like_any_other() {
         first_kept: Some(all[6].id),
         first_kept_message: 0,
         facts: None,
+        made_of: Vec::new(),
         trigger: serde_json::from_str("\"periodic\"").unwrap(),
         focus: None,
         summariser: "by hand".to_owned(),

@@ -259,6 +259,7 @@ impl Reader {
             first_kept: None,
             first_kept_message: 0,
             facts: None,
+            made_of: Vec::new(),
             trigger: match boundary.metadata.trigger.as_deref() {
                 Some("manual") => Trigger::Manual,
                 _ => Trigger::ContextLimit,

@@ -287,6 +287,7 @@ impl Reader {
             first_kept: None,
             first_kept_message: 0,
             facts: None,
+            made_of: Vec::new(),
             trigger: Trigger::ContextLimit,
             focus: None,
             summariser: NAME.to_owned(),
