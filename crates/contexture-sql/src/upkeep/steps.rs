@@ -122,8 +122,8 @@ pub(super) fn session_step(
         .prepare_cached("SELECT key, deleted IS NULL FROM turns WHERE session = ?1 ORDER BY key")?;
     let own = select.query_map([session.key], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let own: Vec<(i64, bool)> = own.collect::<Result<_, _>>()?;
-    let (shared, own): (Vec<(i64, bool)>, Vec<(i64, bool)>) =
-        own.into_iter().partition(|(key, _)| needed.contains(key));
+    let is_needed = |(key, _): &(i64, bool)| needed.contains(key);
+    let (shared, own): (Vec<_>, Vec<_>) = own.into_iter().partition(is_needed);
     // The oldest first: what follows a deleted turn is still a conversation.
     let whole = own.iter().filter(|(_, is_whole)| *is_whole);
     let some: BTreeSet<i64> = whole.map(|(key, _)| *key).take(most).collect();

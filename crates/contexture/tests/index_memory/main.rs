@@ -8,7 +8,6 @@
 #[allow(dead_code)]
 mod fixture;
 #[path = "../support/mod.rs"]
-#[allow(dead_code)]
 mod support;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
