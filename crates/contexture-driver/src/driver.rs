@@ -194,7 +194,7 @@ impl Batch {
     /// Adds a row.
     pub fn add(&mut self, params: impl Params) -> Result<()> {
         let mut row = Vec::new();
-        params.values(&mut |value| row.push(value.to_owned_value()))?;
+        params.values(&mut |value| row.push(value.into_owned_value()))?;
         self.0.push(row);
         Ok(())
     }

@@ -40,8 +40,19 @@ impl Value<'_> {
             Value::Null(kind) => Value::Null(*kind),
             Value::Integer(number) => Value::Integer(*number),
             Value::Real(number) => Value::Real(*number),
-            Value::Text(text) => Value::Text(Cow::Owned(text.clone().into_owned())),
-            Value::Blob(bytes) => Value::Blob(Cow::Owned(bytes.clone().into_owned())),
+            Value::Text(text) => Value::Text(Cow::Owned(text.as_ref().to_owned())),
+            Value::Blob(bytes) => Value::Blob(Cow::Owned(bytes.as_ref().to_owned())),
+        }
+    }
+
+    /// Returns the value without borrows. Copies only what is borrowed.
+    pub fn into_owned_value(self) -> Value<'static> {
+        match self {
+            Value::Null(kind) => Value::Null(kind),
+            Value::Integer(number) => Value::Integer(number),
+            Value::Real(number) => Value::Real(number),
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Blob(bytes) => Value::Blob(Cow::Owned(bytes.into_owned())),
         }
     }
 }

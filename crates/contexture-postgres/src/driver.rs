@@ -47,6 +47,11 @@ impl Transaction {
         self.link.get_mut()
     }
 
+    /// Returns the rows of a query, once, if they have arrived.
+    pub(crate) fn take(&self, ticket: Ticket) -> Option<crate::rows::Rows> {
+        self.link.borrow_mut().take(ticket)
+    }
+
     pub(crate) fn into_link(self) -> Link {
         self.link.into_inner()
     }
@@ -191,8 +196,10 @@ enum Part {
 /// The number of keys that one statement reserves from a sequence.
 const KEYS_AT_ONCE: i64 = 100_000;
 
+/// Returns a statement that reserves keys. PostgreSQL would plan it anew for each
+/// count, without the inner SELECT.
 fn take_sql(table: &str) -> String {
-    format!("SELECT nextval('{table}_key_seq') FROM generate_series(1, $1)")
+    format!("SELECT nextval('{table}_key_seq') FROM generate_series(1, (SELECT $1))")
 }
 
 fn number_of(count: usize) -> Value<'static> {

@@ -37,6 +37,8 @@ struct State<J, A> {
     /// The tenants for which a transaction is running.
     busy: BTreeSet<i64>,
     transactions: usize,
+    /// The number of calls in running transactions.
+    running: usize,
 }
 
 /// A call with a waiting caller.
@@ -72,6 +74,7 @@ impl<J, A> Group<J, A> {
                 waiting: VecDeque::new(),
                 busy: BTreeSet::new(),
                 transactions: 0,
+                running: 0,
             }),
             is_exclusive,
         }
@@ -126,6 +129,7 @@ impl<J, A> Group<J, A> {
         let run = catch_unwind(AssertUnwindSafe(|| run(&mut batch)));
         let mut state = self.lock();
         state.transactions -= 1;
+        state.running -= batch.len();
         for waiting in &batch {
             state.busy.remove(&waiting.tenant);
         }
@@ -149,9 +153,18 @@ impl<J, A> Group<J, A> {
     }
 
     /// Removes the calls from the queue that can run now.
+    ///
+    /// A second transaction begins only with at least half as many calls as the
+    /// first one has: statements for few calls cost nearly as much as for many.
+    /// Other calls wait for the end of the first transaction.
     fn take(&self, state: &mut State<J, A>) -> Vec<Waiting<J, A>> {
         let mut batch = Vec::new();
         if state.transactions == MOST_TRANSACTIONS {
+            return batch;
+        }
+        let waiting = state.waiting.iter();
+        let free = waiting.filter(|waiting| !state.busy.contains(&waiting.tenant));
+        if free.count() * 2 < state.running.min(MOST_AT_ONCE) {
             return batch;
         }
         let mut left = VecDeque::new();
@@ -163,6 +176,7 @@ impl<J, A> Group<J, A> {
         }
         state.waiting = left;
         state.transactions += usize::from(!batch.is_empty());
+        state.running += batch.len();
         if self.is_exclusive {
             state
                 .busy
@@ -184,5 +198,52 @@ fn answered<J, A>(answer: &Receiver<Outcome<J, A>>) -> Option<Outcome<J, A>> {
         Ok(outcome) => Some(outcome),
         Err(TryRecvError::Empty) => None,
         Err(TryRecvError::Disconnected) => Some(Ok(Err(panicked()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(group: &Group<(), ()>, tenants: std::ops::Range<i64>) {
+        for tenant in tenants {
+            let (reply, _) = mpsc::sync_channel(1);
+            group.lock().waiting.push_back(Waiting {
+                tenant,
+                job: Some(()),
+                call: None,
+                outcome: None,
+                reply,
+                caller: thread::current(),
+            });
+        }
+    }
+
+    fn taken(group: &Group<(), ()>) -> Vec<i64> {
+        let batch = group.take(&mut group.lock());
+        batch.iter().map(|waiting| waiting.tenant).collect()
+    }
+
+    #[test]
+    fn a_second_transaction_has_half_as_many_calls_as_the_first() {
+        let group = Group::new(false);
+        add(&group, 0..4);
+        assert_eq!(taken(&group), [0, 1, 2, 3]);
+        add(&group, 4..5);
+        assert!(taken(&group).is_empty());
+        add(&group, 5..6);
+        assert_eq!(taken(&group), [4, 5]);
+        // There are two.
+        add(&group, 6..16);
+        assert!(taken(&group).is_empty());
+    }
+
+    #[test]
+    fn a_tenant_has_one_transaction_at_a_time() {
+        let group = Group::new(true);
+        add(&group, 0..1);
+        assert_eq!(taken(&group), [0]);
+        add(&group, 0..3);
+        assert_eq!(taken(&group), [1, 2]);
     }
 }

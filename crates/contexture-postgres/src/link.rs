@@ -404,14 +404,13 @@ impl Link {
         self.take(ticket).ok_or_else(|| self.end())
     }
 
-    /// Runs a statement whose parameter is an array of numbers, and returns its
-    /// rows.
-    pub(crate) fn query_array(&mut self, sql: &str, of: &[Value<'_>]) -> Result<Rows, PgError> {
+    /// Sends a query whose parameter is an array of numbers with the next
+    /// request. Its rows can be taken afterwards.
+    pub(crate) fn send_array_query(&mut self, sql: &str, of: &[Value<'_>]) -> Ticket {
         let ticket = self.ticket();
         let array = Argument::Many(SqlType::Integer, of.iter().collect());
         self.add(sql, &[array], Some(ticket));
-        self.wait()?;
-        self.take(ticket).ok_or_else(|| self.end())
+        ticket
     }
 
     /// Runs statements in one round trip, and returns the rows of each.

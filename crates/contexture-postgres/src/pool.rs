@@ -172,8 +172,12 @@ impl<'p> Lease<'p> {
             .link()
     }
 
-    #[expect(clippy::expect_used)]
     pub(crate) fn connection(&self) -> &Connection {
+        self.transaction()
+    }
+
+    #[expect(clippy::expect_used)]
+    pub(crate) fn transaction(&self) -> &Transaction {
         let transaction = self.transaction.as_ref();
         transaction.expect("a lease ends when it is given back")
     }

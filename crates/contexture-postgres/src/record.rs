@@ -4,6 +4,7 @@
 //! A rejected turn does not affect the others. After any other error, no turn
 //! is written, and each caller records its own turn alone.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_sql::{Answers, Error, Fault, Reading, Recording, Value};
@@ -25,7 +26,7 @@ type WaitingToRead = group::Waiting<Reading, Answers>;
 const LOCK_ONE: &str = "SELECT key, has_data FROM tenants WHERE key = $1 FOR NO KEY UPDATE";
 
 /// Locks those of the tenants that are not locked, so that two transactions
-/// never wait for each other.
+/// never wait for each other. The turns of the other tenants are recorded alone.
 const LOCK_SOME: &str = "SELECT key, has_data FROM tenants WHERE key = ANY($1)
     FOR NO KEY UPDATE SKIP LOCKED";
 
@@ -94,39 +95,32 @@ impl Database {
 
     /// Locks the tenants and writes their turns, without a commit.
     fn write_all(&self, lease: &mut Lease<'_>, batch: &[Waiting]) -> Result<TurnOutcomes, PgError> {
-        let mut jobs: Vec<(usize, (i64, &Recording))> = (batch.iter().enumerate())
+        let jobs: Vec<(usize, (i64, &Recording))> = (batch.iter().enumerate())
             .filter_map(|(at, it)| Some((at, (it.tenant, it.job.as_ref()?))))
             .collect();
         let tenants: BTreeSet<i64> = jobs.iter().map(|(_, (tenant, _))| *tenant).collect();
         let keys: Vec<Value<'_>> = tenants.iter().map(|key| Value::Integer(*key)).collect();
         let link = lease.link();
         link.begin(BEGIN_WRITE, &self.place);
-        let mut locked = None;
-        let mut lock = None;
-        match &keys[..] {
-            // The lock is acquired before the first statement of the turns
-            // runs.
-            [_] => lock = Some(link.send_query(LOCK_ONE, &keys)),
-            _ => {
-                let found = Self::locked(&link.query_array(LOCK_SOME, &keys)?);
-                jobs.retain(|(_, (tenant, _))| found.contains_key(tenant));
-                locked = Some(found);
-            }
-        }
-        let recordings: Vec<(i64, &Recording)> = jobs.iter().map(|(_, job)| *job).collect();
-        let done = Recording::run_all(lease.connection(), &recordings);
-        let done = match done {
-            Ok(done) => done,
-            Err(fault) => return Err(cause(fault)),
+        // The locks are acquired before the first statement of the turns runs. Both
+        // arrive in one round trip.
+        let lock = match &keys[..] {
+            [_] => link.send_query(LOCK_ONE, &keys),
+            _ => link.send_array_query(LOCK_SOME, &keys),
         };
-        let link = lease.link();
-        let locked = match lock {
-            Some(ticket) => {
-                let rows = link.take(ticket);
+        let locked = OnceCell::new();
+        let transaction = lease.transaction();
+        let locked = || {
+            locked.get_or_init(|| {
+                let rows = transaction.take(lock);
                 rows.map(|rows| Self::locked(&rows)).unwrap_or_default()
-            }
-            None => locked.unwrap_or_default(),
+            })
         };
+        let recordings: Vec<(i64, &Recording)> = jobs.iter().map(|(_, job)| *job).collect();
+        let is_locked = |tenant: i64| locked().contains_key(&tenant);
+        let done = Recording::run_all(transaction, &recordings, &is_locked).map_err(cause)?;
+        let locked = locked().clone();
+        let link = lease.link();
         for tenant in &tenants {
             match locked.get(tenant) {
                 Some(false) => link.send_statement(HAS_DATA, &[Value::Integer(*tenant)]),
@@ -135,7 +129,8 @@ impl Database {
                 _ => {}
             }
         }
-        Ok(jobs.iter().map(|(at, _)| *at).zip(done).collect())
+        let outcome = |((at, _), done): (&(usize, _), Option<_>)| Some((*at, done?));
+        Ok(jobs.iter().zip(done).filter_map(outcome).collect())
     }
 
     /// Returns the locked tenants, and whether each has data.

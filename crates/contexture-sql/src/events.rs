@@ -4,6 +4,8 @@
 //! are therefore in the order of the commits, and a listener that has seen a
 //! number has missed nothing before it.
 
+use std::sync::LazyLock;
+
 use contexture_store::{EventPage, Events, MAX_EVENTS, StoreError, StoredEvent};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -144,39 +146,45 @@ pub(crate) fn insert(
 /// The number of new events of a tenant after which old events are removed.
 const REMOVE_EACH: i64 = 64;
 
-/// Removes events that are too old. The latest event remains, because the next
-/// number follows from it.
+/// Returns a statement that removes the events before the first one that is
+/// young enough, and those before the latest ones that are stored. The latest
+/// event remains, because the next number follows from it. `condition` selects
+/// whether the statement removes anything.
+///
+/// Events are removed in the order of their numbers. The statement therefore
+/// reads the rows that it removes, and not all events of the tenant.
+fn removal(condition: &str) -> String {
+    format!(
+        "DELETE FROM events WHERE tenant = ?1 AND seq < (SELECT max(first) FROM (
+             SELECT max(seq) - ?3 + 1 AS first FROM events WHERE tenant = ?1
+             UNION ALL
+             SELECT coalesce(
+                 (SELECT seq FROM events WHERE tenant = ?1 AND at >= ?2 ORDER BY seq LIMIT 1),
+                 (SELECT max(seq) FROM events WHERE tenant = ?1))) AS kept {condition})"
+    )
+}
+
+static REMOVE: LazyLock<String> = LazyLock::new(|| removal(""));
+
+// The statement compares the number itself, so that no call waits for it.
+static REMOVE_OLD: LazyLock<String> =
+    LazyLock::new(|| removal("WHERE (SELECT max(seq) FROM events WHERE tenant = ?1) % 64 = 0"));
+
+/// Removes events that are too old.
 fn remove(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
-    db.prepare_cached(
-        "DELETE FROM events WHERE tenant = ?1
-             AND seq < (SELECT max(seq) FROM events WHERE tenant = ?1)
-             AND (at < ?2 OR seq <= (SELECT max(seq) FROM events WHERE tenant = ?1) - ?3)",
-    )?
-    .execute((
-        tenant,
-        now.as_millisecond().saturating_sub(RETENTION_MS),
-        MAX_EVENTS as i64,
-    ))?;
-    Ok(())
+    run_removal(db, &REMOVE, tenant, now)
 }
 
 /// Removes events like [`remove`], if the number of the latest event is a
 /// multiple of 64.
-///
-/// The statement compares the number itself, so that no call waits for it. For
-/// other numbers the statement reads no row.
 fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
-    db.prepare_cached(
-        "DELETE FROM events WHERE tenant = ?1
-             AND seq < (SELECT CASE WHEN max(seq) % 64 = 0 THEN max(seq) ELSE 0 END
-                 FROM events WHERE tenant = ?1)
-             AND (at < ?2 OR seq <= (SELECT max(seq) FROM events WHERE tenant = ?1) - ?3)",
-    )?
-    .execute((
-        tenant,
-        now.as_millisecond().saturating_sub(RETENTION_MS),
-        MAX_EVENTS as i64,
-    ))?;
+    run_removal(db, &REMOVE_OLD, tenant, now)
+}
+
+fn run_removal(db: &Connection, sql: &str, tenant: i64, now: Timestamp) -> Result<(), Fault> {
+    let oldest = now.as_millisecond().saturating_sub(RETENTION_MS);
+    db.prepare_cached(sql)?
+        .execute((tenant, oldest, MAX_EVENTS as i64))?;
     Ok(())
 }
 

@@ -135,30 +135,29 @@ impl Recording {
 
     /// Records the turn.
     pub fn run(&self, db: &Connection, tenant: i64) -> Result<Recorded, Fault> {
-        let done = Self::run_all(db, &[(tenant, self)])?;
-        let done = done.into_iter().next();
+        let done = Self::run_all(db, &[(tenant, self)], &|_| true)?;
+        let done = done.into_iter().next().flatten();
         done.unwrap_or(Err(Fault::Sql(Error::NotRead)))
     }
 
     /// Records turns of the tenants with these keys, in their order. The caller
-    /// must be the only writer of these tenants. Returns a result per turn: a
-    /// rejected turn writes nothing, and the others are recorded. Fails when
-    /// the database fails; the caller must then roll back the transaction.
+    /// must be the only writer of the tenants for which `is_locked` returns true.
+    /// `is_locked` is called after the first rows were read. Returns a result per
+    /// turn, and `None` for a tenant that is not locked: a rejected turn writes
+    /// nothing, and the others are recorded. Fails when the database fails; the
+    /// caller must then roll back the transaction.
     pub fn run_all(
         db: &Connection,
         recordings: &[(i64, &Recording)],
-    ) -> Result<Vec<Result<Recorded, Fault>>, Fault> {
+        is_locked: &dyn Fn(i64) -> bool,
+    ) -> Result<Vec<Option<Result<Recorded, Fault>>>, Fault> {
         let mut done: Vec<Option<Result<Recorded, Fault>>> = Vec::new();
         done.resize_with(recordings.len(), || None);
         let mut left: Vec<usize> = (0..recordings.len()).collect();
         while !left.is_empty() {
-            left = record_some(db, recordings, &left, &mut done)?;
+            left = record_some(db, recordings, is_locked, &left, &mut done)?;
         }
-        let not_done = || Err(Fault::Sql(Error::NotRead));
-        Ok(done
-            .into_iter()
-            .map(|done| done.unwrap_or_else(not_done))
-            .collect())
+        Ok(done)
     }
 }
 
@@ -180,6 +179,7 @@ struct Accepted<'r> {
 fn record_some(
     db: &Connection,
     recordings: &[(i64, &Recording)],
+    is_locked: &dyn Fn(i64) -> bool,
     some: &[usize],
     done: &mut [Option<Result<Recorded, Fault>>],
 ) -> Result<Vec<usize>, Fault> {
@@ -222,6 +222,9 @@ fn record_some(
     let mut sessions_used = BTreeSet::new();
     for (at, state, first) in states {
         let (tenant, recording) = recordings[at];
+        if !is_locked(tenant) {
+            continue;
+        }
         let checked = state.take().and_then(|state| {
             // A retry is checked first: it gets the first response, although
             // the head has moved on.

@@ -3,6 +3,8 @@
 //! A session is found by its label or by an alias. Its row has the key of its
 //! latest turn, the head.
 
+use std::sync::LazyLock;
+
 use crate::driver::{Batch, Connection, OptionalExtension, Row};
 use crate::params;
 use contexture_store::{
@@ -51,31 +53,45 @@ impl SessionRow {
 
 /// Finds a session by its label or an alias.
 pub(crate) fn find(db: &Connection, tenant: i64, label: &str) -> Result<SessionRow, Fault> {
-    let session = find_as(db, tenant, label, ROW, "", |row| SessionRow::read(row, 0))?;
+    static QUERIES: LazyLock<FindQueries> = LazyLock::new(|| FindQueries::new(ROW, ""));
+    let session = find_as(db, tenant, label, &QUERIES, |row| SessionRow::read(row, 0))?;
     session.check()?;
     Ok(session)
 }
 
-/// Finds a session by its label or an alias. Reads columns of its row `s` and
-/// of the joined rows.
+/// Queries for columns of the row `s` of a session and of the joined rows.
+struct FindQueries {
+    by_label: String,
+    by_alias: String,
+}
+
+impl FindQueries {
+    fn new(columns: &str, joins: &str) -> Self {
+        Self {
+            by_label: format!(
+                "SELECT {columns} FROM sessions s {joins} WHERE s.tenant = ?1 AND s.label = ?2"
+            ),
+            by_alias: format!(
+                "SELECT {columns} FROM aliases a JOIN sessions s ON s.key = a.session {joins}
+                 WHERE a.tenant = ?1 AND a.alias = ?2"
+            ),
+        }
+    }
+}
+
+/// Finds a session by its label or an alias.
 fn find_as<T>(
     db: &Connection,
     tenant: i64,
     label: &str,
-    columns: &str,
-    joins: &str,
+    queries: &FindQueries,
     read: impl Fn(&Row<'_>) -> crate::driver::Result<T>,
 ) -> Result<T, Fault> {
-    let mut by_label = db.prepare_cached(&format!(
-        "SELECT {columns} FROM sessions s {joins} WHERE s.tenant = ?1 AND s.label = ?2"
-    ))?;
+    let mut by_label = db.prepare_cached(&queries.by_label)?;
     if let Some(found) = by_label.query_row((tenant, label), &read).optional()? {
         return Ok(found);
     }
-    let mut by_alias = db.prepare_cached(&format!(
-        "SELECT {columns} FROM aliases a JOIN sessions s ON s.key = a.session {joins}
-         WHERE a.tenant = ?1 AND a.alias = ?2"
-    ))?;
+    let mut by_alias = db.prepare_cached(&queries.by_alias)?;
     let found = by_alias.query_row((tenant, label), &read).optional()?;
     found.ok_or_else(|| Fault::not_found("session", label))
 }
@@ -105,9 +121,11 @@ pub(crate) fn find_to_record(
     tenant: i64,
     label: &str,
 ) -> Result<RecordingRow, Fault> {
-    let columns = format!("{ROW}, s.status, s.updated_at, {}", record::PARENT);
-    let joins = "LEFT JOIN turns t ON t.key = s.head";
-    let found = find_as(db, tenant, label, &columns, joins, |row| {
+    static QUERIES: LazyLock<FindQueries> = LazyLock::new(|| {
+        let columns = format!("{ROW}, s.status, s.updated_at, {}", record::PARENT);
+        FindQueries::new(&columns, "LEFT JOIN turns t ON t.key = s.head")
+    });
+    let found = find_as(db, tenant, label, &QUERIES, |row| {
         let session = SessionRow::read(row, 0)?;
         Ok(RecordingRow {
             head: match session.head {
@@ -187,18 +205,21 @@ fn by_key(db: &Connection, key: i64) -> Result<Session, Fault> {
 }
 
 pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, Fault> {
-    let columns = format!("{COLUMNS}, {ROW}");
+    static QUERIES: LazyLock<FindQueries> =
+        LazyLock::new(|| FindQueries::new(&format!("{COLUMNS}, {ROW}"), JOINS));
+    static ALIASES: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT alias FROM aliases WHERE session IN {KEY} ORDER BY alias")
+    });
     let mut together = Together::default();
     let found = together.add(|db| {
-        let (found, row) = find_as(db, tenant, label, &columns, JOINS, |row| {
+        let (found, row) = find_as(db, tenant, label, &QUERIES, |row| {
             Ok((session(row)?.1, SessionRow::read(row, 13)?))
         })?;
         row.check()?;
         Ok(found)
     });
     let aliases = together.add(|db| {
-        let sql = format!("SELECT alias FROM aliases WHERE session IN {KEY} ORDER BY alias");
-        let mut select = db.prepare_cached(&sql)?;
+        let mut select = db.prepare_cached(&ALIASES)?;
         let aliases = select.query_map((tenant, label), |row| row.get(0))?;
         Ok(aliases.collect::<Result<_, _>>()?)
     });

@@ -40,8 +40,9 @@ pub const MAX_EVENTS: u64 = 10_000;
 /// The numbers of a tenant's events are in the order of commits: a reader that has
 /// seen an event never finds a new one with a smaller number. The latest
 /// [`MAX_EVENTS`] events of the last seven days are kept; older ones are removed
-/// when the number of a new one is a multiple of 64. Another handle sees an event
-/// as soon as it is committed.
+/// when the number of a new one is a multiple of 64. Events are removed in the order
+/// of their numbers: an old event after a younger one is removed after that one.
+/// Another handle sees an event as soon as it is committed.
 pub trait Events: Send + Sync {
     /// Stores an event. It is visible to all handles soon, and can be lost when the
     /// machine fails right after.
