@@ -226,6 +226,38 @@ fn turns_that_are_deleted_in_steps_are_those_of_one_deletion() {
 }
 
 #[test]
+fn a_callback_can_be_the_last_owner_of_a_store() {
+    let (_directory, path) = place();
+    let store = Arc::new(SqliteStore::open(&path).unwrap());
+    let hash = ContentHash::of(b"root");
+    let (inside, (dropped, wait), (report, reported)) =
+        (Arc::clone(&store), mpsc::channel(), mpsc::channel());
+    store.put_snapshot_later(PendingSnapshot {
+        snapshot: Snapshot {
+            hash,
+            session: "s".to_owned(),
+            parent_turn: None,
+            model: "m".to_owned(),
+            tokens: 1,
+            counter: COUNTER.to_owned(),
+            root: hash,
+            created_at: at(1),
+        },
+        blobs: Vec::new(),
+        builds_on: None,
+        made_of: None,
+        done: Box::new(move |_| {
+            let _ = wait.recv();
+            let closed = catch_unwind(AssertUnwindSafe(|| drop(inside)));
+            let _ = report.send(closed.is_ok());
+        }),
+    });
+    drop(store);
+    dropped.send(()).unwrap();
+    assert!(reported.recv().unwrap());
+}
+
+#[test]
 fn a_deleted_tree_leaves_nothing() {
     let (_directory, path) = place();
     let store = SqliteStore::open(&path).unwrap();
