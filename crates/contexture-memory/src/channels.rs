@@ -232,8 +232,12 @@ impl ChannelSearch<'_> {
     /// first.
     fn hits(&self, scores: &Scores) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
         let view = self.view;
-        let bonus = |slot| self.bonus(scores, slot);
         let most_bonus = self.query.most_bonus(scores.vector_weight);
+        // Most queries name nothing that adds a bonus.
+        let bonus = |slot| match most_bonus > 0.0 {
+            true => self.bonus(scores, slot),
+            false => 0.0,
+        };
         let mut most = self.most;
         loop {
             let admit = |slot| self.admission.text(slot);

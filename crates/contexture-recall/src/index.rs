@@ -422,30 +422,24 @@ impl Index {
         let vector = vector.filter(|v| v.len() == self.dimensions());
         let probe = vector.and_then(Probe::new);
         let estimated = slots >= self.estimated || !self.vectors.is_in_memory();
+        let tables = vector.filter(|_| estimated);
+        let tables = tables.and_then(|vector| self.vectors.tables(vector));
+        let probe = probe.filter(|_| tables.is_some() || !estimated);
         let mut scores = Scores {
             words: Buffers::take(&self.buffers, slots),
-            vectors: match estimated && probe.is_some() {
+            vectors: match tables.is_some() {
                 // The search writes every number.
                 true => Buffers::take_any(&self.buffers, slots),
                 false => Buffers::take(&self.buffers, slots),
             },
             ..Scores::default()
         };
-        if let (Some(vector), Some(probe), true) = (vector, &probe, estimated) {
-            let Scores { words, vectors, .. } = &mut scores;
-            let best = match slots < WORTH_THREADS {
-                true => {
-                    self.vectors.estimates(vector, vectors);
-                    self.score_words(terms, mute, words)
-                }
-                false => std::thread::scope(|threads| {
-                    threads.spawn(|| self.vectors.estimates(vector, vectors));
-                    self.score_words(terms, mute, words)
-                }),
-            };
+        if let (Some(probe), Some(tables)) = (&probe, tables) {
+            let best = self.score_words(terms, mute, &mut scores.words);
             let mute = Mute::of(mute, slots);
             scores.vector_weight = self.vector_weight(terms, best, &mute);
-            scores.rescoring = Some(self.rescoring(&scores, probe.clone(), mute));
+            let rescoring = self.rescoring(&mut scores, &tables, probe.clone(), mute);
+            scores.rescoring = Some(rescoring);
             return scores;
         }
         let Scores { words, vectors, .. } = &mut scores;
@@ -584,17 +578,28 @@ impl Index {
     /// text were longer than the mean. A long text with the words of a query
     /// matches, however many other words it has.
     fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) -> f32 {
+        let mute = Mute::of(mute, scores.len());
+        let most = self.add_words(terms, &mute, f32::INFINITY, scores);
+        // A higher score has the same effect as `FOUND`.
+        if most >= FOUND {
+            return most;
+        }
+        let mut shorter = Buffers::take(&self.buffers, scores.len());
+        self.add_words(terms, &mute, K1, &mut shorter)
+    }
+
+    /// Adds the score of each text by words, and returns the best score of a
+    /// text that is not `mute`. `longest` is the largest value by which the
+    /// length of a text lowers its score.
+    fn add_words(&self, terms: &[u32], mute: &Mute, longest: f32, scores: &mut [f32]) -> f32 {
         let held = terms
             .iter()
             .filter(|term| self.postings.held_by(**term) > 0);
         let best: f32 = held.map(|&term| self.rarity(term)).sum();
-        let mute = Mute::of(mute, scores.len());
         let mean = (self.length as f64 / f64::from(ONE) / self.live.max(1) as f64) as f32;
-        let mean = mean.max(f32::MIN_POSITIVE);
-        let mut counts = self.buffers.take_counts(scores.len());
-        let mut shorter = Buffers::take(&self.buffers, scores.len());
+        let by_length = K1 * B / mean.max(f32::MIN_POSITIVE);
+        let (mut counts, mut touched) = self.buffers.take_counts(scores.len());
         let mut most = 0.0_f32;
-        let mut touched = Vec::new();
         for &term in terms {
             self.postings.each(term, |slot, count| {
                 let mut lend = |near: Slot, part: u32| {
@@ -615,17 +620,17 @@ impl Index {
             for slot in touched.drain(..) {
                 let at = slot as usize;
                 let count = std::mem::take(&mut counts[at]) as f32 / ONE;
-                let damp = K1 * (1.0 - B + B * self.lengths[at] / mean);
-                scores[at] += share * count / (count + damp);
-                shorter[at] += share * count / (count + damp.min(K1));
+                let damp = (K1 * (1.0 - B) + by_length * self.lengths[at]).min(longest);
+                let score = scores[at] + share * count / (count + damp);
+                scores[at] = score;
                 // Sums only increase: the largest so far is the largest at the
                 // end.
-                if shorter[at] > most && !mute.holds(slot) {
-                    most = shorter[at];
+                if score > most && !mute.holds(slot) {
+                    most = score;
                 }
             }
         }
-        self.buffers.give_counts(counts);
+        self.buffers.give_counts(counts, touched);
         most
     }
 

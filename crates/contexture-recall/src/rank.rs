@@ -156,10 +156,11 @@ pub fn best(
         return Vec::new();
     }
     if !scores.are_estimates() {
-        return top(index, scores, most, most_bonus, bonus, admit);
+        return sorted(top(index, scores, most, most_bonus, bonus, admit));
     }
     let rescored = most.saturating_mul(RESCORED).max(index.least_rescored());
-    let mut hits = top(index, scores, rescored, most_bonus, bonus, admit);
+    let hits = top(index, scores, rescored, most_bonus, bonus, admit);
+    let mut hits: Vec<Hit> = hits.into_iter().map(|ranked| ranked.hit).collect();
     rescore(index, scores, &mut hits);
     let mut hits = sorted(hits.into_iter().map(Ranked::new).collect());
     hits.truncate(most);
@@ -167,7 +168,7 @@ pub fn best(
     hits
 }
 
-/// Returns the best `most` texts by the current scores.
+/// Returns the best `most` texts by the current scores, in any order.
 fn top(
     index: &Index,
     scores: &Scores,
@@ -175,7 +176,7 @@ fn top(
     most_bonus: f32,
     bonus: impl Fn(Slot) -> f32,
     admit: impl Fn(Slot) -> bool,
-) -> Vec<Hit> {
+) -> Vec<Ranked> {
     let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
     // The minimum of the sum of word and vector scores for the best texts.
     let mut bar = 0.0_f32;
@@ -220,7 +221,7 @@ fn top(
             }
         }
     }
-    sorted(heap.into_iter().map(|Reverse(ranked)| ranked).collect())
+    heap.into_iter().map(|Reverse(ranked)| ranked).collect()
 }
 
 /// Returns hits, best first.
