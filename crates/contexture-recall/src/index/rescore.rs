@@ -11,9 +11,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::codes::Tables;
+use super::deferred::Deferred;
 use super::{
-    BLOCK, Buffers, Index, Mute, NONE, Numbers, RUN_PART, Scores, Slot, WORTH_THREADS, together,
-    weighed,
+    BLOCK, Buffers, Index, Mute, NONE, Numbers, RUN_PART, Scores, Slot, WORTH_THREADS,
+    WeightedTerm, together, weighed,
 };
 use crate::scan::Probe;
 
@@ -22,7 +23,7 @@ pub(super) const LEAST_RESCORED: usize = 2_048;
 
 /// One run in this many wanted texts is scored first. A run has several texts;
 /// more runs would cost more time than they save.
-const PROMISING: usize = 4;
+pub(super) const PROMISING: usize = 4;
 
 /// The number of values that are compared at once.
 const LANES: usize = 8;
@@ -31,23 +32,32 @@ const LANES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Rescoring {
     probe: Probe,
-    mute: Mute,
+    pub(super) mute: Mute,
     // The estimated score of each text of a run by its words and its vector.
     // Texts without a run have any value here.
-    plain: Numbers,
+    pub(super) plain: Numbers,
     // The estimates by the number of the run.
-    runs: Vec<RunEstimate>,
+    pub(super) runs: Vec<RunEstimate>,
     // True if some texts have no run.
     lone: bool,
+    pub(super) deferred: Deferred,
 }
 
 /// The estimated best scores of a run.
 #[derive(Debug, Clone, Copy)]
-struct RunEstimate {
+pub(super) struct RunEstimate {
     // The best estimate of its texts that are not mute.
-    best: f32,
+    pub(super) best: f32,
     // The best estimate of all its texts.
-    most: f32,
+    pub(super) most: f32,
+}
+
+impl RunEstimate {
+    /// Returns the largest estimate of a text of the run, with the part that
+    /// the run adds.
+    pub(super) fn reach(&self) -> f32 {
+        self.most + RUN_PART * self.best
+    }
 }
 
 /// The exact scores of a text by its vector and by its run.
@@ -66,19 +76,22 @@ impl Index {
         tables: &Tables,
         probe: Probe,
         mute: Mute,
+        frequent: Vec<WeightedTerm>,
     ) -> Rescoring {
         let mut plain = Buffers::take_any(&self.buffers, scores.words.len());
         self.estimate_all(scores, tables, &mut plain);
         let runs = pulp::Arch::new().dispatch(RunEstimates {
             index: self,
-            scores,
+            words: &scores.words,
+            vectors: &scores.vectors,
+            weight: scores.vector_weight,
             mute: &mute,
             plain: &mut plain,
         });
-        let in_runs: usize = self.runs.members.iter().map(Vec::len).sum();
         Rescoring {
+            deferred: self.deferred(frequent, &scores.words),
             runs,
-            lone: in_runs < self.live,
+            lone: self.has_lone_texts(),
             plain,
             probe,
             mute,
@@ -148,7 +161,7 @@ impl Index {
         };
         // Each run with the largest estimate of its texts.
         let mut order: Vec<(f32, u32)> = (runs.iter().zip(0..))
-            .map(|(estimate, run)| (estimate.most + RUN_PART * estimate.best, run))
+            .map(|(estimate, run)| (estimate.reach(), run))
             .filter(|(reach, _)| reach + most_bonus > 0.0)
             .collect();
         let promising = first.div_ceil(PROMISING).min(order.len());
@@ -345,11 +358,13 @@ impl pulp::NullaryFnOnce for PlainScores<'_> {
 }
 
 /// The work of [`Index::rescoring`]: the best estimates of all runs.
-struct RunEstimates<'a> {
-    index: &'a Index,
-    scores: &'a Scores,
-    mute: &'a Mute,
-    plain: &'a mut [f32],
+pub(super) struct RunEstimates<'a> {
+    pub(super) index: &'a Index,
+    pub(super) words: &'a [f32],
+    pub(super) vectors: &'a [f32],
+    pub(super) weight: f32,
+    pub(super) mute: &'a Mute,
+    pub(super) plain: &'a mut [f32],
 }
 
 impl pulp::NullaryFnOnce for RunEstimates<'_> {
@@ -389,7 +404,7 @@ impl RunEstimates<'_> {
 
     /// Estimates the texts of any run.
     #[inline(always)]
-    fn scattered(&mut self, members: &[Slot]) -> RunEstimate {
+    pub(super) fn scattered(&mut self, members: &[Slot]) -> RunEstimate {
         let mut run = RunEstimate {
             best: 0.0,
             most: 0.0,
@@ -398,10 +413,10 @@ impl RunEstimates<'_> {
         let (mut before, mut lends) = (0.0, false);
         for &slot in members {
             let at = slot as usize;
-            let own = self.scores.vectors[at];
+            let own = self.vectors[at];
             let pair = if lends { self.index.pairs[at] } else { 0.0 };
             let vector = together(own, before, pair);
-            let plain = plain_of(self.scores.words[at], vector, self.scores.vector_weight);
+            let plain = plain_of(self.words[at], vector, self.weight);
             self.plain[at] = plain;
             (before, lends) = (own, !self.mute.holds(slot));
             run.most = run.most.max(plain);
