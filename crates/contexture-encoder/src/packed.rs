@@ -17,7 +17,7 @@ use crate::matrix::largest;
 /// The number of rows of a block.
 const ROWS: usize = 16;
 
-/// The number of tokens that are multiplied with a block at a time.
+/// The number of tokens of a group, whose numbers are interleaved.
 const TOKENS: usize = 4;
 
 /// The bytes of two columns of a block.
@@ -26,7 +26,10 @@ type Columns = [u8; 2 * ROWS];
 /// The numbers of a token for two columns.
 type Pair = [i16; 2];
 
-/// The sums of a block with four tokens.
+/// The numbers of a group of tokens for two columns.
+type Pairs = [Pair; TOKENS];
+
+/// The sums of a block with a group of tokens.
 type Sums = [[i32; ROWS]; TOKENS];
 
 /// A matrix of integers from -127 to 127, with a scale and a bias for each row.
@@ -44,7 +47,9 @@ pub(crate) struct PackedMatrix {
 #[derive(Default)]
 pub(crate) struct Rounded {
     // The numbers of whole groups of tokens, padded with zeros.
-    pairs: Vec<Pair>,
+    pairs: Vec<Pairs>,
+    // The numbers of one token.
+    token: Vec<Pair>,
     scales: Vec<f32>,
 }
 
@@ -88,13 +93,15 @@ impl PackedMatrix {
         #[cfg(target_arch = "x86_64")]
         {
             if let Some(avx) = pulp::x86::V4::try_new() {
-                return avx.vectorize(WithAvx512 { avx, work });
+                let by = WithAvx512 { avx };
+                return avx.vectorize(ProductsBy { by, work });
             }
             if let Some(avx) = pulp::x86::V3::try_new() {
-                return avx.vectorize(WithAvx2 { avx, work });
+                let by = WithAvx2 { avx };
+                return avx.vectorize(ProductsBy { by, work });
             }
         }
-        work.run(plain_sums);
+        work.run(&Plain);
     }
 }
 
@@ -118,14 +125,19 @@ impl Rounded {
         let length = columns.div_ceil(2);
         self.pairs.clear();
         self.pairs
-            .resize(count.next_multiple_of(TOKENS) * length, [0; 2]);
+            .resize(count.div_ceil(TOKENS) * length, [[0; 2]; TOKENS]);
+        self.token.clear();
+        self.token.resize(length, [0; 2]);
         self.scales.clear();
-        let rows = self.pairs.chunks_exact_mut(length);
-        for (token, to) in tokens.chunks_exact(columns).zip(rows) {
+        for (at, token) in tokens.chunks_exact(columns).enumerate() {
             let largest = largest(token, 0.0, f32::abs);
             let factor = if largest > 0.0 { most / largest } else { 0.0 };
-            for (to, x) in to.as_flattened_mut().iter_mut().zip(token) {
+            for (to, x) in self.token.as_flattened_mut().iter_mut().zip(token) {
                 *to = round(x * factor);
+            }
+            let group = &mut self.pairs[at / TOKENS * length..][..length];
+            for (to, pair) in group.iter_mut().zip(&self.token) {
+                to[at % TOKENS] = *pair;
             }
             self.scales.push(largest / most);
         }
@@ -139,152 +151,213 @@ struct Products<'a> {
     out: &'a mut [f32],
 }
 
+/// The instructions that multiply a block with groups of tokens.
+trait Multiply {
+    /// The number of groups that are multiplied at a time: as many as there are
+    /// registers for their sums.
+    const GROUPS: usize;
+
+    /// Multiplies a block with groups of tokens.
+    fn sums<const GROUPS: usize>(
+        &self,
+        weights: &[Columns],
+        groups: [&[Pairs]; GROUPS],
+    ) -> [Sums; GROUPS];
+}
+
 impl Products<'_> {
-    /// Computes the product with a function of a block and four tokens.
+    /// Computes the product.
     #[inline(always)]
-    fn run(self, sums: impl Fn(&[Columns], [&[Pair]; TOKENS]) -> Sums) {
-        let PackedMatrix {
-            rows,
-            columns,
-            weights,
-            scales,
-            bias,
-        } = self.matrix;
-        let length = columns.div_ceil(2);
-        let numbers = scales.iter().zip(bias);
-        for (block, (weights, (scales, bias))) in
-            weights.chunks_exact(length).zip(numbers).enumerate()
-        {
-            let groups = self.tokens.pairs.chunks_exact(TOKENS * length);
-            let token_scales = self.tokens.scales.chunks(TOKENS);
-            for (group, (four, token_scales)) in groups.zip(token_scales).enumerate() {
-                let (a, rest) = four.split_at(length);
-                let (b, rest) = rest.split_at(length);
-                let (c, d) = rest.split_at(length);
-                let sums = sums(weights, [a, b, c, d]);
-                for (i, (sums, token_scale)) in sums.iter().zip(token_scales).enumerate() {
-                    let mut results = [0.0; ROWS];
-                    for lane in 0..ROWS {
-                        let scale = token_scale * scales[lane];
-                        results[lane] = sums[lane] as f32 * scale + bias[lane];
-                    }
-                    let first = block * ROWS;
-                    let token = (group * TOKENS + i) * rows;
-                    let to = &mut self.out[token + first..token + rows];
-                    match to.first_chunk_mut::<ROWS>() {
-                        Some(to) => *to = results,
-                        None => to.copy_from_slice(&results[..to.len()]),
-                    }
+    fn run<M: Multiply>(mut self, by: &M) {
+        let matrix = self.matrix;
+        let tokens = self.tokens;
+        let length = matrix.columns.div_ceil(2);
+        for (block, weights) in matrix.weights.chunks_exact(length).enumerate() {
+            let mut rest = tokens.pairs.as_slice();
+            let mut group = 0;
+            while let Some((first, behind)) = rest.split_at_checked(length) {
+                rest = behind;
+                if M::GROUPS > 1
+                    && let Some((second, behind)) = rest.split_at_checked(length)
+                {
+                    rest = behind;
+                    let [a, b] = by.sums(weights, [first, second]);
+                    self.write(block, group, &a);
+                    self.write(block, group + 1, &b);
+                    group += 2;
+                } else {
+                    let [sums] = by.sums(weights, [first]);
+                    self.write(block, group, &sums);
+                    group += 1;
                 }
             }
         }
     }
-}
 
-/// Multiplies a block with four tokens on any machine.
-#[inline(always)]
-fn plain_sums(weights: &[Columns], tokens: [&[Pair]; TOKENS]) -> Sums {
-    let mut sums = [[0; ROWS]; TOKENS];
-    for (sums, token) in sums.iter_mut().zip(tokens) {
-        for (weights, [first, second]) in weights.iter().zip(token) {
-            let (weights, _) = weights.as_chunks::<2>();
-            for (sum, [a, b]) in sums.iter_mut().zip(weights) {
-                *sum += i32::from(*a as i8) * i32::from(*first);
-                *sum += i32::from(*b as i8) * i32::from(*second);
+    /// Writes the results of a block and a group of tokens.
+    #[inline(always)]
+    fn write(&mut self, block: usize, group: usize, sums: &Sums) {
+        let rows = self.matrix.rows;
+        let (scales, bias) = (&self.matrix.scales[block], &self.matrix.bias[block]);
+        let token_scales = &self.tokens.scales[group * TOKENS..];
+        for (i, (sums, token_scale)) in sums.iter().zip(token_scales).enumerate() {
+            let mut results = [0.0; ROWS];
+            for lane in 0..ROWS {
+                let scale = token_scale * scales[lane];
+                results[lane] = sums[lane] as f32 * scale + bias[lane];
+            }
+            let first = block * ROWS;
+            let token = (group * TOKENS + i) * rows;
+            let to = &mut self.out[token + first..token + rows];
+            match to.first_chunk_mut::<ROWS>() {
+                Some(to) => *to = results,
+                None => to.copy_from_slice(&results[..to.len()]),
             }
         }
     }
-    sums
 }
 
-/// The product with AVX-512, which adds the sums of 16 rows at once.
+/// Multiplies on any machine.
+struct Plain;
+
+impl Multiply for Plain {
+    const GROUPS: usize = 1;
+
+    #[inline(always)]
+    fn sums<const GROUPS: usize>(
+        &self,
+        weights: &[Columns],
+        groups: [&[Pairs]; GROUPS],
+    ) -> [Sums; GROUPS] {
+        let mut all = [[[0; ROWS]; TOKENS]; GROUPS];
+        for (sums, group) in all.iter_mut().zip(groups) {
+            for (weights, pairs) in weights.iter().zip(group) {
+                let (weights, _) = weights.as_chunks::<2>();
+                for (sums, [first, second]) in sums.iter_mut().zip(pairs) {
+                    for (sum, [a, b]) in sums.iter_mut().zip(weights) {
+                        *sum += i32::from(*a as i8) * i32::from(*first);
+                        *sum += i32::from(*b as i8) * i32::from(*second);
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+/// A product and the instructions for it.
 #[cfg(target_arch = "x86_64")]
-struct WithAvx512<'a> {
+struct ProductsBy<'a, M> {
+    by: M,
+    work: Products<'a>,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<M: Multiply> pulp::NullaryFnOnce for ProductsBy<'_, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.work.run(&self.by);
+    }
+}
+
+/// Multiplies with AVX-512, which adds the sums of 16 rows at once.
+#[cfg(target_arch = "x86_64")]
+struct WithAvx512 {
     avx: pulp::x86::V4,
-    work: Products<'a>,
 }
 
 #[cfg(target_arch = "x86_64")]
-impl pulp::NullaryFnOnce for WithAvx512<'_> {
-    type Output = ();
+impl Multiply for WithAvx512 {
+    const GROUPS: usize = 2;
 
     #[inline(always)]
-    fn call(self) {
+    fn sums<const GROUPS: usize>(
+        &self,
+        weights: &[Columns],
+        groups: [&[Pairs]; GROUPS],
+    ) -> [Sums; GROUPS] {
+        use std::arch::x86_64::__m512i;
+
         let avx = self.avx;
-        self.work.run(
-            #[inline(always)]
-            |weights, tokens| avx512_sums(avx, weights, tokens),
-        );
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn avx512_sums(avx: pulp::x86::V4, weights: &[Columns], tokens: [&[Pair]; TOKENS]) -> Sums {
-    use std::arch::x86_64::__m512i;
-
-    let mut sums: [__m512i; TOKENS] = [pulp::cast([0_i32; ROWS]); TOKENS];
-    let [a, b, c, d] = tokens.map(
-        #[inline(always)]
-        |token| &token[..weights.len()],
-    );
-    for at in 0..weights.len() {
-        let weights = (avx.avx512bw)._mm512_cvtepi8_epi16(pulp::cast(weights[at]));
-        for (sum, pair) in sums.iter_mut().zip([a[at], b[at], c[at], d[at]]) {
-            let pair = (avx.avx512f)._mm512_set1_epi32(pulp::cast(pair));
-            let products = (avx.avx512bw)._mm512_madd_epi16(weights, pair);
-            *sum = (avx.avx512f)._mm512_add_epi32(*sum, products);
+        let zero: __m512i = pulp::cast([0_i32; ROWS]);
+        let mut all = [[zero; TOKENS]; GROUPS];
+        let mut groups = groups;
+        for group in &mut groups {
+            *group = &group[..weights.len()];
         }
-    }
-    sums.map(pulp::cast)
-}
-
-/// The product with AVX2. The compiler does not find `vpmaddwd` by itself.
-#[cfg(target_arch = "x86_64")]
-struct WithAvx2<'a> {
-    avx: pulp::x86::V3,
-    work: Products<'a>,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl pulp::NullaryFnOnce for WithAvx2<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let avx = self.avx;
-        self.work.run(
-            #[inline(always)]
-            |weights, tokens| avx2_sums(avx, weights, tokens),
-        );
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn avx2_sums(avx: pulp::x86::V3, weights: &[Columns], tokens: [&[Pair]; TOKENS]) -> Sums {
-    use std::arch::x86_64::__m256i;
-
-    let mut sums: [[__m256i; 2]; TOKENS] = [[pulp::cast([0_i32; ROWS / 2]); 2]; TOKENS];
-    let [a, b, c, d] = tokens.map(
-        #[inline(always)]
-        |token| &token[..weights.len()],
-    );
-    for at in 0..weights.len() {
-        let [first, second]: [[u8; ROWS]; 2] = pulp::cast(weights[at]);
-        let weights = [
-            (avx.avx2)._mm256_cvtepi8_epi16(pulp::cast(first)),
-            (avx.avx2)._mm256_cvtepi8_epi16(pulp::cast(second)),
-        ];
-        for (sums, pair) in sums.iter_mut().zip([a[at], b[at], c[at], d[at]]) {
-            let pair = avx.avx._mm256_set1_epi32(pulp::cast(pair));
-            for (sum, weights) in sums.iter_mut().zip(weights) {
-                let products = (avx.avx2)._mm256_madd_epi16(weights, pair);
-                *sum = (avx.avx2)._mm256_add_epi32(*sum, products);
+        for at in 0..weights.len() {
+            let weights = (avx.avx512bw)._mm512_cvtepi8_epi16(pulp::cast(weights[at]));
+            for group in 0..GROUPS {
+                for token in 0..TOKENS {
+                    let pair = groups[group][at][token];
+                    let pair = (avx.avx512f)._mm512_set1_epi32(pulp::cast(pair));
+                    let products = (avx.avx512bw)._mm512_madd_epi16(weights, pair);
+                    let sum = &mut all[group][token];
+                    *sum = (avx.avx512f)._mm512_add_epi32(*sum, products);
+                }
             }
         }
+        let mut sums = [[[0; ROWS]; TOKENS]; GROUPS];
+        for group in 0..GROUPS {
+            for token in 0..TOKENS {
+                sums[group][token] = pulp::cast(all[group][token]);
+            }
+        }
+        sums
     }
-    sums.map(pulp::cast)
+}
+
+/// Multiplies with AVX2. The compiler does not find `vpmaddwd` by itself.
+#[cfg(target_arch = "x86_64")]
+struct WithAvx2 {
+    avx: pulp::x86::V3,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Multiply for WithAvx2 {
+    const GROUPS: usize = 1;
+
+    #[inline(always)]
+    fn sums<const GROUPS: usize>(
+        &self,
+        weights: &[Columns],
+        groups: [&[Pairs]; GROUPS],
+    ) -> [Sums; GROUPS] {
+        use std::arch::x86_64::__m256i;
+
+        let avx = self.avx;
+        let zero: __m256i = pulp::cast([0_i32; ROWS / 2]);
+        let mut all = [[[zero; 2]; TOKENS]; GROUPS];
+        let mut groups = groups;
+        for group in &mut groups {
+            *group = &group[..weights.len()];
+        }
+        for at in 0..weights.len() {
+            let [first, second]: [[u8; ROWS]; 2] = pulp::cast(weights[at]);
+            let first = (avx.avx2)._mm256_cvtepi8_epi16(pulp::cast(first));
+            let second = (avx.avx2)._mm256_cvtepi8_epi16(pulp::cast(second));
+            for group in 0..GROUPS {
+                for token in 0..TOKENS {
+                    let pair = groups[group][at][token];
+                    let pair = avx.avx._mm256_set1_epi32(pulp::cast(pair));
+                    let [low, high] = &mut all[group][token];
+                    let products = (avx.avx2)._mm256_madd_epi16(first, pair);
+                    *low = (avx.avx2)._mm256_add_epi32(*low, products);
+                    let products = (avx.avx2)._mm256_madd_epi16(second, pair);
+                    *high = (avx.avx2)._mm256_add_epi32(*high, products);
+                }
+            }
+        }
+        let mut sums = [[[0; ROWS]; TOKENS]; GROUPS];
+        for group in 0..GROUPS {
+            for token in 0..TOKENS {
+                sums[group][token] = pulp::cast(all[group][token]);
+            }
+        }
+        sums
+    }
 }
 
 #[cfg(test)]
@@ -306,7 +379,7 @@ mod tests {
             tokens: &rounded,
             out: &mut out,
         };
-        work.run(plain_sums);
+        work.run(&Plain);
         all.push(out.clone());
         #[cfg(target_arch = "x86_64")]
         if let Some(avx) = pulp::x86::V3::try_new() {
@@ -315,7 +388,8 @@ mod tests {
                 tokens: &rounded,
                 out: &mut out,
             };
-            avx.vectorize(WithAvx2 { avx, work });
+            let by = WithAvx2 { avx };
+            avx.vectorize(ProductsBy { by, work });
             all.push(out.clone());
         }
         all

@@ -31,6 +31,9 @@ pub(crate) struct Admission<'a> {
     identity: Vec<u64>,
     // True if no filter of the request excludes a text.
     is_plain: bool,
+    // If no filter excludes a text, a bit for each slot whose text needs a
+    // check: restricted texts, texts with a limited validity and excluded ones.
+    checked: Option<Vec<u64>>,
 }
 
 impl<'a> Admission<'a> {
@@ -46,14 +49,16 @@ impl<'a> Admission<'a> {
         let symbols = |names: &Vec<String>| names.iter().filter_map(|n| view.symbol(n)).collect();
         let owner = [&filters.user, &filters.agent, &filters.source]
             .map(|name| form::name_number(name.as_deref()));
+        let is_plain = filters.since.is_none()
+            && filters.event_types.is_none()
+            && filters.task_id.is_none()
+            && filters.session.is_none()
+            && owner == [0; 3]
+            && strategy.include_failures
+            && permissions.is_none_or(|all| all.deny.is_empty());
         Self {
-            is_plain: filters.since.is_none()
-                && filters.event_types.is_none()
-                && filters.task_id.is_none()
-                && filters.session.is_none()
-                && owner == [0; 3]
-                && strategy.include_failures
-                && permissions.is_none_or(|all| all.deny.is_empty()),
+            is_plain,
+            checked: is_plain.then(|| checked(view, &exclude)),
             view,
             now: now.as_millisecond(),
             since: filters.since.map(|since| since.as_millisecond()),
@@ -70,7 +75,20 @@ impl<'a> Admission<'a> {
         }
     }
 
+    /// Returns true when the text in a slot may be returned. The index returns
+    /// only slots with a text.
+    #[inline]
     pub(crate) fn text(&self, slot: Slot) -> bool {
+        // Recall checks very many texts. Most need no check, and their data is
+        // then not read.
+        let is_clear = |bits: &Vec<u64>| {
+            let word = bits.get(slot as usize / 64);
+            word.is_none_or(|word| word & (1 << (slot % 64)) == 0)
+        };
+        self.checked.as_ref().is_some_and(is_clear) || self.admits(slot)
+    }
+
+    fn admits(&self, slot: Slot) -> bool {
         let Some(text) = self.view.text(slot) else {
             return false;
         };
@@ -78,7 +96,6 @@ impl<'a> Admission<'a> {
             let audience = text.audience();
             audience.is_empty() || audience.iter().any(|who| self.identity.contains(who))
         };
-        // Recall checks very many texts, most of them without a filter.
         if self.is_plain {
             return text.valid().holds(self.now)
                 && (self.exclude.is_empty() || !self.exclude.contains(&text.key))
@@ -207,4 +224,18 @@ impl<'a> Admission<'a> {
             && fits(&filters.task_id, &owner.task)
             && fits(&filters.source, &owner.source)
     }
+}
+
+/// Returns a bit for each slot whose text may be rejected without a filter.
+fn checked(view: &View, exclude: &BTreeSet<RecordKey>) -> Vec<u64> {
+    let excluded = exclude.iter().filter_map(|key| view.slot(*key));
+    let mut bits = Vec::new();
+    for slot in view.private().chain(view.limited()).chain(excluded) {
+        let word = slot as usize / 64;
+        if bits.len() <= word {
+            bits.resize(word + 1, 0);
+        }
+        bits[word] |= 1_u64 << (slot % 64);
+    }
+    bits
 }

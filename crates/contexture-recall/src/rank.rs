@@ -64,13 +64,10 @@ impl Hit {
 /// bonus.
 pub fn hits(
     index: &Index,
-    scores: &Scores,
+    scores: &mut Scores,
     texts: impl IntoIterator<Item = (Slot, f32)>,
 ) -> Vec<Hit> {
-    let texts = texts.into_iter();
-    let mut hits: Vec<Hit> = texts
-        .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
-        .collect();
+    let mut hits = estimated_hits(index, scores, texts);
     rescore(index, scores, &mut hits);
     hits
 }
@@ -80,15 +77,12 @@ pub fn hits(
 /// chosen texts are exact.
 pub fn best_hits(
     index: &Index,
-    scores: &Scores,
+    scores: &mut Scores,
     most: usize,
     texts: impl IntoIterator<Item = (Slot, f32)>,
 ) -> Vec<Hit> {
-    let texts = texts.into_iter();
-    let mut hits: Vec<Ranked> = texts
-        .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
-        .map(Ranked::new)
-        .collect();
+    let hits = estimated_hits(index, scores, texts);
+    let mut hits: Vec<Ranked> = hits.into_iter().map(Ranked::new).collect();
     if most < hits.len() {
         hits.select_nth_unstable_by(most, |a, b| b.cmp(a));
         hits.truncate(most);
@@ -96,6 +90,18 @@ pub fn best_hits(
     let mut hits = sorted(hits);
     rescore(index, scores, &mut hits);
     hits
+}
+
+/// Returns texts as hits with the current scores.
+fn estimated_hits(
+    index: &Index,
+    scores: &mut Scores,
+    texts: impl IntoIterator<Item = (Slot, f32)>,
+) -> Vec<Hit> {
+    let texts: Vec<(Slot, f32)> = texts.into_iter().collect();
+    index.complete_of(scores, texts.iter().map(|(slot, _)| *slot));
+    let hit = |(slot, bonus): (Slot, f32)| estimated(index, scores, slot, bonus);
+    texts.into_iter().filter_map(hit).collect()
 }
 
 /// Replaces estimates by exact scores.
@@ -146,7 +152,7 @@ fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<H
 /// `most_bonus` is the largest value that `bonus` returns.
 pub fn best(
     index: &Index,
-    scores: &Scores,
+    scores: &mut Scores,
     most: usize,
     most_bonus: f32,
     bonus: impl Fn(Slot) -> f32,
@@ -159,7 +165,10 @@ pub fn best(
         return top(index, scores, most, most_bonus, bonus, admit);
     }
     let rescored = most.saturating_mul(RESCORED).max(index.least_rescored());
-    let mut hits = top(index, scores, rescored, most_bonus, bonus, admit);
+    index.complete_best(scores, rescored, most_bonus, &admit);
+    let texts = likely(index, scores, rescored, most_bonus, bonus, admit);
+    let hit = |(slot, bonus): (Slot, f32)| estimated(index, scores, slot, bonus);
+    let mut hits: Vec<Hit> = texts.into_iter().filter_map(hit).collect();
     rescore(index, scores, &mut hits);
     let mut hits = sorted(hits.into_iter().map(Ranked::new).collect());
     hits.truncate(most);
@@ -167,7 +176,7 @@ pub fn best(
     hits
 }
 
-/// Returns the best `most` texts by the current scores.
+/// Returns the best `most` texts by exact scores, best first.
 fn top(
     index: &Index,
     scores: &Scores,
@@ -179,20 +188,20 @@ fn top(
     let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
     // The minimum of the sum of word and vector scores for the best texts.
     let mut bar = 0.0_f32;
-    let mut consider = |slot: Slot, plain: f32, run: f32| {
-        let plain = plain + run;
+    for slot in 0..scores.words.len() as Slot {
+        let plain = scores.plain(slot as usize) + scores.of_run(slot as usize);
         let at_most = plain + most_bonus;
         if at_most <= 0.0 || at_most < bar || !admit(slot) {
-            return bar;
+            continue;
         }
         // Most texts that could be among the best with the largest bonus have a
         // smaller one.
         let bonus = bonus(slot);
         if plain + bonus <= 0.0 || plain + bonus < bar {
-            return bar;
+            continue;
         }
         let Some(hit) = estimated(index, scores, slot, bonus) else {
-            return bar;
+            continue;
         };
         let ranked = Ranked::new(hit);
         if heap.len() < most {
@@ -209,18 +218,58 @@ fn top(
             // another order.
             bar = worst.relevance * BEST - 1e-4;
         }
-        bar
-    };
-    match scores.are_estimates() {
-        true => index.each_estimate(scores, most, most_bonus, consider),
-        false => {
-            for slot in 0..scores.words.len() as Slot {
-                let at = slot as usize;
-                consider(slot, scores.plain(at), scores.of_run(at));
-            }
-        }
     }
     sorted(heap.into_iter().map(|Reverse(ranked)| ranked).collect())
+}
+
+/// Returns the best `most` texts by estimates, each with its bonus, in any
+/// order.
+fn likely(
+    index: &Index,
+    scores: &Scores,
+    most: usize,
+    most_bonus: f32,
+    bonus: impl Fn(Slot) -> f32,
+    admit: impl Fn(Slot) -> bool,
+) -> Vec<(Slot, f32)> {
+    // Score, slot and bonus of the best texts so far, and of some others.
+    let mut found: Vec<(f32, Slot, f32)> = Vec::new();
+    let keep_best = |found: &mut Vec<(f32, Slot, f32)>| {
+        found.select_nth_unstable_by(most - 1, |a, b| {
+            let better = b.0.total_cmp(&a.0);
+            better.then_with(|| index.key(b.1).cmp(&index.key(a.1)))
+        });
+        found.truncate(most);
+        found[most - 1].0
+    };
+    // The score of the worst of the best texts so far.
+    let mut bar = 0.0_f32;
+    index.each_estimate(scores, most, most_bonus, |slot, plain, run| {
+        let plain = plain + run;
+        let at_most = plain + most_bonus;
+        if at_most <= 0.0 || at_most < bar || !admit(slot) {
+            return bar;
+        }
+        // Most texts that could be among the best with the largest bonus have a
+        // smaller one.
+        let bonus = bonus(slot);
+        let score = plain + bonus;
+        if score <= 0.0 || score < bar {
+            return bar;
+        }
+        found.push((score, slot, bonus));
+        if found.len() == most || found.len() == most.saturating_mul(2) {
+            bar = keep_best(&mut found);
+        }
+        bar
+    });
+    if found.len() > most {
+        keep_best(&mut found);
+    }
+    found
+        .into_iter()
+        .map(|(_, slot, bonus)| (slot, bonus))
+        .collect()
 }
 
 /// Returns hits, best first.

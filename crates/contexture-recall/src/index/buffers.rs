@@ -7,6 +7,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::Slot;
+
 /// The number of buffers of each kind that are kept: those of one search.
 const MOST_KEPT: usize = 4;
 
@@ -17,8 +19,8 @@ pub(super) struct Buffers(Mutex<Spare>);
 #[derive(Debug, Default)]
 struct Spare {
     numbers: Vec<Vec<f32>>,
-    // All zeros.
-    counts: Vec<Vec<u32>>,
+    // All zeros, and an empty list of slots.
+    counts: Vec<(Vec<u32>, Vec<Slot>)>,
 }
 
 impl Buffers {
@@ -59,23 +61,22 @@ impl Buffers {
         }
     }
 
-    /// Returns this many counts, all zero.
-    pub(super) fn take_counts(&self, length: usize) -> Vec<u32> {
-        let spare = self.spare().counts.pop();
-        match spare {
-            Some(mut spare) if spare.capacity() >= length => {
-                spare.resize(length, 0);
-                spare
-            }
-            _ => vec![0; length],
+    /// Returns this many counts, all zero, and an empty list of slots.
+    pub(super) fn take_counts(&self, length: usize) -> (Vec<u32>, Vec<Slot>) {
+        let (mut counts, slots) = self.spare().counts.pop().unwrap_or_default();
+        if counts.capacity() < length {
+            return (vec![0; length], slots);
         }
+        counts.resize(length, 0);
+        (counts, slots)
     }
 
-    /// Returns counts for the next search. All must be zero again.
-    pub(super) fn give_counts(&self, counts: Vec<u32>) {
+    /// Returns both for the next search. All counts must be zero again, and the
+    /// list must be empty.
+    pub(super) fn give_counts(&self, counts: Vec<u32>, slots: Vec<Slot>) {
         let mut spare = self.spare();
         if spare.counts.is_empty() {
-            spare.counts.push(counts);
+            spare.counts.push((counts, slots));
         }
     }
 }

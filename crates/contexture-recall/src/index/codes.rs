@@ -69,16 +69,25 @@ impl Codes {
         lanes.for_each(|lanes| lanes[slot % LANES] = 0);
     }
 
-    /// Writes an estimate of the product of a query with each vector. `factors`
-    /// has the factor for the product with the signs of each.
-    pub(super) fn estimates(&self, query: &[f32], factors: &[f32], dots: &mut [f32]) {
-        let Some(tables) = Tables::new(query, self.rows) else {
-            dots.fill(0.0);
-            return;
-        };
+    /// Returns the tables of a query; `None` for a zero vector.
+    pub(super) fn tables(&self, query: &[f32]) -> Option<Tables> {
+        Tables::new(query, self.rows)
+    }
+
+    /// Writes an estimate of the product of a query with each vector from
+    /// `first` on, a multiple of [`LANES`]. `factors` has the factor for the
+    /// product with the signs of each.
+    pub(super) fn estimates(
+        &self,
+        tables: &Tables,
+        first: usize,
+        factors: &[f32],
+        dots: &mut [f32],
+    ) {
+        debug_assert!(first.is_multiple_of(LANES));
         let work = Estimates {
-            tables: &tables,
-            codes: &self.bytes,
+            tables,
+            codes: &self.bytes[first * self.rows..],
             factors,
             dots,
         };
@@ -101,7 +110,8 @@ fn signs(components: &[i8]) -> u8 {
 type Table = [u8; LANES];
 
 /// A query, as sums of four components with all their signs.
-struct Tables {
+#[derive(Debug)]
+pub(super) struct Tables {
     // For each byte of a code, the tables of its lower and of its upper half.
     sums: Vec<[Table; 2]>,
     // The factor of the sum over all tables, and the offset to subtract.
@@ -301,10 +311,15 @@ mod tests {
             (0..slots).for_each(|slot| codes.set(slot, &vector(slot)));
             let factors: Vec<f32> = (0..slots).map(|slot| 0.01 * slot as f32).collect();
             let mut dots = vec![9.0; slots];
-            codes.estimates(&query, &factors, &mut dots);
             let mut plain = vec![9.0; slots];
-            match Tables::new(&query, codes.rows) {
+            match codes.tables(&query) {
                 Some(tables) => {
+                    let first = slots.min(LANES);
+                    let (start, rest) = dots.split_at_mut(first);
+                    codes.estimates(&tables, 0, &factors[..first], start);
+                    if !rest.is_empty() {
+                        codes.estimates(&tables, first, &factors[first..], rest);
+                    }
                     let work = Estimates {
                         tables: &tables,
                         codes: codes.bytes(),
@@ -321,7 +336,7 @@ mod tests {
                         prop_assert!(off <= error * factors[slot] + 1e-3, "{} {}", off, error);
                     }
                 }
-                None => plain.fill(0.0),
+                None => prop_assert!(query.iter().all(|x| *x == 0.0)),
             }
             prop_assert_eq!(dots, plain);
         }

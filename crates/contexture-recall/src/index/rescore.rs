@@ -8,7 +8,14 @@
 //!
 //! Runs whose best text cannot be among the best are skipped.
 
-use super::{Buffers, Index, Mute, NONE, Numbers, RUN_PART, Scores, Slot, together, weighed};
+use std::sync::{Mutex, PoisonError};
+
+use super::codes::Tables;
+use super::deferred::Deferred;
+use super::{
+    BLOCK, Buffers, Index, Mute, NONE, Numbers, RUN_PART, Scores, Slot, WORTH_THREADS,
+    WeightedTerm, together, weighed,
+};
 use crate::scan::Probe;
 
 /// The minimum number of texts that get exact scores.
@@ -16,7 +23,7 @@ pub(super) const LEAST_RESCORED: usize = 2_048;
 
 /// One run in this many wanted texts is scored first. A run has several texts;
 /// more runs would cost more time than they save.
-const PROMISING: usize = 4;
+pub(super) const PROMISING: usize = 4;
 
 /// The number of values that are compared at once.
 const LANES: usize = 8;
@@ -25,23 +32,32 @@ const LANES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Rescoring {
     probe: Probe,
-    mute: Mute,
+    pub(super) mute: Mute,
     // The estimated score of each text of a run by its words and its vector.
     // Texts without a run have any value here.
-    plain: Numbers,
+    pub(super) plain: Numbers,
     // The estimates by the number of the run.
-    runs: Vec<RunEstimate>,
+    pub(super) runs: Vec<RunEstimate>,
     // True if some texts have no run.
     lone: bool,
+    pub(super) deferred: Deferred,
 }
 
 /// The estimated best scores of a run.
 #[derive(Debug, Clone, Copy)]
-struct RunEstimate {
+pub(super) struct RunEstimate {
     // The best estimate of its texts that are not mute.
-    best: f32,
+    pub(super) best: f32,
     // The best estimate of all its texts.
-    most: f32,
+    pub(super) most: f32,
+}
+
+impl RunEstimate {
+    /// Returns the largest estimate of a text of the run, with the part that
+    /// the run adds.
+    pub(super) fn reach(&self) -> f32 {
+        self.most + RUN_PART * self.best
+    }
 }
 
 /// The exact scores of a text by its vector and by its run.
@@ -53,22 +69,74 @@ pub(crate) struct Exact {
 }
 
 impl Index {
-    /// Computes the estimates of all texts, run by run.
-    pub(super) fn rescoring(&self, scores: &Scores, probe: Probe, mute: Mute) -> Rescoring {
+    /// Computes the estimates of all texts, and the best of each run.
+    pub(super) fn rescoring(
+        &self,
+        scores: &mut Scores,
+        tables: &Tables,
+        probe: Probe,
+        mute: Mute,
+        frequent: Vec<WeightedTerm>,
+    ) -> Rescoring {
         let mut plain = Buffers::take_any(&self.buffers, scores.words.len());
+        self.estimate_all(scores, tables, &mut plain);
         let runs = pulp::Arch::new().dispatch(RunEstimates {
             index: self,
-            scores,
+            words: &scores.words,
+            vectors: &scores.vectors,
+            weight: scores.vector_weight,
             mute: &mute,
             plain: &mut plain,
         });
-        let in_runs: usize = self.runs.members.iter().map(Vec::len).sum();
         Rescoring {
+            deferred: self.deferred(frequent, &scores.words),
             runs,
-            lone: in_runs < self.live,
+            lone: self.has_lone_texts(),
             plain,
             probe,
             mute,
+        }
+    }
+
+    /// Writes the estimated score of each text by its vector, and by words and
+    /// vector, as if the text in the slot before were its predecessor. Runs for
+    /// which that is wrong are corrected later.
+    fn estimate_all(&self, scores: &mut Scores, tables: &Tables, plain: &mut [f32]) {
+        let weight = scores.vector_weight;
+        let words = &*scores.words;
+        let parts = (scores.vectors.chunks_mut(BLOCK)).zip(plain.chunks_mut(BLOCK));
+        // Each free thread takes the next block.
+        let blocks = Mutex::new(parts.enumerate());
+        let work = || {
+            loop {
+                let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((block, (vectors, plain))) = next else {
+                    return;
+                };
+                let first = block * BLOCK;
+                let slots = first..first + plain.len();
+                self.vectors.estimates(tables, first, vectors);
+                pulp::Arch::new().dispatch(PlainScores {
+                    words: &words[slots.clone()],
+                    pairs: &self.pairs[slots],
+                    vectors,
+                    weight,
+                    plain,
+                });
+            }
+        };
+        match words.len() < WORTH_THREADS {
+            true => work(),
+            false => std::thread::scope(|threads| {
+                threads.spawn(work);
+                work();
+            }),
+        }
+        // The first text of a block has its predecessor in the block before.
+        let vectors = &*scores.vectors;
+        for at in (BLOCK..words.len()).step_by(BLOCK) {
+            let vector = together(vectors[at], vectors[at - 1], self.pairs[at]);
+            plain[at] = plain_of(words[at], vector, weight);
         }
     }
 
@@ -91,18 +159,17 @@ impl Index {
         else {
             return;
         };
-        let reach = |run: u32| {
-            let run = &runs[run as usize];
-            run.most + RUN_PART * run.best
-        };
-        let possible = |run: &u32| reach(*run) + most_bonus > 0.0;
-        let mut order: Vec<u32> = (0..runs.len() as u32).filter(possible).collect();
+        // Each run with the largest estimate of its texts.
+        let mut order: Vec<(f32, u32)> = (runs.iter().zip(0..))
+            .map(|(estimate, run)| (estimate.reach(), run))
+            .filter(|(reach, _)| reach + most_bonus > 0.0)
+            .collect();
         let promising = first.div_ceil(PROMISING).min(order.len());
         if promising < order.len() {
-            order.select_nth_unstable_by(promising, |a, b| reach(*b).total_cmp(&reach(*a)));
+            order.select_nth_unstable_by(promising, |a, b| b.0.total_cmp(&a.0));
         }
         let lent = |run: u32| RUN_PART * runs[run as usize].best;
-        let of_run = |run: &u32| {
+        let of_run = |(_, run): &(f32, u32)| {
             let (run, members) = (*run, &self.runs.members[*run as usize]);
             members.iter().map(move |slot| (*slot, run))
         };
@@ -121,7 +188,7 @@ impl Index {
             }
         }
         for run in others {
-            if reach(*run) + most_bonus < least {
+            if run.0 + most_bonus < least {
                 continue;
             }
             for (slot, run) in of_run(run) {
@@ -211,15 +278,25 @@ impl Index {
         read.sort_unstable();
         read.dedup();
         let dots = self.vectors.dots_of(probe, &read);
-        let dot = |slot: Slot| dots[read.binary_search(&slot).ok()?];
+        // Most predecessors are next to their text.
+        let dot = |slot: Slot, near: usize| match near.checked_sub(1) {
+            Some(before) if read[before] == slot => dots[before],
+            _ => dots[read.binary_search(&slot).ok()?],
+        };
+        let mut at_read = 0;
         let mut exact = Vec::with_capacity(slots.len());
         for slot in slots {
             let at = slot as usize;
-            let Some(own) = dot(slot) else { continue };
+            while read[at_read] < slot {
+                at_read += 1;
+            }
+            let Some(own) = dots[at_read] else { continue };
             let vector = match before(&slot) {
                 None => own,
                 Some(before) => {
-                    let Some(other) = dot(before) else { continue };
+                    let Some(other) = dot(before, at_read) else {
+                        continue;
+                    };
                     together(own, other, self.pairs[at])
                 }
             };
@@ -249,12 +326,45 @@ impl Index {
     }
 }
 
-/// The work of [`Index::rescoring`]: the estimates of all texts in runs.
-struct RunEstimates<'a> {
-    index: &'a Index,
-    scores: &'a Scores,
-    mute: &'a Mute,
+/// The work of [`Index::estimate_all`] for the texts of a block.
+struct PlainScores<'a> {
+    words: &'a [f32],
+    pairs: &'a [f32],
+    vectors: &'a [f32],
+    weight: f32,
     plain: &'a mut [f32],
+}
+
+impl pulp::NullaryFnOnce for PlainScores<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let [words, pairs, own] = [self.words, self.pairs, self.vectors];
+        let ([first, words @ ..], [_, pairs @ ..]) = (words, pairs) else {
+            return;
+        };
+        let ([own_first, own @ ..], [plain_first, plain @ ..]) = (own, self.plain) else {
+            return;
+        };
+        *plain_first = plain_of(*first, *own_first, self.weight);
+        let (pairs, own) = (&pairs[..plain.len()], &own[..plain.len()]);
+        let (words, before) = (&words[..plain.len()], &self.vectors[..plain.len()]);
+        for at in 0..plain.len() {
+            let vector = together(own[at], before[at], pairs[at]);
+            plain[at] = plain_of(words[at], vector, self.weight);
+        }
+    }
+}
+
+/// The work of [`Index::rescoring`]: the best estimates of all runs.
+pub(super) struct RunEstimates<'a> {
+    pub(super) index: &'a Index,
+    pub(super) words: &'a [f32],
+    pub(super) vectors: &'a [f32],
+    pub(super) weight: f32,
+    pub(super) mute: &'a Mute,
+    pub(super) plain: &'a mut [f32],
 }
 
 impl pulp::NullaryFnOnce for RunEstimates<'_> {
@@ -277,24 +387,11 @@ impl pulp::NullaryFnOnce for RunEstimates<'_> {
 }
 
 impl RunEstimates<'_> {
-    /// Estimates the texts of a run with consecutive slots. None is mute.
+    /// Returns the best estimates of a run with consecutive slots. None is
+    /// mute.
     #[inline(always)]
-    fn straight(&mut self, slots: std::ops::Range<usize>) -> RunEstimate {
-        let weight = self.scores.vector_weight;
-        let words = &self.scores.words[slots.clone()];
-        let vectors = &self.scores.vectors[slots.clone()];
-        let pairs = &self.index.pairs[slots.clone()];
-        let plain = &mut self.plain[slots];
-        if let (Some(plain), Some(words), Some(own)) =
-            (plain.first_mut(), words.first(), vectors.first())
-        {
-            *plain = plain_of(*words, *own, weight);
-        }
-        for at in 1..plain.len() {
-            let vector = together(vectors[at], vectors[at - 1], pairs[at]);
-            plain[at] = plain_of(words[at], vector, weight);
-        }
-        let (lanes, rest) = plain.as_chunks::<LANES>();
+    fn straight(&self, slots: std::ops::Range<usize>) -> RunEstimate {
+        let (lanes, rest) = self.plain[slots].as_chunks::<LANES>();
         let mut most = [0.0_f32; LANES];
         for lane in lanes {
             for (most, plain) in most.iter_mut().zip(lane) {
@@ -307,7 +404,7 @@ impl RunEstimates<'_> {
 
     /// Estimates the texts of any run.
     #[inline(always)]
-    fn scattered(&mut self, members: &[Slot]) -> RunEstimate {
+    pub(super) fn scattered(&mut self, members: &[Slot]) -> RunEstimate {
         let mut run = RunEstimate {
             best: 0.0,
             most: 0.0,
@@ -316,10 +413,10 @@ impl RunEstimates<'_> {
         let (mut before, mut lends) = (0.0, false);
         for &slot in members {
             let at = slot as usize;
-            let own = self.scores.vectors[at];
+            let own = self.vectors[at];
             let pair = if lends { self.index.pairs[at] } else { 0.0 };
             let vector = together(own, before, pair);
-            let plain = plain_of(self.scores.words[at], vector, self.scores.vector_weight);
+            let plain = plain_of(self.words[at], vector, self.weight);
             self.plain[at] = plain;
             (before, lends) = (own, !self.mute.holds(slot));
             run.most = run.most.max(plain);

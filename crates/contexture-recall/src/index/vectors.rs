@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::codes::Codes;
+use super::codes::{Codes, Tables};
 use super::{ALLOCATION, Slot, section};
 use crate::scan::Probe;
 use crate::sections::{SectionFile, SectionWriter, damaged, read_at};
@@ -168,11 +168,6 @@ impl Vectors {
     /// Returns the products with the vectors of slots in ascending order;
     /// `None` for a vector that cannot be read.
     pub(super) fn dots_of(&self, probe: &Probe, slots: &[Slot]) -> Vec<Option<f32>> {
-        let dot = |slot: Slot, components: &[i8]| {
-            let mut dot = [0.0];
-            probe.dots(components, &[self.scales[slot as usize]], &mut dot);
-            dot[0]
-        };
         let mut dots = Vec::with_capacity(slots.len());
         let mut block = FileBlock::default();
         for (i, &slot) in slots.iter().enumerate() {
@@ -185,14 +180,18 @@ impl Vectors {
             let Some(file) = file.filter(|_| !self.replaced.contains_key(&slot)) else {
                 let mut unused = Vec::new();
                 let components = self.components(slot, &mut unused);
-                dots.push(components.map(|components| dot(slot, components)));
+                dots.push(components.map(|components| {
+                    let mut dot = [0.0];
+                    probe.dots(components, &[self.scales[at]], &mut dot);
+                    dot[0]
+                }));
                 continue;
             };
             if !block.holds(at) {
                 block.read(file, self.dimensions, &slots[i..]);
+                block.multiply(probe, &self.scales);
             }
-            let components = block.components(file, at, self.dimensions);
-            dots.push(components.map(|components| dot(slot, components)));
+            dots.push(block.dot(file, at, self.dimensions));
         }
         dots
     }
@@ -204,9 +203,16 @@ impl Vectors {
         probe.dots(vectors, &self.scales[first..end], dots);
     }
 
-    /// Writes an estimate of the product with each vector.
-    pub(super) fn estimates(&self, query: &[f32], dots: &mut [f32]) {
-        self.codes.estimates(query, &self.factors, dots);
+    /// Returns the tables for estimates of products with a query; `None` for a
+    /// zero vector.
+    pub(super) fn tables(&self, query: &[f32]) -> Option<Tables> {
+        self.codes.tables(query)
+    }
+
+    /// Writes an estimate of the product with each vector from `first` on.
+    pub(super) fn estimates(&self, tables: &Tables, first: usize, dots: &mut [f32]) {
+        let factors = &self.factors[first..first + dots.len()];
+        self.codes.estimates(tables, first, factors, dots);
     }
 
     /// Records from now on which vectors are set.
@@ -325,12 +331,14 @@ struct FileBlock {
     first: usize,
     count: usize,
     bytes: Vec<u8>,
+    dots: Vec<f32>,
     is_read: bool,
 }
 
 /// The number of unwanted vectors between two wanted ones that are read along,
-/// and the number that are read at once.
-const MOST_BETWEEN: usize = 3;
+/// and the number that are read at once. A call of the system takes as long as
+/// copying a few kilobytes.
+const MOST_BETWEEN: usize = 12;
 const MOST_AT_ONCE: usize = 256;
 
 impl FileBlock {
@@ -358,15 +366,23 @@ impl FileBlock {
         self.is_read = read_at(&file.file, &mut self.bytes, place).is_ok();
     }
 
-    /// Returns the components of a vector that was read, if it is intact.
-    fn components(&self, file: &Filed, at: usize, dimensions: usize) -> Option<&[i8]> {
+    /// Computes the products with all vectors that were read.
+    fn multiply(&mut self, probe: &Probe, scales: &[f32]) {
+        self.dots.resize(self.count, 0.0);
+        let scales = &scales[self.first..self.first + self.count];
+        let vectors = pulp::bytemuck::cast_slice(&self.bytes);
+        probe.dots(vectors, scales, &mut self.dots);
+    }
+
+    /// Returns the product with a vector that was read, if it is intact.
+    fn dot(&self, file: &Filed, at: usize, dimensions: usize) -> Option<f32> {
         let place = (at - self.first) * dimensions;
         let bytes = &self.bytes[place..place + dimensions];
         let intact = self.is_read && file.is_intact(at, bytes);
         if !intact {
             file.damaged.store(true, Ordering::Relaxed);
         }
-        intact.then(|| pulp::bytemuck::cast_slice(bytes))
+        intact.then(|| self.dots[at - self.first])
     }
 }
 
