@@ -98,7 +98,7 @@ pub(crate) fn string(raw: &str) -> Option<String> {
     Some(text)
 }
 
-/// Writes a text to `out`, with another text in the place of a part of it.
+/// Writes a text to `out`, with a part of it replaced by another text.
 pub(crate) fn replace(text: &str, part: Range<usize>, with: &str, out: &mut String) {
     out.clear();
     out.push_str(&text[..part.start]);

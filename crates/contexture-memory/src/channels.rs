@@ -145,7 +145,7 @@ impl ChannelSearch<'_> {
     pub(crate) fn find(mut self) -> ChannelResults {
         let view = self.view;
         let mute = self.admission.mute();
-        let mut scores = view.index.scores(&self.query.terms, self.vector, &mute);
+        let scores = view.index.scores(&self.query.terms, self.vector, &mute);
         let mut found = ChannelResults {
             searched: match self.query.is_blank() {
                 true => 0,
@@ -155,13 +155,13 @@ impl ChannelSearch<'_> {
         };
         let budget = &self.strategy.budget;
         let wants = |percent: f64| percent > 0.0;
-        let (hits, duplicates) = self.hits(&mut scores);
+        let (hits, duplicates) = self.hits(&scores);
         // Texts without any match are shown as recent, not as relevant.
         let matches = |hit: &Hit| !hit.is_faint();
         self.unmatched = !self.query.is_blank() && !hits.is_empty() && !hits.iter().any(matches);
         found.unmatched = self.unmatched;
         if wants(budget.recent) || self.query.is_blank() {
-            self.recent(&mut scores, &mut found);
+            self.recent(&scores, &mut found);
         }
         self.texts(&hits, duplicates, &mut found);
         let entities = self.entities(&mut found);
@@ -176,7 +176,7 @@ impl ChannelSearch<'_> {
 
     /// Finds the latest events of this session, and notable events of earlier
     /// sessions.
-    fn recent(&self, scores: &mut Scores, found: &mut ChannelResults) {
+    fn recent(&self, scores: &Scores, found: &mut ChannelResults) {
         let view = self.view;
         let session = self.session.and_then(|session| view.symbol(session));
         let mut slots: Vec<Slot> = Vec::new();
@@ -189,8 +189,7 @@ impl ChannelSearch<'_> {
             slots.extend(latest.into_iter().take(HIGHLIGHTS));
         }
         found.events += slots.len();
-        let weight = scores.vector_weight;
-        let texts = slots.iter().map(|slot| (*slot, self.bonus(weight, *slot)));
+        let texts = slots.iter().map(|slot| (*slot, self.bonus(scores, *slot)));
         for hit in hits(&view.index, scores, texts) {
             let mut candidate = self.text(Channel::Recent, &hit);
             let here = |text: &Text| text.session.is_some() && text.session == session;
@@ -231,13 +230,12 @@ impl ChannelSearch<'_> {
     /// Returns the texts by descending match, each content once, and the number
     /// of duplicates of each. Texts without a match come last, the latest
     /// first.
-    fn hits(&self, scores: &mut Scores) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
+    fn hits(&self, scores: &Scores) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
         let view = self.view;
-        let weight = scores.vector_weight;
-        let most_bonus = self.query.most_bonus(weight);
+        let most_bonus = self.query.most_bonus(scores.vector_weight);
         // Most queries name nothing that adds a bonus.
         let bonus = |slot| match most_bonus > 0.0 {
-            true => self.bonus(weight, slot),
+            true => self.bonus(scores, slot),
             false => 0.0,
         };
         let mut most = self.most;
@@ -259,13 +257,14 @@ impl ChannelSearch<'_> {
     }
 
     /// Returns the bonus of a text for its speaker, its times and its aliases.
-    fn bonus(&self, weight: f32, slot: Slot) -> f32 {
+    fn bonus(&self, scores: &Scores, slot: Slot) -> f32 {
         let text = self.view.text(slot);
+        let weight = scores.vector_weight;
         text.map_or(0.0, |text| self.query.bonus(self.view, text, weight))
     }
 
     /// Adds texts without a match, the latest first.
-    fn add_latest(&self, found: &mut Vec<Hit>, scores: &mut Scores, most: usize) {
+    fn add_latest(&self, found: &mut Vec<Hit>, scores: &Scores, most: usize) {
         let known = sorted_slots(found);
         let is_known = |slot: &Slot| known.binary_search(slot).is_ok();
         let latest = self.view.latest(self.now);
@@ -276,13 +275,12 @@ impl ChannelSearch<'_> {
 
     /// Adds the bonus of standing instructions, which apply to queries that
     /// share no word with them.
-    fn raise_instructions(&self, found: &mut Vec<Hit>, scores: &mut Scores) {
+    fn raise_instructions(&self, found: &mut Vec<Hit>, scores: &Scores) {
         let view = self.view;
         let instructions = view.instructions();
         let instructions = instructions.filter(|slot| self.admission.text(*slot));
-        let weight = scores.vector_weight;
-        let raised_by = weight * INSTRUCTION;
-        let texts = instructions.map(|slot| (slot, self.bonus(weight, slot) + raised_by));
+        let raised_by = scores.vector_weight * INSTRUCTION;
+        let texts = instructions.map(|slot| (slot, self.bonus(scores, slot) + raised_by));
         let mut raised = best_hits(&view.index, scores, MOST_INSTRUCTIONS, texts);
         if raised.is_empty() {
             return;

@@ -196,7 +196,7 @@ enum Part {
 /// The number of keys that one statement reserves from a sequence.
 const KEYS_AT_ONCE: i64 = 100_000;
 
-/// Returns a statement that reserves keys. PostgreSQL would plan it anew for each
+/// Returns a statement that reserves keys. PostgreSQL would plan it again for each
 /// count, without the inner SELECT.
 fn take_sql(table: &str) -> String {
     format!("SELECT nextval('{table}_key_seq') FROM generate_series(1, (SELECT $1))")

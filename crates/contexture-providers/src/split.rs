@@ -104,7 +104,7 @@ pub(crate) fn text(json: &str) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// Returns the character that four hexadecimal digits stand for.
+/// Returns the character of four hexadecimal digits.
 fn code_point(digits: &[u8]) -> Option<char> {
     let mut number = 0;
     for digit in digits {

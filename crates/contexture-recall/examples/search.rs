@@ -65,9 +65,9 @@ fn main() {
         let mut terms: Vec<u32> = (0..5).map(|_| 40 + random.term()).collect();
         terms.dedup();
         let query = random.vector();
-        let mut scores = index.scores(&terms, Some(&query), &[]);
+        let scores = index.scores(&terms, Some(&query), &[]);
         let start = on_processor();
-        let hits = best(&index, &mut scores, 341, 0.1, |_| 0.0, |_| true);
+        let hits = best(&index, &scores, 341, 0.1, |_| 0.0, |_| true);
         ranked += on_processor() - start;
         sum += hits.iter().map(|hit| u64::from(hit.slot)).sum::<u64>();
     }

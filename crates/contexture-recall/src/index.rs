@@ -11,7 +11,6 @@
 
 mod buffers;
 mod codes;
-mod deferred;
 mod file;
 mod postings;
 mod rescore;
@@ -20,7 +19,6 @@ mod vectors;
 // The map is never iterated, so its order has no effect.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use self::buffers::Buffers;
@@ -93,10 +91,6 @@ const WORTH_THREADS: usize = 50_000;
 /// The number of slots from which products with vectors are estimated first.
 const ESTIMATED: usize = 65_536;
 
-/// The number of texts from which a term is frequent: its scores are computed
-/// only for texts that can be among the best.
-const FREQUENT: usize = 8_192;
-
 /// The number of vectors that a thread compares before it takes the next block.
 const BLOCK: usize = 16_384;
 
@@ -126,8 +120,6 @@ pub struct Index {
     estimated: usize,
     // The minimum number of texts that then get exact scores.
     rescored: usize,
-    // The number of texts from which a term is frequent.
-    frequent: usize,
     // WITH_PREVIOUS divided by the length of the sum of a text's vector and its
     // predecessor's; 0 when one of them has none.
     pairs: Vec<f32>,
@@ -204,9 +196,7 @@ struct Runs {
 #[derive(Debug, Default)]
 pub struct Scores {
     /// The scores by words, including those of neighbouring texts, relative to
-    /// the highest possible score: from 0 to 1. If scores are estimates, the
-    /// frequent words of a query may be missing for texts that cannot be among
-    /// the best.
+    /// the highest possible score: from 0 to 1.
     pub words: Numbers,
     /// The scores by vectors: the mean of the cosine of the text and that of
     /// the text with its predecessor. If scores are estimates, the estimate for
@@ -274,7 +264,6 @@ impl Index {
             vectors: Vectors::new(dimensions),
             estimated: ESTIMATED,
             rescored: LEAST_RESCORED,
-            frequent: FREQUENT,
             pairs: Vec::new(),
             runs: Runs::default(),
             buffers: Arc::default(),
@@ -286,14 +275,6 @@ impl Index {
     /// 2,048. With fewer slots, every product is exact.
     pub fn estimating_from(mut self, slots: usize, rescored: usize) -> Self {
         (self.estimated, self.rescored) = (slots, rescored);
-        self
-    }
-
-    /// Treats terms of at least that many texts as frequent. The default is
-    /// 8,192. If products are estimated, the scores of a frequent term are
-    /// computed only for texts that can be among the best.
-    pub fn frequent_from(mut self, texts: usize) -> Self {
-        self.frequent = texts;
         self
     }
 
@@ -474,10 +455,10 @@ impl Index {
             ..Scores::default()
         };
         if let (Some(probe), Some(tables)) = (&probe, tables) {
+            let best = self.score_words(terms, mute, &mut scores.words);
             let mute = Mute::of(mute, slots);
-            let (best, frequent) = self.score_rare_words(terms, &mute, &mut scores.words);
             scores.vector_weight = self.vector_weight(terms, best, &mute);
-            let rescoring = self.rescoring(&mut scores, &tables, probe.clone(), mute, frequent);
+            let rescoring = self.rescoring(&mut scores, &tables, probe.clone(), mute);
             scores.rescoring = Some(rescoring);
             return scores;
         }
@@ -618,55 +599,29 @@ impl Index {
     /// matches, however many other words it has.
     fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) -> f32 {
         let mute = Mute::of(mute, scores.len());
-        let terms = self.weighted_terms(terms);
-        let most = self.add_words(&terms, &mute, None, f32::INFINITY, scores);
-        self.found(&terms, most, &mute, scores.len())
-    }
-
-    /// Returns the score of the best text if no text were longer than the mean.
-    /// `most` is the best score. All of `FOUND` and above have the same effect.
-    fn found(&self, terms: &[WeightedTerm], most: f32, mute: &Mute, slots: usize) -> f32 {
+        let most = self.add_words(terms, &mute, f32::INFINITY, scores);
+        // A higher score has the same effect as `FOUND`.
         if most >= FOUND {
             return most;
         }
-        let mut shorter = Buffers::take(&self.buffers, slots);
-        self.add_words(terms, mute, None, K1, &mut shorter)
-    }
-
-    /// Returns the terms that some text has, the rarest first.
-    fn weighted_terms(&self, terms: &[u32]) -> Vec<WeightedTerm> {
-        let held = terms
-            .iter()
-            .map(|&term| (self.postings.held_by(term), term));
-        let mut held: Vec<(usize, u32)> = held.filter(|(held, _)| *held > 0).collect();
-        held.sort_unstable();
-        let best: f32 = held.iter().map(|(_, term)| self.rarity(*term)).sum();
-        let weighted = held.into_iter().map(|(held, term)| WeightedTerm {
-            term,
-            held,
-            share: self.rarity(term) / best,
-        });
-        weighted.collect()
+        let mut shorter = Buffers::take(&self.buffers, scores.len());
+        self.add_words(terms, &mute, K1, &mut shorter)
     }
 
     /// Adds the score of each text by words, and returns the best score of a
-    /// text that is not `mute`. With `within`, only postings in these ranges
-    /// count. `longest` is the largest value by which the length of a text
-    /// lowers its score.
-    fn add_words(
-        &self,
-        terms: &[WeightedTerm],
-        mute: &Mute,
-        within: Option<&[Range<Slot>]>,
-        longest: f32,
-        scores: &mut [f32],
-    ) -> f32 {
+    /// text that is not `mute`. `longest` is the largest value by which the
+    /// length of a text lowers its score.
+    fn add_words(&self, terms: &[u32], mute: &Mute, longest: f32, scores: &mut [f32]) -> f32 {
+        let held = terms
+            .iter()
+            .filter(|term| self.postings.held_by(**term) > 0);
+        let best: f32 = held.map(|&term| self.rarity(term)).sum();
         let mean = (self.length as f64 / f64::from(ONE) / self.live.max(1) as f64) as f32;
         let by_length = K1 * B / mean.max(f32::MIN_POSITIVE);
         let (mut counts, mut touched) = self.buffers.take_counts(scores.len());
         let mut most = 0.0_f32;
-        for &WeightedTerm { term, share, .. } in terms {
-            let count_around = |slot, count| {
+        for &term in terms {
+            self.postings.each(term, |slot, count| {
                 let mut lend = |near: Slot, part: u32| {
                     let sum = &mut counts[near as usize];
                     if *sum == 0 {
@@ -680,11 +635,8 @@ impl Index {
                     true => lend(slot, ONE as u32),
                     false => self.around(slot, lend),
                 }
-            };
-            match within {
-                None => self.postings.each(term, count_around),
-                Some(ranges) => self.postings.each_within(term, ranges, count_around),
-            }
+            });
+            let share = self.rarity(term) / best;
             for slot in touched.drain(..) {
                 let at = slot as usize;
                 let count = std::mem::take(&mut counts[at]) as f32 / ONE;
@@ -800,16 +752,6 @@ impl Index {
             self.neighbours[behind as usize].before = before;
         }
     }
-}
-
-/// A term of a query.
-#[derive(Debug, Clone, Copy)]
-struct WeightedTerm {
-    term: u32,
-    // The number of texts with the term.
-    held: usize,
-    // The part of the highest possible score.
-    share: f32,
 }
 
 /// Returns the similarity of a text, half of it together with its predecessor.

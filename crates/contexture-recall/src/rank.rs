@@ -64,10 +64,13 @@ impl Hit {
 /// bonus.
 pub fn hits(
     index: &Index,
-    scores: &mut Scores,
+    scores: &Scores,
     texts: impl IntoIterator<Item = (Slot, f32)>,
 ) -> Vec<Hit> {
-    let mut hits = estimated_hits(index, scores, texts);
+    let texts = texts.into_iter();
+    let mut hits: Vec<Hit> = texts
+        .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
+        .collect();
     rescore(index, scores, &mut hits);
     hits
 }
@@ -77,12 +80,15 @@ pub fn hits(
 /// chosen texts are exact.
 pub fn best_hits(
     index: &Index,
-    scores: &mut Scores,
+    scores: &Scores,
     most: usize,
     texts: impl IntoIterator<Item = (Slot, f32)>,
 ) -> Vec<Hit> {
-    let hits = estimated_hits(index, scores, texts);
-    let mut hits: Vec<Ranked> = hits.into_iter().map(Ranked::new).collect();
+    let texts = texts.into_iter();
+    let mut hits: Vec<Ranked> = texts
+        .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
+        .map(Ranked::new)
+        .collect();
     if most < hits.len() {
         hits.select_nth_unstable_by(most, |a, b| b.cmp(a));
         hits.truncate(most);
@@ -90,18 +96,6 @@ pub fn best_hits(
     let mut hits = sorted(hits);
     rescore(index, scores, &mut hits);
     hits
-}
-
-/// Returns texts as hits with the current scores.
-fn estimated_hits(
-    index: &Index,
-    scores: &mut Scores,
-    texts: impl IntoIterator<Item = (Slot, f32)>,
-) -> Vec<Hit> {
-    let texts: Vec<(Slot, f32)> = texts.into_iter().collect();
-    index.complete_of(scores, texts.iter().map(|(slot, _)| *slot));
-    let hit = |(slot, bonus): (Slot, f32)| estimated(index, scores, slot, bonus);
-    texts.into_iter().filter_map(hit).collect()
 }
 
 /// Replaces estimates by exact scores.
@@ -152,7 +146,7 @@ fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<H
 /// `most_bonus` is the largest value that `bonus` returns.
 pub fn best(
     index: &Index,
-    scores: &mut Scores,
+    scores: &Scores,
     most: usize,
     most_bonus: f32,
     bonus: impl Fn(Slot) -> f32,
@@ -162,13 +156,11 @@ pub fn best(
         return Vec::new();
     }
     if !scores.are_estimates() {
-        return top(index, scores, most, most_bonus, bonus, admit);
+        return sorted(top(index, scores, most, most_bonus, bonus, admit));
     }
     let rescored = most.saturating_mul(RESCORED).max(index.least_rescored());
-    index.complete_best(scores, rescored, most_bonus, &admit);
-    let texts = likely(index, scores, rescored, most_bonus, bonus, admit);
-    let hit = |(slot, bonus): (Slot, f32)| estimated(index, scores, slot, bonus);
-    let mut hits: Vec<Hit> = texts.into_iter().filter_map(hit).collect();
+    let hits = top(index, scores, rescored, most_bonus, bonus, admit);
+    let mut hits: Vec<Hit> = hits.into_iter().map(|ranked| ranked.hit).collect();
     rescore(index, scores, &mut hits);
     let mut hits = sorted(hits.into_iter().map(Ranked::new).collect());
     hits.truncate(most);
@@ -176,7 +168,7 @@ pub fn best(
     hits
 }
 
-/// Returns the best `most` texts by exact scores, best first.
+/// Returns the best `most` texts by the current scores, in any order.
 fn top(
     index: &Index,
     scores: &Scores,
@@ -184,24 +176,24 @@ fn top(
     most_bonus: f32,
     bonus: impl Fn(Slot) -> f32,
     admit: impl Fn(Slot) -> bool,
-) -> Vec<Hit> {
+) -> Vec<Ranked> {
     let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
     // The minimum of the sum of word and vector scores for the best texts.
     let mut bar = 0.0_f32;
-    for slot in 0..scores.words.len() as Slot {
-        let plain = scores.plain(slot as usize) + scores.of_run(slot as usize);
+    let mut consider = |slot: Slot, plain: f32, run: f32| {
+        let plain = plain + run;
         let at_most = plain + most_bonus;
         if at_most <= 0.0 || at_most < bar || !admit(slot) {
-            continue;
+            return bar;
         }
         // Most texts that could be among the best with the largest bonus have a
         // smaller one.
         let bonus = bonus(slot);
         if plain + bonus <= 0.0 || plain + bonus < bar {
-            continue;
+            return bar;
         }
         let Some(hit) = estimated(index, scores, slot, bonus) else {
-            continue;
+            return bar;
         };
         let ranked = Ranked::new(hit);
         if heap.len() < most {
@@ -218,58 +210,18 @@ fn top(
             // another order.
             bar = worst.relevance * BEST - 1e-4;
         }
-    }
-    sorted(heap.into_iter().map(|Reverse(ranked)| ranked).collect())
-}
-
-/// Returns the best `most` texts by estimates, each with its bonus, in any
-/// order.
-fn likely(
-    index: &Index,
-    scores: &Scores,
-    most: usize,
-    most_bonus: f32,
-    bonus: impl Fn(Slot) -> f32,
-    admit: impl Fn(Slot) -> bool,
-) -> Vec<(Slot, f32)> {
-    // Score, slot and bonus of the best texts so far, and of some others.
-    let mut found: Vec<(f32, Slot, f32)> = Vec::new();
-    let keep_best = |found: &mut Vec<(f32, Slot, f32)>| {
-        found.select_nth_unstable_by(most - 1, |a, b| {
-            let better = b.0.total_cmp(&a.0);
-            better.then_with(|| index.key(b.1).cmp(&index.key(a.1)))
-        });
-        found.truncate(most);
-        found[most - 1].0
-    };
-    // The score of the worst of the best texts so far.
-    let mut bar = 0.0_f32;
-    index.each_estimate(scores, most, most_bonus, |slot, plain, run| {
-        let plain = plain + run;
-        let at_most = plain + most_bonus;
-        if at_most <= 0.0 || at_most < bar || !admit(slot) {
-            return bar;
-        }
-        // Most texts that could be among the best with the largest bonus have a
-        // smaller one.
-        let bonus = bonus(slot);
-        let score = plain + bonus;
-        if score <= 0.0 || score < bar {
-            return bar;
-        }
-        found.push((score, slot, bonus));
-        if found.len() == most || found.len() == most.saturating_mul(2) {
-            bar = keep_best(&mut found);
-        }
         bar
-    });
-    if found.len() > most {
-        keep_best(&mut found);
+    };
+    match scores.are_estimates() {
+        true => index.each_estimate(scores, most, most_bonus, consider),
+        false => {
+            for slot in 0..scores.words.len() as Slot {
+                let at = slot as usize;
+                consider(slot, scores.plain(at), scores.of_run(at));
+            }
+        }
     }
-    found
-        .into_iter()
-        .map(|(_, slot, bonus)| (slot, bonus))
-        .collect()
+    heap.into_iter().map(|Reverse(ranked)| ranked).collect()
 }
 
 /// Returns hits, best first.

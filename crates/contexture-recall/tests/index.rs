@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use contexture_recall::sections::{SectionFile, SectionWriter};
-use contexture_recall::{Entry, Index, Scores, Slot, Vector, analyse, best, hits, query_keywords};
+use contexture_recall::{Entry, Index, Slot, Vector, analyse, best, query_keywords};
 use proptest::prelude::*;
 
 const WORDS: [&str; 12] = [
@@ -118,11 +118,11 @@ proptest! {
         for (key, text) in (0..).zip(&texts) {
             add(&mut index, key, text);
         }
-        let mut scores = index.scores(&terms(&query.join(" ")), None, &[]);
+        let scores = index.scores(&terms(&query.join(" ")), None, &[]);
         let bonus = |slot: Slot| if slot.is_multiple_of(3) { 0.1 } else { 0.0 };
         let admit = |slot: Slot| slot % 5 != 4;
-        let few = best(&index, &mut scores, most, 0.1, bonus, admit);
-        let all = best(&index, &mut scores, 1_000, 0.1, bonus, admit);
+        let few = best(&index, &scores, most, 0.1, bonus, admit);
+        let all = best(&index, &scores, 1_000, 0.1, bonus, admit);
         prop_assert!(all.iter().all(|hit| hit.relevance() > 0.0 && admit(hit.slot)));
         prop_assert!(all.windows(2).all(|two| two[0].relevance() >= two[1].relevance()));
         prop_assert_eq!(&few[..], &all[..most.min(all.len())]);
@@ -360,9 +360,9 @@ proptest! {
         let exact = build(Index::new(64));
         let estimating = build(Index::new(64).estimating_from(0, 0));
         let of = |index: &Index| index.scores(&terms("boat"), Some(&query), &[]);
-        let (mut exact_scores, mut estimates) = (of(&exact), of(&estimating));
+        let (exact_scores, estimates) = (of(&exact), of(&estimating));
         prop_assert!(estimates.are_estimates() && !exact_scores.are_estimates());
-        let total = |scores: &Scores, slot: usize| {
+        let total = |scores: &contexture_recall::Scores, slot: usize| {
             scores.words[slot].powf(1.25) + scores.vector_weight * scores.vectors[slot].max(0.0)
         };
         let error = (0..count).map(|slot| (total(&exact_scores, slot) - total(&estimates, slot)).abs());
@@ -370,8 +370,8 @@ proptest! {
         let mut all: Vec<f32> = (0..count).map(|slot| total(&estimates, slot)).collect();
         all.sort_by(|a, b| b.total_cmp(a));
         let bar = all.get(6 * most - 1).copied().unwrap_or(0.0);
-        let find = |index: &Index, scores: &mut Scores| best(index, scores, most, 0.0, |_| 0.0, |_| true);
-        let (wanted, found) = (find(&exact, &mut exact_scores), find(&estimating, &mut estimates));
+        let find = |index: &Index, scores| best(index, scores, most, 0.0, |_| 0.0, |_| true);
+        let (wanted, found) = (find(&exact, &exact_scores), find(&estimating, &estimates));
         for (wanted, found) in wanted.iter().zip(&found) {
             if total(&exact_scores, wanted.slot as usize) <= bar + error + 1e-4 {
                 break;
@@ -408,112 +408,18 @@ proptest! {
                 });
                 mute.extend((Some(key) == muted).then_some(slot));
             }
-            let mut scores = index.scores(&terms("boat noon"), Some(&query), &mute);
+            let scores = index.scores(&terms("boat noon"), Some(&query), &mute);
             let bonus = |slot| match index.key(slot) {
                 Some(key) if key % 17 == 0 => 0.1,
                 _ => 0.0,
             };
             let admit = |slot| index.key(slot).is_some_and(|key| key % 5 != 0);
-            let hits = best(&index, &mut scores, most, 0.1, bonus, admit);
+            let hits = best(&index, &scores, most, 0.1, bonus, admit);
             hits.iter().map(|hit| (hit.key, hit.relevance().to_bits())).collect::<Vec<_>>()
         };
         let in_order = found(&mut (0..count));
         prop_assert_eq!(in_order, found(&mut mixed.into_iter().map(|(_, key)| key)));
     }
-}
-
-/// Adds texts in runs of 12: nearly all have `boat`, half have `noon`, and a few
-/// have `quartz` or `lantern`. Every fifth text is in another run than the texts
-/// around it.
-fn fill_with_rare_and_frequent(index: &mut Index, random: &mut Random, keys: std::ops::Range<i64>) {
-    for key in keys {
-        let mut text = String::from("custard");
-        let words = [
-            ("boat", 0.4),
-            ("noon", 0.0),
-            ("quartz", -0.45),
-            ("lantern", -0.45),
-        ];
-        for (word, share) in words {
-            // Between -0.5 and 0.5.
-            if random.next() < share {
-                text = format!("{text} {word}");
-            }
-        }
-        let run = if key % 5 == 0 {
-            key / 60 + 1_000
-        } else {
-            key / 12
-        };
-        index.add(&Entry {
-            key,
-            words: &analyse(&text),
-            vector: Some(&Vector::quantise(&random.vector(32))),
-            run: Some(&format!("run {run}")),
-            position: (key, 0),
-        });
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-
-    /// Frequent words are scored only for some texts. The best texts, their
-    /// scores and those of any other texts equal those of a search that scores
-    /// every word of every text, to the last bit.
-    #[test]
-    fn skipped_words_do_not_show(
-        seed in 0..u64::MAX,
-        count in 100..900_i64,
-        most in 1..30_usize,
-        removed in prop::collection::vec(0..900_u32, 0..40),
-        muted in prop::collection::vec(0..100_u32, 0..3),
-        flat in any::<bool>(),
-    ) {
-        let found = |frequent: usize| {
-            let mut random = Random(seed);
-            let index = Index::new(32).estimating_from(0, most);
-            let mut index = index.frequent_from(frequent);
-            fill_with_rare_and_frequent(&mut index, &mut random, 0..count);
-            if flat {
-                index.prepare_to_write();
-            }
-            for slot in &removed {
-                if i64::from(*slot) < count {
-                    index.remove(*slot);
-                }
-            }
-            index.settle();
-            fill_with_rare_and_frequent(&mut index, &mut random, count..count + 20);
-            let query = random.vector(32);
-            let asked = terms("quartz lantern boat noon");
-            let mut scores = index.scores(&asked, Some(&query), &muted);
-            let others = [3, 50, 99].map(|slot| (slot, 0.1));
-            let others = hits(&index, &mut scores, others);
-            let bonus = |slot: Slot| if slot.is_multiple_of(17) { 0.05 } else { 0.0 };
-            let admit = |slot: Slot| !slot.is_multiple_of(7);
-            let found = best(&index, &mut scores, most, 0.05, bonus, admit);
-            let all = others.into_iter().chain(found);
-            all.map(|hit| (hit.key, hit.words.to_bits(), hit.relevance().to_bits())).collect::<Vec<_>>()
-        };
-        prop_assert_eq!(found(usize::MAX), found(count as usize / 4));
-    }
-}
-
-/// Most texts are not scored by a frequent word if few texts are wanted.
-#[test]
-fn a_frequent_word_is_scored_for_few_texts() {
-    let mut random = Random(7);
-    let mut index = Index::new(32).estimating_from(0, 0).frequent_from(1_000);
-    fill_with_rare_and_frequent(&mut index, &mut random, 0..3_000);
-    index.prepare_to_write();
-    let query = random.vector(32);
-    let asked = terms("quartz lantern boat");
-    let mut scores = index.scores(&asked, Some(&query), &[]);
-    let without = scores.words.iter().filter(|words| **words == 0.0).count();
-    best(&index, &mut scores, 1, 0.0, |_| 0.0, |_| true);
-    let still = scores.words.iter().filter(|words| **words == 0.0).count();
-    assert!(without > 500 && still > without / 2, "{without} {still}");
 }
 
 /// Pseudorandom numbers from a seed.
@@ -641,10 +547,10 @@ fn runs_that_are_passed_over_hold_none_of_the_best() {
         }
         let query = random.vector(64);
         let mute: Vec<Slot> = (0..600).filter(|slot| slot % 13 == 0).collect();
-        let mut scores = index.scores(&terms("boat noon"), Some(&query), &mute);
+        let scores = index.scores(&terms("boat noon"), Some(&query), &mute);
         let bonus = |slot: Slot| if slot.is_multiple_of(17) { 0.1 } else { 0.0 };
         let admit = |slot: Slot| !slot.is_multiple_of(5);
-        let mut find = |most: usize| best(&index, &mut scores, most, 0.1, bonus, admit);
+        let find = |most: usize| best(&index, &scores, most, 0.1, bonus, admit);
         // All texts are checked, and have exact scores.
         let all = find(600);
         assert!(all.len() > 300, "{}", all.len());
@@ -683,8 +589,8 @@ fn vectors_of_a_large_index_stay_in_the_file() {
     }
     let query = random.vector(256);
     let ask = |index: &Index| {
-        let mut scores = index.scores(&terms("boat noon"), Some(&query), &[5, 77]);
-        best(index, &mut scores, 20, 0.0, |_| 0.0, |slot| slot % 3 != 0)
+        let scores = index.scores(&terms("boat noon"), Some(&query), &[5, 77]);
+        best(index, &scores, 20, 0.0, |_| 0.0, |slot| slot % 3 != 0)
     };
     let file = write(&mut index);
     let expected = ask(&index);
@@ -739,8 +645,8 @@ fn a_vector_that_was_altered_in_the_file_is_noticed() {
         .for_each(|byte| *byte ^= 1);
     std::fs::write(file.path(), &bytes).unwrap();
     let index = read(&file).unwrap();
-    let mut scores = index.scores(&[], Some(&random.vector(256)), &[]);
+    let scores = index.scores(&[], Some(&random.vector(256)), &[]);
     assert!(!index.is_damaged());
-    best(&index, &mut scores, 1_000, 0.0, |_| 0.0, |_| true);
+    best(&index, &scores, 1_000, 0.0, |_| 0.0, |_| true);
     assert!(index.is_damaged());
 }

@@ -205,15 +205,8 @@ pub(crate) fn compare(records: usize, db: &Path, data: &Path) -> anyhow::Result<
     let mut engine_times = Times::default();
     for query in &queries {
         let hits = engine_times.take(|| {
-            let mut scores = index.index.scores(&[], Some(query), &[]);
-            Ok(best(
-                &index.index,
-                &mut scores,
-                BEST,
-                0.0,
-                |_| 0.0,
-                |_| true,
-            ))
+            let scores = index.index.scores(&[], Some(query), &[]);
+            Ok(best(&index.index, &scores, BEST, 0.0, |_| 0.0, |_| true))
         })?;
         let mut found = Best::default();
         hits.iter().for_each(|hit| found.offer(hit.vector, hit.key));

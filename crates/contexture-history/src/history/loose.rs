@@ -167,7 +167,7 @@ impl LooseMessages {
     }
 }
 
-/// Returns the id of the turn that stands for messages without one.
+/// Returns the id of the turn of messages that have none.
 fn turn_id() -> TurnId {
     TurnId::of(b"messages")
 }

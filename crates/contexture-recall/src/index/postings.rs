@@ -6,15 +6,11 @@
 //! half bytes for most. The postings of texts that were added later are in a
 //! map. Postings of removed texts in the array are skipped; when they are many,
 //! the array is rewritten.
-//!
-//! The postings of a frequent term are divided into blocks. A search for some
-//! ranges of slots skips the blocks without any of these slots.
 
 // The map is only looked up, or sorted before it is iterated.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 use std::io;
-use std::ops::Range;
 
 use super::{Slot, section};
 use crate::sections::{SectionFile, SectionWriter, damaged};
@@ -38,20 +34,6 @@ pub(super) struct Postings {
     added: HashMap<u32, Holders>,
     // The number of postings in `added`.
     added_count: usize,
-    // The blocks of each term with more than one, in the order of the terms.
-    blocks: Vec<(u32, Vec<Block>)>,
-}
-
-/// The number of postings of a block.
-const BLOCK: usize = 64;
-
-/// The start of a block of postings.
-#[derive(Debug, Clone, Copy)]
-struct Block {
-    // The slot of the last posting before the block.
-    before: Slot,
-    // The offset of the block in the bytes of its term.
-    start: u32,
 }
 
 /// The array is rewritten when more than one in this many of its slots are
@@ -140,7 +122,6 @@ impl Postings {
             + self.bytes.capacity()
             + self.gone.capacity() * 8
             + self.added.capacity() * size_of::<(u32, Holders)>()
-            + self.bytes.len() / BLOCK * size_of::<Block>()
             + added
     }
 
@@ -196,96 +177,6 @@ impl Postings {
         for (slot, count) in self.added.get(&term).into_iter().flat_map(Holders::iter) {
             each(slot, count);
         }
-    }
-
-    /// Calls `each` with each text with a term in ranges of slots, and its
-    /// count. The ranges are disjoint and ascending. Blocks of postings without
-    /// any of these slots are skipped.
-    pub(super) fn each_within(
-        &self,
-        term: u32,
-        ranges: &[Range<Slot>],
-        mut each: impl FnMut(Slot, u8),
-    ) {
-        if let Ok(at) = self.terms.binary_search(&term) {
-            let all = self.encoded(at);
-            let mut blocks = self.blocks_of(at);
-            let mut rest = all.clone();
-            let mut next = rest.next();
-            for range in ranges {
-                // The last block that begins before the range.
-                let passed = blocks.partition_point(|block| block.before < range.start);
-                if let Some(block) = passed.checked_sub(1).map(|last| blocks[last])
-                    && next.is_some_and(|(slot, _)| slot <= block.before)
-                {
-                    rest = Encoded {
-                        bytes: &all.bytes[block.start as usize..],
-                        last: block.before,
-                    };
-                    next = rest.next();
-                }
-                blocks = &blocks[passed..];
-                while let Some((slot, count)) = next.filter(|(slot, _)| *slot < range.end) {
-                    if slot >= range.start && !self.is_gone(slot) {
-                        each(slot, count);
-                    }
-                    next = rest.next();
-                }
-            }
-        }
-        for (slot, count) in self.added.get(&term).into_iter().flat_map(Holders::iter) {
-            let at = ranges.partition_point(|range| range.end <= slot);
-            if ranges.get(at).is_some_and(|range| range.start <= slot) {
-                each(slot, count);
-            }
-        }
-    }
-
-    /// Returns the blocks of the term at an index, except the first one.
-    fn blocks_of(&self, at: usize) -> &[Block] {
-        let known = self
-            .blocks
-            .binary_search_by_key(&(at as u32), |(at, _)| *at);
-        known.map_or(&[], |known| &self.blocks[known].1)
-    }
-
-    /// Reads the postings of the term at an index to their end. Returns its
-    /// blocks, except the first one; `None` when the postings do not fit
-    /// together or a slot is not below `slots`.
-    fn blocks_in(&self, at: usize, slots: usize) -> Option<Vec<Block>> {
-        let mut all = self.encoded(at);
-        let size = all.bytes.len();
-        let mut blocks = Vec::new();
-        let mut held = 0_usize;
-        while let Some((slot, _)) = all.next() {
-            if slot as usize >= slots {
-                return None;
-            }
-            held += 1;
-            if held.is_multiple_of(BLOCK) && !all.bytes.is_empty() {
-                blocks.push(Block {
-                    before: slot,
-                    start: (size - all.bytes.len()) as u32,
-                });
-            }
-        }
-        let is_whole = all.bytes.is_empty() && held == self.held[at] as usize;
-        is_whole.then_some(blocks)
-    }
-
-    /// Finds the blocks of all terms. Returns false when the postings do not
-    /// fit together.
-    fn find_blocks(&mut self, slots: usize) -> bool {
-        let mut found = Vec::new();
-        for at in 0..self.terms.len() {
-            match self.blocks_in(at, slots) {
-                Some(blocks) if blocks.is_empty() => {}
-                Some(blocks) => found.push((at as u32, blocks)),
-                None => return false,
-            }
-        }
-        self.blocks = found;
-        true
     }
 
     /// Removes the postings of texts, whose slots are in ascending order.
@@ -389,7 +280,6 @@ impl Postings {
         }
         flat.starts.push(flat.bytes.len() as u32);
         flat.bytes.shrink_to_fit();
-        flat.find_blocks(flat.end as usize);
         *self = flat;
     }
 
@@ -403,7 +293,7 @@ impl Postings {
 
     /// Reads the output of [`Postings::write`], for this many slots.
     pub(super) fn read(file: &SectionFile, slots: usize) -> io::Result<Self> {
-        let mut postings = Self {
+        let postings = Self {
             terms: file.array(section::TERMS)?,
             held: file.array(section::HELD)?,
             starts: file.array(section::STARTS)?,
@@ -416,7 +306,16 @@ impl Postings {
             && postings.starts.is_sorted()
             && postings.starts.last() == Some(&(postings.bytes.len() as u32))
             && postings.terms.is_sorted();
-        match is_whole && postings.find_blocks(slots) {
+        let fits = |at: usize| {
+            let mut all = postings.encoded(at);
+            let mut held = 0;
+            let fit = all.by_ref().all(|(slot, _)| {
+                held += 1;
+                (slot as usize) < slots
+            });
+            fit && all.bytes.is_empty() && held == postings.held[at]
+        };
+        match is_whole && (0..postings.terms.len()).all(fits) {
             true => Ok(postings),
             false => Err(damaged("the postings do not fit together")),
         }

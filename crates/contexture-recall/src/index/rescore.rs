@@ -11,10 +11,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::codes::Tables;
-use super::deferred::Deferred;
 use super::{
-    BLOCK, Buffers, Index, Mute, NONE, Numbers, RUN_PART, Scores, Slot, WORTH_THREADS,
-    WeightedTerm, together, weighed,
+    BLOCK, Buffers, Index, Mute, NONE, Numbers, RUN_PART, Scores, Slot, WORTH_THREADS, together,
+    weighed,
 };
 use crate::scan::Probe;
 
@@ -23,7 +22,7 @@ pub(super) const LEAST_RESCORED: usize = 2_048;
 
 /// One run in this many wanted texts is scored first. A run has several texts;
 /// more runs would cost more time than they save.
-pub(super) const PROMISING: usize = 4;
+const PROMISING: usize = 4;
 
 /// The number of values that are compared at once.
 const LANES: usize = 8;
@@ -32,32 +31,23 @@ const LANES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Rescoring {
     probe: Probe,
-    pub(super) mute: Mute,
+    mute: Mute,
     // The estimated score of each text of a run by its words and its vector.
     // Texts without a run have any value here.
-    pub(super) plain: Numbers,
+    plain: Numbers,
     // The estimates by the number of the run.
-    pub(super) runs: Vec<RunEstimate>,
+    runs: Vec<RunEstimate>,
     // True if some texts have no run.
     lone: bool,
-    pub(super) deferred: Deferred,
 }
 
 /// The estimated best scores of a run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RunEstimate {
+struct RunEstimate {
     // The best estimate of its texts that are not mute.
-    pub(super) best: f32,
+    best: f32,
     // The best estimate of all its texts.
-    pub(super) most: f32,
-}
-
-impl RunEstimate {
-    /// Returns the largest estimate of a text of the run, with the part that
-    /// the run adds.
-    pub(super) fn reach(&self) -> f32 {
-        self.most + RUN_PART * self.best
-    }
+    most: f32,
 }
 
 /// The exact scores of a text by its vector and by its run.
@@ -76,22 +66,19 @@ impl Index {
         tables: &Tables,
         probe: Probe,
         mute: Mute,
-        frequent: Vec<WeightedTerm>,
     ) -> Rescoring {
         let mut plain = Buffers::take_any(&self.buffers, scores.words.len());
         self.estimate_all(scores, tables, &mut plain);
         let runs = pulp::Arch::new().dispatch(RunEstimates {
             index: self,
-            words: &scores.words,
-            vectors: &scores.vectors,
-            weight: scores.vector_weight,
+            scores,
             mute: &mute,
             plain: &mut plain,
         });
+        let in_runs: usize = self.runs.members.iter().map(Vec::len).sum();
         Rescoring {
-            deferred: self.deferred(frequent, &scores.words),
             runs,
-            lone: self.has_lone_texts(),
+            lone: in_runs < self.live,
             plain,
             probe,
             mute,
@@ -161,7 +148,7 @@ impl Index {
         };
         // Each run with the largest estimate of its texts.
         let mut order: Vec<(f32, u32)> = (runs.iter().zip(0..))
-            .map(|(estimate, run)| (estimate.reach(), run))
+            .map(|(estimate, run)| (estimate.most + RUN_PART * estimate.best, run))
             .filter(|(reach, _)| reach + most_bonus > 0.0)
             .collect();
         let promising = first.div_ceil(PROMISING).min(order.len());
@@ -358,13 +345,11 @@ impl pulp::NullaryFnOnce for PlainScores<'_> {
 }
 
 /// The work of [`Index::rescoring`]: the best estimates of all runs.
-pub(super) struct RunEstimates<'a> {
-    pub(super) index: &'a Index,
-    pub(super) words: &'a [f32],
-    pub(super) vectors: &'a [f32],
-    pub(super) weight: f32,
-    pub(super) mute: &'a Mute,
-    pub(super) plain: &'a mut [f32],
+struct RunEstimates<'a> {
+    index: &'a Index,
+    scores: &'a Scores,
+    mute: &'a Mute,
+    plain: &'a mut [f32],
 }
 
 impl pulp::NullaryFnOnce for RunEstimates<'_> {
@@ -404,7 +389,7 @@ impl RunEstimates<'_> {
 
     /// Estimates the texts of any run.
     #[inline(always)]
-    pub(super) fn scattered(&mut self, members: &[Slot]) -> RunEstimate {
+    fn scattered(&mut self, members: &[Slot]) -> RunEstimate {
         let mut run = RunEstimate {
             best: 0.0,
             most: 0.0,
@@ -413,10 +398,10 @@ impl RunEstimates<'_> {
         let (mut before, mut lends) = (0.0, false);
         for &slot in members {
             let at = slot as usize;
-            let own = self.vectors[at];
+            let own = self.scores.vectors[at];
             let pair = if lends { self.index.pairs[at] } else { 0.0 };
             let vector = together(own, before, pair);
-            let plain = plain_of(self.words[at], vector, self.weight);
+            let plain = plain_of(self.scores.words[at], vector, self.scores.vector_weight);
             self.plain[at] = plain;
             (before, lends) = (own, !self.mute.holds(slot));
             run.most = run.most.max(plain);

@@ -261,7 +261,7 @@ fn pair(rank: u32, place: u32) -> Reverse<u64> {
     Reverse(u64::from(rank) << 32 | u64::from(place))
 }
 
-/// The number of the latest pieces whose counts are at hand, as a power of two.
+/// The number of the latest pieces whose counts are in memory, as a power of two.
 /// They stay in a fast cache of the processor (96 KB); the vocabulary does not.
 const RECENT_BITS: u32 = 12;
 
