@@ -11284,6 +11284,11 @@ export interface operations {
                 task?: string;
                 /** @description The origin of the records. Default: every source. */
                 source?: string;
+                /**
+                 * @description True to list also the entities and relations that were extracted from texts.
+                 *     Default: false.
+                 */
+                extracted?: boolean;
                 /** @description The maximum number of records, from 1 to 1000. Default: 100. */
                 limit?: number;
                 /** @description The cursor: `next` of the page before. Default: the first page. */

@@ -27,7 +27,7 @@ export const OPERATIONS = {
   record_text: {"method":"POST","path":"/v1/memory/texts","in_path":[],"in_query":[],"has_body":true,"is_stream":false},
   recall: {"method":"POST","path":"/v1/memory/recall","in_path":[],"in_query":[],"has_body":true,"is_stream":false},
   get_memory_stats: {"method":"GET","path":"/v1/memory/stats","in_path":[],"in_query":[],"has_body":false,"is_stream":false},
-  list_records: {"method":"GET","path":"/v1/memory/list","in_path":[],"in_query":["kind","user","agent","session","task","source","limit","after"],"has_body":false,"is_stream":false},
+  list_records: {"method":"GET","path":"/v1/memory/list","in_path":[],"in_query":["kind","user","agent","session","task","source","extracted","limit","after"],"has_body":false,"is_stream":false},
   get_record: {"method":"GET","path":"/v1/memory/records/{id}","in_path":["id"],"in_query":[],"has_body":false,"is_stream":false},
   forget_record: {"method":"DELETE","path":"/v1/memory/records/{id}","in_path":["id"],"in_query":["kind"],"has_body":false,"is_stream":false},
   forget: {"method":"POST","path":"/v1/memory/forget","in_path":[],"in_query":[],"has_body":true,"is_stream":false},

@@ -800,6 +800,7 @@ class Operations:
         session: str | Unset = UNSET,
         task: str | Unset = UNSET,
         source: str | Unset = UNSET,
+        extracted: bool | Unset = UNSET,
         limit: int | Unset = UNSET,
         after: str | Unset = UNSET,
     ) -> models.RecordPage:
@@ -815,6 +816,8 @@ class Operations:
             session: The session that the records belong to. Default: every session.
             task: The id of the task that the records belong to. Default: every task.
             source: The origin of the records. Default: every source.
+            extracted: True to list also the entities and relations that were extracted from
+                texts. Default: false.
             limit: The maximum number of records, from 1 to 1000. Default: 100.
             after: The cursor: `next` of the page before. Default: the first page.
         """
@@ -830,6 +833,7 @@ class Operations:
                     "session": session,
                     "task": task,
                     "source": source,
+                    "extracted": extracted,
                     "limit": limit,
                     "after": after,
                 }
@@ -2937,6 +2941,7 @@ class AsyncOperations:
         session: str | Unset = UNSET,
         task: str | Unset = UNSET,
         source: str | Unset = UNSET,
+        extracted: bool | Unset = UNSET,
         limit: int | Unset = UNSET,
         after: str | Unset = UNSET,
     ) -> models.RecordPage:
@@ -2952,6 +2957,8 @@ class AsyncOperations:
             session: The session that the records belong to. Default: every session.
             task: The id of the task that the records belong to. Default: every task.
             source: The origin of the records. Default: every source.
+            extracted: True to list also the entities and relations that were extracted from
+                texts. Default: false.
             limit: The maximum number of records, from 1 to 1000. Default: 100.
             after: The cursor: `next` of the page before. Default: the first page.
         """
@@ -2967,6 +2974,7 @@ class AsyncOperations:
                     "session": session,
                     "task": task,
                     "source": source,
+                    "extracted": extracted,
                     "limit": limit,
                     "after": after,
                 }
