@@ -47,11 +47,8 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     }
 
     fn delete_session(&self, label: &str) -> Result<Deleted, StoreError> {
-        let (name, again) = (label.to_owned(), label.to_owned());
-        let deleted = self.delete_or_divide(
-            move |db, tenant| delete_session(db, tenant, &name),
-            move |db, tenant, most| steps::session_step(db, tenant, &again, most),
-        )?;
+        let name = label.to_owned();
+        let deleted = self.delete(move |db, tenant| delete_session(db, tenant, &name))?;
         self.note_deletion("session_deleted", label.to_owned());
         Ok(deleted)
     }

@@ -12,9 +12,9 @@ use std::time::Duration;
 use contexture_core::ContentHash;
 use contexture_sqlite::{Options, SqliteStore};
 use contexture_store::{
-    Analysis, Blob, Deleted, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS,
-    Memories, NewRecord, NewSession, NewTask, PendingSnapshot, Record, Retention, Snapshot,
-    Snapshots, StoreError, TaskStatus, Tasks, Tenants, Trees, Upkeep,
+    Analysis, Blob, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS, Memories,
+    NewRecord, NewSession, NewTask, PendingSnapshot, Record, Retention, Snapshot, Snapshots,
+    StoreError, TaskStatus, Tasks, Tenants, Trees, Upkeep,
 };
 use rusqlite::Connection;
 use support::{
@@ -121,17 +121,6 @@ fn save(store: &SqliteStore, session: &str, content: &[&str], second: i64) -> Co
 
 #[test]
 fn a_deleted_session_leaves_nothing_but_what_forks_share() {
-    check_deleted_session(|store| store.delete_session("main"));
-}
-
-#[test]
-fn a_session_that_is_deleted_in_steps_leaves_nothing_but_what_forks_share() {
-    for most in [1, 2, 7, 1_000] {
-        check_deleted_session(|store| store.delete_session_in_steps("main", most));
-    }
-}
-
-fn check_deleted_session(delete: impl FnOnce(&SqliteStore) -> Result<Deleted, StoreError>) {
     let (_directory, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     store.create_session(&session("main"), at(0)).unwrap();
@@ -161,7 +150,7 @@ fn check_deleted_session(delete: impl FnOnce(&SqliteStore) -> Result<Deleted, St
     store.create_session(&session("third"), at(1)).unwrap();
     talk(&store, "third", "stays", 2);
 
-    let deleted = delete(&store).unwrap();
+    let deleted = store.delete_session("main").unwrap();
     assert!(!deleted.pending);
     assert_eq!(deleted.deleted["turns"], 32);
     assert_eq!(deleted.deleted["sessions"], 1);
