@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::grouped;
-use contexture_recall::{Hit, Order, Scores, Slot, Strategy, best, best_hits, hits};
+use contexture_recall::{Hit, Scores, Slot, Strategy, best, best_hits, hits};
 use contexture_store::{ConditionKind, Outcome, RecordKey, RecordKind};
+use contexture_time::Order;
 
 use crate::admission::Admission;
 use crate::context::Channel;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use contexture_core::{Code, Scores, Tokens};
 use contexture_engine::{ContextFilters, Warning};
-use contexture_recall::{Intent, Interval, Strategy, StrategyPatch};
+use contexture_recall::{Intent, Strategy, StrategyPatch};
 use contexture_store::RecordKind;
+use contexture_time::Interval;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -9,8 +9,9 @@ use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
 use contexture_core::{Budget, Counts, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning};
-use contexture_recall::{Clock, Embedder, Strategy};
+use contexture_recall::{Embedder, Strategy};
 use contexture_store::{EventRecord, MemoryState, Record, RecordKey, RecordKind};
+use contexture_time::Clock;
 use jiff::Timestamp;
 
 use crate::admission::Admission;

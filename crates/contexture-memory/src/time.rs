@@ -1,7 +1,7 @@
 //! The times in a query, and how well a text matches them.
 
 use contexture_engine::Warning;
-use contexture_recall::{Clock, Interval, TimeReading, read_times};
+use contexture_time::{Clock, Interval, TimeReading, read_times};
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::TimeZone;

@@ -33,7 +33,6 @@ pub mod sections;
 mod sentence;
 pub mod signals;
 pub mod snippet;
-pub mod time;
 pub mod vector;
 pub mod words;
 
@@ -54,6 +53,5 @@ pub use signals::{
     Intent, NameCandidate, asks_for_recent, detect_intent, name_key, names_in, relevant_event_types,
 };
 pub use snippet::snippet;
-pub use time::{Clock, Interval, Order, TimeReading, mentioned_times, read_times};
 pub use vector::Vector;
 pub use words::{ANALYSER, Keyword, Term, Words, analyse, keywords, query_keywords, term_id};

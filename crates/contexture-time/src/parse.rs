@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::Order;
-use super::token::{Token, day, month, number, season, short_month, tokens, weekday, year};
+use crate::Order;
+use crate::token::{Token, day, month, number, season, short_month, tokens, weekday, year};
 
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use contexture_recall::{Clock, Interval, Order, TimeReading, mentioned_times, read_times};
+use contexture_time::{Clock, Interval, Order, TimeReading, mentioned_times, read_times};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;

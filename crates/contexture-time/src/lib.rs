@@ -23,7 +23,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use regex::Regex;
 
-use self::parse::{Bound, Parser};
+use crate::parse::{Bound, Parser};
 
 /// The maximum number of words of a text that are read.
 const MOST_WORDS: usize = 512;

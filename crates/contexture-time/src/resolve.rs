@@ -3,8 +3,8 @@
 use jiff::civil::{Date, Weekday};
 use jiff::{Span, ToSpan as _};
 
-use super::parse::{Bound, Expression, Part, Unit};
-use super::{Clock, Interval};
+use crate::parse::{Bound, Expression, Part, Unit};
+use crate::{Clock, Interval};
 
 /// The tense of a text. It decides which Monday is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
