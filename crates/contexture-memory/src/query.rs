@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_recall::{
-    Clock, asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
+    asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
 };
 use contexture_store::RecordKey;
+use contexture_time::Clock;
 
 use crate::admission::Admission;
 use crate::context::Signals;

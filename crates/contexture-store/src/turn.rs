@@ -7,16 +7,14 @@
 mod body;
 mod check;
 
+use contexture_core::message::Message;
 use contexture_core::{Tokens, Usage};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 
 use crate::compaction::Compaction;
-use crate::error::StoreError;
 use crate::id::TurnId;
 use crate::sent::SentBlock;
-use contexture_core::message::Message;
 
 pub use self::body::Body;
 pub use self::check::check_messages;
