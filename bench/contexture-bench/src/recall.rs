@@ -287,7 +287,7 @@ impl Wrong {
         let mut rest = context.content.as_str();
         for part in &context.components {
             match rest.split_once(part.content.as_str()) {
-                Some((_, behind)) if !part.content.trim().is_empty() => rest = behind,
+                Some((_, behind)) if !part.content.as_str().trim().is_empty() => rest = behind,
                 _ => {
                     let id = &part.source;
                     self.tell(format!("`{query}` into {budget}: {id} is not in the text"));

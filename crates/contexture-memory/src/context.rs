@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_core::{Code, Scores, Tokens};
+use contexture_core::{Code, Scores, Text, Tokens};
 use contexture_engine::{ContextFilters, Warning};
 use contexture_recall::{Intent, Strategy, StrategyPatch};
 use contexture_store::RecordKind;
@@ -85,7 +85,8 @@ pub struct ContextComponent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<RecordKind>,
     /// The text of the record as it is shown.
-    pub content: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub content: Text,
     /// The tokens of the text, without headings.
     pub tokens: Tokens,
     /// The tokens of the whole record.

@@ -472,8 +472,8 @@ impl<'f> Selection<'f> {
                 None => row.id.to_string(),
             },
             kind: found.map(|found| found.candidate.kind),
-            content: text.as_str().to_owned(),
             tokens: counts.count_of(text),
+            content: text.clone(),
             original_tokens: counts.count_of(&whole),
             relevance_score: row.score.unwrap_or(1.0),
             scores: match found {

@@ -38,6 +38,11 @@ const QUESTION_PENALTY: f64 = 0.1 / 1.4;
 /// state something.
 const LONGEST_QUESTION: Tokens = 30;
 
+/// A search returns at first as many texts as the budget holds lines of this many
+/// tokens. If their lines are shorter, a second search returns more.
+const USUAL_LINE: Tokens = 24;
+const SHORT_LINE: Tokens = 6;
+
 /// A budget counts as full if at most one part in this many is unused.
 const MOST_UNUSED: Tokens = 64;
 
@@ -263,29 +268,45 @@ impl Memory<'_> {
             let message = "the times in the query exclude each other; none of the bounds is used";
             warnings.push(Warning::new("times_contradict", message));
         }
-        let found = ChannelSearch {
-            view,
-            query: &query,
-            admission: &admission,
-            strategy: &asked.strategy,
-            session: request.session_id.as_deref(),
-            vector: vector.as_deref(),
-            most: (request.max_tokens / 12).clamp(256, 4096) as usize,
-            now: asked.now.as_millisecond(),
-            unmatched: false,
-            single: &self.single_relations()?,
+        let single = self.single_relations()?;
+        let search = |most: usize| {
+            ChannelSearch {
+                view,
+                query: &query,
+                admission: &admission,
+                strategy: &asked.strategy,
+                session: request.session_id.as_deref(),
+                vector: vector.as_deref(),
+                most,
+                now: asked.now.as_millisecond(),
+                unmatched: false,
+                single: &single,
+            }
+            .find()
+        };
+        let most = |line: Tokens| (request.max_tokens / line).clamp(256, 4096) as usize;
+        let mut found = search(most(USUAL_LINE));
+        let read = |found: &mut ChannelResults| {
+            let candidates = std::mem::take(&mut found.candidates);
+            self.records(view, candidates, &found.duplicates, &asked.strategy, counts)
+        };
+        let mut records = read(&mut found)?;
+        let tokens: Tokens = records.iter().map(|record| record.line.tokens).sum();
+        let enough = request.max_tokens.saturating_add(request.max_tokens / 2);
+        if found.lower > 0 && tokens < enough && most(SHORT_LINE) > most(USUAL_LINE) {
+            // The records are short: the budget may hold more of them.
+            found = search(most(SHORT_LINE));
+            records = read(&mut found)?;
         }
-        .find();
         let ChannelResults {
-            candidates,
             events,
             entities,
             searched,
             duplicates,
             lower,
             unmatched,
+            ..
         } = found;
-        let records = self.records(view, candidates, &duplicates, &asked.strategy, counts)?;
         let head = head_of(&request.query);
         Ok(Findings {
             records,

@@ -156,7 +156,7 @@ proptest! {
         let mut seen = BTreeSet::new();
         for part in &context.components {
             prop_assert!(seen.insert((part.kind, part.source.clone())), "twice: {}", part.source);
-            prop_assert!(context.content.contains(&part.content));
+            prop_assert!(context.content.contains(part.content.as_str()));
             let Ok(i) = part.source[1..].parse::<usize>() else { continue };
             let Some(thing) = things.get(i).filter(|_| part.source == id(i)) else { continue };
             prop_assert!(!thing.ended, "{} no longer holds", part.source);

@@ -441,7 +441,7 @@ fn lesser_things_do_not_take_the_room_of_the_best() {
             .unwrap();
         assert_eq!(best.shown, Some(Shown::Snippet));
         assert!(
-            best.tokens >= 80 && best.content.contains("marigold"),
+            best.tokens >= 80 && best.content.as_str().contains("marigold"),
             "{best:?}"
         );
     }
