@@ -112,7 +112,14 @@ pub fn fit(tenant: &Tenant, body: FitBody) -> Result<FitResponse, Problem> {
         now: tenant.fixed_now(),
     };
     let given = body.request.as_str().as_bytes();
-    let fitted = tenant.engine.fit(&tenant.root, given, &options)?;
+    let fitted = (tenant.engine.fit(&tenant.root, given, &options)).map_err(|error| {
+        let field = error.field().map(field_of);
+        let problem = Problem::from(error);
+        match field {
+            Some(field) => problem.at(field),
+            None => problem,
+        }
+    })?;
     let request = RawJson::parse(&fitted.body).map_err(|error| {
         Problem::from(contexture::Error::input(format!(
             "the result is not JSON: {error}"
@@ -125,4 +132,22 @@ pub fn fit(tenant: &Tenant, body: FitBody) -> Result<FitResponse, Problem> {
         changed: fitted.is_changed,
         report: report.then(|| fitted.assembled.into_inner().report),
     })
+}
+
+/// Returns the field of the body with an error: one of the body itself, or one of the
+/// provider's request.
+fn field_of(field: &str) -> String {
+    const OWN: [&str; 6] = [
+        "from",
+        "to",
+        "model",
+        "max_tokens",
+        "reserve_response",
+        "fail_on_cache_break",
+    ];
+    match field {
+        "label" => "session".to_owned(),
+        field if OWN.contains(&field) => field.to_owned(),
+        field => format!("request.{field}"),
+    }
 }

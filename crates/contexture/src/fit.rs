@@ -14,7 +14,7 @@ use contexture_engine::{Advice, Cause, Concept, Error, Preview, RecipeRef, Reque
 use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
-use contexture_store::{Block, NewSession, NewTurn, StoreError};
+use contexture_store::{Block, Call, NewSession, NewTurn, StoreError};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -70,6 +70,10 @@ const RECIPE: &str = "inline";
 
 /// The recipe of requests whose conversation is in a session.
 const SESSION_RECIPE: &str = "fit";
+
+/// The number of times that a session is read, if other callers record turns in it
+/// at the same time.
+const ATTEMPTS: usize = 16;
 
 impl Engine {
     /// Returns a provider's request within a number of tokens.
@@ -158,7 +162,9 @@ impl Engine {
         })
     }
 
-    /// Records the new messages of a request.
+    /// Records the new messages of a request. If another caller changes the session
+    /// meanwhile, the session is read again: the other call may have recorded the
+    /// same messages.
     fn continue_session<'b>(
         &self,
         root: &Root,
@@ -169,32 +175,53 @@ impl Engine {
         options: &FitOptions,
     ) -> Result<Continuation<'b>, Error> {
         let mut known = conversation::locked(known);
-        let mut continuation = match self.ledger()?.session(label) {
-            Ok(session) => known.read(Sessions::new(self), &session, body, apis)?,
-            Err(StoreError::NotFound { .. }) => {
-                let first = known.first(body, apis)?;
-                let new = NewSession {
-                    label: label.to_owned(),
-                    ..NewSession::default()
-                };
-                self.create_session(root, &new, options.now)?;
-                first
+        let mut attempts = 1;
+        loop {
+            let (mut continuation, head) = match self.ledger()?.session(label) {
+                Ok(session) => {
+                    let read = known.read(Sessions::new(self), &session, body, apis)?;
+                    (read, session.head)
+                }
+                Err(StoreError::NotFound { .. }) => {
+                    let first = known.first(body, apis)?;
+                    let new = NewSession {
+                        label: label.to_owned(),
+                        ..NewSession::default()
+                    };
+                    match self.create_session(root, &new, options.now) {
+                        Err(error) if error.cause() == Cause::Exists && attempts < ATTEMPTS => {
+                            attempts += 1;
+                            Call::forget_ahead();
+                            continue;
+                        }
+                        created => created?,
+                    };
+                    (first, None)
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let new = std::mem::take(&mut continuation.new);
+            if new.is_empty() {
+                return Ok(continuation);
             }
-            Err(error) => return Err(error.into()),
-        };
-        let new = std::mem::take(&mut continuation.new);
-        if !new.is_empty() {
             let native = &continuation.native;
             let turn = NewTurn {
                 messages: new,
                 model: native.model.clone(),
                 provider: Some(native.api.provider().to_owned()),
+                parent_turn_id: head.into(),
                 ..NewTurn::default()
             };
-            let recorded = self.record(label, &turn, options.now)?;
-            known.latest.extend(Some(recorded.id), &turn.messages);
+            match self.record(label, &turn, options.now) {
+                Err(error) if error.cause() == Cause::Conflict && attempts < ATTEMPTS => {
+                    attempts += 1;
+                }
+                recorded => {
+                    known.latest.extend(Some(recorded?.id), &turn.messages);
+                    return Ok(continuation);
+                }
+            }
         }
-        Ok(continuation)
     }
 
     /// Returns the request that has the content of a provider's, except its

@@ -21,9 +21,17 @@ const READ_AGAIN: usize = 32;
 pub(crate) struct ConversationCache(Cache<String, Arc<Mutex<CachedConversation>>>);
 
 impl ConversationCache {
-    /// Returns the cached state of a session.
+    /// Returns the cached state of a session. Calls at the same time share it, so
+    /// that one waits for the other.
     pub(super) fn of(&self, label: &str) -> Arc<Mutex<CachedConversation>> {
-        self.0.get(&label.to_owned()).unwrap_or_default()
+        let label = label.to_owned();
+        if let Some(known) = self.0.get(&label) {
+            return known;
+        }
+        let known = Arc::<Mutex<CachedConversation>>::default();
+        let bytes = label.len() + size_of::<CachedConversation>();
+        self.0.insert(label, Arc::clone(&known), bytes);
+        known
     }
 
     /// Caches the state of a session.

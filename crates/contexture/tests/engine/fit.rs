@@ -248,6 +248,38 @@ fn sorted(json: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }
 
+/// Callers with the same request at the same time, some in the same process and some
+/// in another, record the conversation once.
+#[test]
+fn calls_at_the_same_time_record_a_conversation_once() {
+    let lab = Lab::new("");
+    let other = engine("", &lab.root, &lab.store);
+    for round in 0..8 {
+        let options = FitOptions {
+            session: Some(format!("round {round}")),
+            max_tokens: Some(100_000),
+            now: Some(lab.tick()),
+            ..FitOptions::default()
+        };
+        for steps in [2, 5] {
+            let body = run("openai-chat", steps).to_string();
+            let fit = |engine: &Engine| {
+                let fitted = engine.fit(&lab.root, body.as_bytes(), &options);
+                assert_eq!(fitted.unwrap().body, body);
+            };
+            std::thread::scope(|threads| {
+                for _ in 0..3 {
+                    threads.spawn(|| fit(&lab.engine));
+                    threads.spawn(|| fit(&other));
+                }
+            });
+            fit(&lab.engine);
+        }
+        let session = lab.store.session(&format!("round {round}")).unwrap();
+        assert_eq!(session.turns, 2);
+    }
+}
+
 /// The client sends the whole conversation each time. The session keeps the
 /// summary, so that a result begins as the one before did.
 #[test]
