@@ -203,16 +203,24 @@ impl Sessions<'_> {
             }
             turn.messages = new_messages(request, known);
         }
+        let is_silent = response.messages.is_empty();
         turn.messages.extend(response.messages);
-        if turn.messages.is_empty() {
-            let why = turn.stop_reason.as_ref();
-            let why = why.map_or_else(String::new, |why| {
-                format!(" (it stopped: {})", why.as_str())
+        if is_silent && turn.stop_reason.is_some() {
+            // The model ended without a word. The turn has its usage and its reason.
+            turn.messages.push(Message {
+                role: MessageRole::Assistant,
+                source: None,
+                content: MessageContent::Text(String::new()),
+                tool_call_id: None,
+                is_error: false,
+                context_json: None,
             });
-            return Err(Error::input(format!(
-                "the response has no content{why}, so there is nothing to record"
-            ))
-            .advise("send the request as well, so that its messages are recorded"));
+        }
+        if turn.messages.is_empty() {
+            return Err(Error::input(
+                "the response has neither content nor a reason why the model stopped, so there is \
+                 nothing to record",
+            ));
         }
         make_ids_unique(&mut turn.messages);
         Ok(turn)
@@ -261,10 +269,10 @@ fn new_messages(request: NativeRequest, turns: &[Turn]) -> Vec<Message> {
         messages.iter().rposition(same)
     });
     if let Some(at) = known {
-        return messages.split_off(at + 1);
+        return without_known(messages.split_off(at + 1), turns);
     }
     let Some(last) = messages.iter().rposition(is_answer) else {
-        return messages;
+        return without_known(messages, turns);
     };
     // Results need the calls that they answer.
     let recorded: BTreeSet<&str> = normal()
@@ -279,6 +287,23 @@ fn new_messages(request: NativeRequest, turns: &[Turn]) -> Vec<Message> {
         true => messages.split_off(last),
         false => messages.split_off(last + 1),
     }
+}
+
+/// Removes the messages that a session already has after its latest answer, if the
+/// new messages begin with all of these.
+fn without_known(mut messages: Vec<Message>, turns: &[Turn]) -> Vec<Message> {
+    let normal = turns.iter().filter(|turn| turn.kind == TurnKind::Normal);
+    let recorded: Vec<&Message> = normal.flat_map(|turn| &turn.turn.messages).collect();
+    let is_answer = |message: &&Message| message.role == MessageRole::Assistant;
+    let unanswered = recorded.iter().rposition(is_answer).map_or(0, |at| at + 1);
+    let unanswered = &recorded[unanswered..];
+    let same = |(new, known): (&Message, &&Message)| {
+        new.role == known.role && content(new) == content(known)
+    };
+    if messages.len() >= unanswered.len() && messages.iter().zip(unanswered).all(same) {
+        messages.drain(..unanswered.len());
+    }
+    messages
 }
 
 /// Returns the ids of the calls of a message.

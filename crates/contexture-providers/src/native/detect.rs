@@ -43,11 +43,12 @@ pub fn is_native(body: &[u8]) -> bool {
             "output",
             "candidates",
             "promptFeedback",
+            "usageMetadata",
             "content",
+            "error",
         ]
         .into_iter()
         .any(has)
-        || !has("messages") && (node.kind_field() == "error" || has("usageMetadata"))
 }
 
 /// Returns the API whose answer this is.

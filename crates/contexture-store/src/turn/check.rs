@@ -59,6 +59,9 @@ impl NewTurn {
         let checker = Checker {
             inherited: open.to_vec(),
             given_up: given_up.to_vec(),
+            // A model may end without a word. The reason is worth a record.
+            says_something: self.stop_reason.is_some()
+                && (self.messages.last()).is_some_and(|last| last.role == MessageRole::Assistant),
             ..Checker::default()
         };
         checker.outline(&self.messages)

@@ -754,3 +754,59 @@ fn a_request_alone_is_no_turn() {
         assert!(refused.starts_with("body: is a request of "), "{refused}");
     }
 }
+
+/// A model may end without a word, for example after a tool result. Its usage and its
+/// reason are recorded, and the next request is valid.
+#[test]
+fn an_answer_without_content_is_recorded() {
+    let lab = Lab::new("");
+    for (api, model) in APIS {
+        let label = format!("silent-{model}-{api:?}");
+        lab.session(&label);
+        lab.record(&label, &turn([user("Hi")]));
+        let body = match api {
+            Api::Anthropic => json!({"id": "m", "type": "message", "role": "assistant",
+                "model": model, "content": [], "stop_reason": "end_turn",
+                "usage": {"input_tokens": 7, "output_tokens": 1}}),
+            Api::OpenAiChat => json!({"id": "c", "model": model, "choices": [{"index": 0,
+                "message": {"role": "assistant", "content": null}, "finish_reason": "stop"}]}),
+            Api::OpenAiResponses => json!({"id": "resp_1", "object": "response",
+                "status": "completed", "model": model, "output": []}),
+            Api::Gemini => json!({"candidates": [{"finishReason": "SAFETY"}],
+                "modelVersion": model}),
+        };
+        let recorded = record(&lab, &label, &body.to_string());
+        assert!(recorded.stop_reason.is_some(), "{label}");
+        lab.record(&label, &turn([user("Are you there?")]));
+        let assembled = assemble(&lab, &label, model, api.format());
+        let request = rendered(&assembled, api.format());
+        assert!(request.contains("Are you there?"), "{label}: {request}");
+    }
+}
+
+/// The user's message was recorded before the call, and is in the request as well.
+#[test]
+fn a_message_that_waits_for_its_answer_is_recorded_once() {
+    let lab = Lab::new("");
+    lab.session("s");
+    lab.record("s", &turn([user("Hi")]));
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let exchange = |messages: &[Value], text: &str| {
+        json!({
+            "request": {"model": "gpt-5.5", "messages": messages},
+            "response": {"id": "c", "object": "chat.completion", "model": "gpt-5.5", "choices": [
+                {"index": 0, "message": said("assistant", text), "finish_reason": "stop"}]},
+        })
+        .to_string()
+    };
+    let mut messages = vec![said("user", "Hi")];
+    let recorded = record(&lab, "s", &exchange(&messages, "Hello."));
+    assert_eq!(recorded.messages.len(), 1);
+    lab.record("s", &turn([user("And now?")]));
+    messages.extend([said("assistant", "Hello."), said("user", "And now?")]);
+    let recorded = record(&lab, "s", &exchange(&messages, "Nothing."));
+    assert_eq!(recorded.messages.len(), 1);
+    messages.extend([said("assistant", "Nothing."), said("user", "And now?")]);
+    let recorded = record(&lab, "s", &exchange(&messages, "Still nothing."));
+    assert_eq!(recorded.messages.len(), 2);
+}
