@@ -31,10 +31,11 @@ use script::Script;
 pub use undo::Undone;
 pub(crate) use undo::undo;
 
-/// The most that is read of a history, as a multiple of the available tokens. A
-/// history that was never summarised may be longer than any model can read;
-/// older turns stay in the ledger, and the summary mentions them.
+/// The most that is read of a history: a multiple of the available tokens, and at
+/// least a number of tokens. A history that was never summarised may be longer than
+/// any model can read; older turns stay in the ledger, and the summary mentions them.
 const MOST_READ: Tokens = 4;
+const LEAST_READ: Tokens = 400_000;
 
 /// The most facts that a summary is reported to lack.
 const MOST_LOST: usize = 50;
@@ -141,7 +142,7 @@ impl Compactor<'_> {
         let earlier = LatestCompaction::find(self.store, head)?;
         let walk = Walk {
             counter: &counter,
-            tokens: plan.available.saturating_mul(MOST_READ),
+            tokens: plan.available.saturating_mul(MOST_READ).max(LEAST_READ),
             at_least: self.config.keep_turns + 1,
             through: earlier.as_ref().and_then(LatestCompaction::through),
         };
@@ -153,6 +154,13 @@ impl Compactor<'_> {
         let tokens = self.tokens(&turns, &counter)?;
 
         let earlier_text = earlier.as_ref().and_then(LatestCompaction::summary);
+        let unread = self.unread(&heads, earlier.as_ref())?;
+        let mut facts = earlier
+            .as_ref()
+            .map_or_else(Facts::default, LatestCompaction::facts);
+        if unread > 0 && earlier_text.is_none() {
+            self.read_beginning(&heads, &mut facts)?;
+        }
         let focus = plan.focus.map(|focus| guard::visible(focus, self.policy));
         let material = Material {
             turns: &turns,
@@ -160,9 +168,7 @@ impl Compactor<'_> {
             from: earlier
                 .as_ref()
                 .map_or(0, |earlier| earlier.first_message(&heads)),
-            facts: earlier
-                .as_ref()
-                .map_or_else(Facts::default, LatestCompaction::facts),
+            facts,
             earlier_tokens: earlier_text.map_or(0, |text| self.counts.counter().count(text)),
         };
         let space = Space {
@@ -202,17 +208,19 @@ impl Compactor<'_> {
                 "no summary would be shorter than the older steps",
             ));
         }
-        let unread = self.unread(&heads, earlier.as_ref())?;
         if unread > 0 {
-            let older = if earlier_text.is_some() {
-                ""
-            } else {
-                " still older"
-            };
+            let turns = if unread == 1 { "turn is" } else { "turns are" };
+            let older = if earlier_text.is_some() { "" } else { "older " };
             made.text = format!(
-                "({unread}{older} turns are in the ledger and not in this summary.)\n{}",
+                "({unread} {older}{turns} in the ledger and not in this summary.)\n{}",
                 made.text
             );
+            let message = format!(
+                "the summary does not cover {unread} {older}turn{}: the history is too long to be \
+                 read at once",
+                if unread == 1 { "" } else { "s" }
+            );
+            warnings.push(Warning::new("turns_not_summarised", message));
         }
         let mut lost = made.facts.missing_from(&made.text);
         lost.truncate(MOST_LOST);
@@ -250,6 +258,29 @@ impl Compactor<'_> {
             lost,
             warnings,
         })))
+    }
+
+    /// Reads the facts of the first turn of a session: it has the user's goal.
+    fn read_beginning(&self, heads: &[TurnHead], facts: &mut Facts) -> Result<(), Error> {
+        let Some(parent) = heads.first().and_then(|first| first.parent) else {
+            return Ok(());
+        };
+        let walk = Walk {
+            counter: "",
+            tokens: Tokens::MAX,
+            at_least: 0,
+            through: None,
+        };
+        let mut older = self.store.walk(parent, &walk)?;
+        older.retain(|head| head.kind == TurnKind::Normal);
+        if let Some(first) = older.last() {
+            let turns = self.store.turns(&[first.id], "")?;
+            let parts = turns
+                .iter()
+                .map(|turn| (turn, turn.turn.messages.as_slice()));
+            facts.read(&Script::of(parts, self.policy).passages());
+        }
+        Ok(())
     }
 
     /// Returns the number of turns that are neither read now nor covered by an
