@@ -508,7 +508,12 @@ impl Fitter<'_> {
             if kept.pay(cost) {
                 wanted -= usize::from(!matches!(cost, Cost::Unusable));
             } else {
-                match self.part_of(path, units.get(u), items, kept, room) {
+                let most = match &path.anchor {
+                    // The cut leaves tokens for the units before it.
+                    Some(anchor) if u > floor => kept.left.min(anchor.shrunk(room)),
+                    _ => kept.left,
+                };
+                match self.part_of(path, units.get(u), items, kept, most) {
                     Some(part) => {
                         kept.left -= part.iter().map(|(_, o)| o.tokens()).sum::<Tokens>();
                         kept.cut.push((u, part));
@@ -535,18 +540,19 @@ impl Fitter<'_> {
     }
 
     /// Returns a part of a unit that does not fit whole, when it may be cut:
-    /// tool results are cut before messages.
+    /// tool results are cut before messages. In a window, the part has at most `most`
+    /// tokens if that is enough for a useful part.
     fn part_of(
         &mut self,
         path: &Path,
         unit: &[usize],
         items: &mut [Item],
         kept: &KeptUnits,
-        room: Tokens,
+        most: Tokens,
     ) -> Option<Vec<(usize, Outcome)>> {
         use CutScope::{All, ToolResults};
         let left = kept.left;
-        let Some(anchor) = &path.anchor else {
+        if path.anchor.is_none() {
             // The newest is shown in part rather than not at all, however
             // little that is.
             let may_be_cut = !kept.shows || path.is_text;
@@ -558,10 +564,8 @@ impl Fitter<'_> {
                 .into_iter()
                 .filter(|_| may_be_cut)
                 .find_map(|scope| self.cut_to_fit(items, unit, left, scope, least));
-        };
-        // The cut leaves tokens for the units before it.
-        let part = left.min(anchor.shrunk(room));
-        [(part, ToolResults), (part, All), (left, All)]
+        }
+        [(most, ToolResults), (most, All), (left, All)]
             .into_iter()
             .find_map(|(room, scope)| self.cut_to_fit(items, unit, room, scope, MIN_USEFUL_TOKENS))
     }
