@@ -1,7 +1,8 @@
 //! Quotas: what a tenant may store, and how many requests it may send in a day.
 //!
 //! Storage is checked before a call that stores something. A call that begins
-//! below the quota is finished, so a tenant can exceed its quota by one call.
+//! below the quota is finished, so a tenant can exceed its quota by the calls that
+//! run at the same time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +18,12 @@ use crate::limits::SharedCounts;
 use crate::problem::Problem;
 use crate::tenant::Tenant;
 
-/// How long a tenant's usage is reused.
+/// How long a tenant's usage is reused, as long as the calls since then cannot have
+/// reached a quota.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// The most that one call usually adds: bytes, sessions, memory records and nodes.
+const MOST_ADDED: [u64; 4] = [16 << 20, 1, 1_000, 10_000];
 
 /// How long the quotas of the store are reused. A quota that another process sets
 /// applies after this time.
@@ -100,8 +105,39 @@ impl RequestsOfDay {
     }
 }
 
-/// The usage of a tenant, as far as it was measured.
-pub(crate) type Measured = tokio::sync::Mutex<Option<(Instant, Usage)>>;
+/// The usage of a tenant, if it was measured.
+pub(crate) type Measured = tokio::sync::Mutex<Option<MeasuredUsage>>;
+
+/// The usage of a tenant at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct MeasuredUsage {
+    at: Instant,
+    usage: Usage,
+    // The number of calls that may have stored something since then.
+    calls: u64,
+}
+
+impl MeasuredUsage {
+    /// Returns true if the usage is recent, and the calls since then cannot have
+    /// reached a quota.
+    fn is_fresh(&self, quota: &TenantQuota) -> bool {
+        let mut kinds = limits(&self.usage, quota).into_iter().zip(MOST_ADDED);
+        let is_far = kinds.all(|((used, most, _), added)| {
+            most == 0 || used >= most || used.saturating_add(self.calls * added) < most
+        });
+        is_far && self.at.elapsed() < FRESH
+    }
+}
+
+/// Returns each kind of storage: what is used, the quota, and its name.
+fn limits(usage: &Usage, quota: &TenantQuota) -> [(u64, u64, &'static str); 4] {
+    [
+        (usage.bytes, quota.max_bytes, "bytes"),
+        (usage.sessions, quota.max_sessions, "sessions"),
+        (usage.records, quota.max_records, "memory records"),
+        (usage.nodes, quota.max_nodes, "nodes"),
+    ]
+}
 
 /// Returns true if a call can store something.
 pub(crate) fn stores(method: &Method, route: &str) -> bool {
@@ -138,24 +174,25 @@ impl App {
         // takes some time when much is stored, and the checks of keys must not wait
         // for many calls of one tenant.
         let mut measured = tenant.measured.lock().await;
-        let usage = match measured.filter(|(at, _)| at.elapsed() < FRESH) {
-            Some((_, usage)) => usage,
+        let known = measured.filter(|known| known.is_fresh(&quota));
+        let mut known = match known {
+            Some(known) => known,
             None => {
                 let measuring = Arc::clone(tenant);
                 let usage = self
                     .run_apart(move || Ok(measuring.store()?.usage()?))
                     .await?;
-                *measured = Some((Instant::now(), usage));
-                usage
+                MeasuredUsage {
+                    at: Instant::now(),
+                    usage,
+                    calls: 0,
+                }
             }
         };
+        known.calls += 1;
+        *measured = Some(known);
         drop(measured);
-        for (used, most, what) in [
-            (usage.bytes, quota.max_bytes, "bytes"),
-            (usage.sessions, quota.max_sessions, "sessions"),
-            (usage.records, quota.max_records, "memory records"),
-            (usage.nodes, quota.max_nodes, "nodes"),
-        ] {
+        for (used, most, what) in limits(&known.usage, &quota) {
             if most > 0 && used >= most {
                 self.metrics().refused_by_quota.inc();
                 let status = StatusCode::INSUFFICIENT_STORAGE;
