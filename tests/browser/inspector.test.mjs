@@ -172,6 +172,7 @@ view("requests are listed, and two of them compared by keyboard", async ({ page,
 
 view("memory shows the parts of each score, supersedes and forgets", async ({ page, go }) => {
   await go("#/memory");
+  assert.match(await text(page, ".facts"), /events\s+\d+[\s\S]*chunks\s+1/);
   await picture(page, "memory-overview");
   await page.keyboard.press("/");
   await page.keyboard.type("Who is the captain of the ferry?");
@@ -223,6 +224,23 @@ view("records are listed by kind, session and source, and forgotten with a reaso
   await page.getByText("No records").waitFor();
   const { records } = await call("GET", "/v1/memory/list?source=inspector");
   assert.ok(records.some((one) => one.content === "The event lost was deleted: It was returned"), JSON.stringify(records));
+});
+
+view("an address asks memory, also when it is changed by hand", async ({ page, go }) => {
+  await go("#/memory?q=tides");
+  await page.locator("#records .row").first().getByText("tide tables").waitFor();
+  await go("#/memory?q=bicycle");
+  await page.locator("#records .row").first().getByText("my bicycle").waitFor();
+  assert.equal(await page.getByRole("searchbox").inputValue(), "bicycle");
+});
+
+view("extracted entities are in the graph", async ({ page, go }) => {
+  await call("POST", "/v1/memory/records", { records: [
+    { kind: "event", id: "move", content: { speaker: "Flora", text: "I live in Mallaig." } },
+  ] });
+  await go("#/memory/graph");
+  await page.locator("#entities").getByText("Mallaig").click();
+  await page.waitForFunction(() => /lives_in[\s\S]*/.test(document.querySelector(".detail")?.textContent ?? ""));
 });
 
 view("entities and relations are a small graph", async ({ page, go }) => {

@@ -23,8 +23,8 @@ function connect(entities, relations) {
 }
 
 export function Graph({ query }) {
-  const entities = usePages("/v1/memory/list?kind=entity", "records", "after");
-  const relations = usePages("/v1/memory/list?kind=relation", "records", "after");
+  const entities = usePages("/v1/memory/list?kind=entity&extracted=true", "records", "after");
+  const relations = usePages("/v1/memory/list?kind=relation&extracted=true", "records", "after");
   const both = entities.error ? entities : relations.error ? relations
     : { value: entities.value && relations.value && [entities.value, relations.value] };
   return html`<${Loaded} of=${both}>${([some, others]) => html`<${Entities} entities=${some} relations=${others} query=${query} />`}<//>`;

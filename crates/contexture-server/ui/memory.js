@@ -37,7 +37,16 @@ function Query({ query }) {
     setQuery({ q: wanted, max: most === 2000 ? "" : most, session });
     setAsked({ wanted, most, session });
   };
-  useEffect(() => { if (query.q !== undefined) ask(); }, []);
+  // An address asks by itself: at first, and when it is changed by hand.
+  useEffect(() => {
+    if (query.q === undefined) return;
+    const next = { wanted: query.q, most: Number(query.max) || 2000, session: query.session ?? "" };
+    if (asked && Object.keys(next).every((name) => next[name] === asked[name])) return;
+    setWanted(next.wanted);
+    setMost(next.most);
+    setSession(next.session);
+    setAsked(next);
+  }, [query.q, query.max, query.session]);
   const box = useRef();
   useKeys("Memory", [["/", "write a query", () => box.current.focus()]]);
   return html`
@@ -52,13 +61,16 @@ function Query({ query }) {
       : html`<${Loaded} of=${found}>${(value) => html`<${Found} context=${value} again=${() => { setAsked({ ...asked }); stats.reload(); }} query=${query} />`}<//>`}`;
 }
 
+const PLURALS = { entity: "entities" };
+
 function Overview({ stats }) {
-  const kinds = Object.entries(stats.kinds);
-  const total = kinds.reduce((sum, [, kind]) => sum + (kind.count ?? 0), 0);
+  const kinds = Object.entries(stats.kinds).map(([name, { live, ended, archived, hold }]) =>
+    ({ name: PLURALS[name] ?? name + "s", stored: live + ended + archived, current: hold }));
+  const total = kinds.reduce((sum, kind) => sum + kind.stored, 0);
   if (total === 0)
-    return html`<${Empty} title="Memory is empty"><p>Records appear here when they are stored:</p><pre>contexture memory record notes.md</pre><//>`;
+    return html`<${Empty} title="Memory is empty"><p>Records appear here when they are stored:</p><pre>contexture memory record --text notes.md</pre><//>`;
   return html`<dl class="facts">
-      ${kinds.map(([name, kind]) => html`<${Fact} key=${name} name=${name + "s"}>${count(kind.count)}${kind.hold !== undefined && kind.hold !== kind.count && html` <small>${count(kind.hold)} current</small>`}<//>`)}
+      ${kinds.map(({ name, stored, current }) => html`<${Fact} key=${name} name=${name}>${count(stored)}${current !== stored && html` <small>${count(current)} current</small>`}<//>`)}
       <${Fact} name="Sessions">${count(stats.sessions)}<//>
       <${Fact} name="Sources">${count(stats.sources)}<//>
       <${Fact} name="Size">${bytes(stats.bytes)}<//>
