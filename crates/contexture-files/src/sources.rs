@@ -254,11 +254,14 @@ impl Source for FilesSource {
         let paths = named.as_ref().unwrap_or(&config.workspace.files);
         let limit = config.limits.max_file_bytes;
         let mut warnings = Vec::new();
-        let items =
-            (self.static_content).files(ask.root, paths, limit, ask.policy, &mut warnings)?;
+        let optional = named.is_none();
+        let files = &self.static_content;
+        let mut items = files.files(ask.root, paths, optional, limit, ask.policy, &mut warnings)?;
         for message in warnings {
             ask.warn(Warning::new("files", message));
         }
+        // The layer decides what is pinned.
+        items.iter_mut().for_each(|item| item.pinned = false);
         Ok(items.into())
     }
 }
@@ -294,7 +297,8 @@ fn persona(static_content: &StaticContent, ask: &Ask<'_>) -> Result<Vec<Item>, E
     let limit = ask.engine.config().limits.max_file_bytes;
     let mut warnings = Vec::new();
     let paths = ["SOUL.md", "IDENTITY.md"].map(|name| format!("{}/{name}", agent.persona_dir));
-    let mut items = static_content.files(ask.root, &paths, limit, ask.policy, &mut warnings)?;
+    let mut items =
+        static_content.files(ask.root, &paths, true, limit, ask.policy, &mut warnings)?;
     for message in warnings {
         ask.warn(Warning::new("files", message));
     }

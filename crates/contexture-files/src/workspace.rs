@@ -17,14 +17,16 @@ use crate::working_set::{Candidate, Entry, Hints, Manifest};
 use contexture_engine::agent::place_of;
 
 impl StaticContent {
-    /// Returns a pinned item for each of the operator's files that is there.
+    /// Returns a pinned item for each of the operator's files that exists.
     ///
-    /// A path that leads nowhere is looked for below `.agent/`, too; one that is
-    /// in neither place leaves no trace, because most of these files are optional.
+    /// A path that does not exist is also searched below `.agent/`. If it is in
+    /// neither place, it has no item if the files are `optional`, and an absent item
+    /// otherwise.
     pub(crate) fn files(
         &self,
         root: &Root,
         paths: &[String],
+        optional: bool,
         max_file_bytes: u64,
         policy: Policy,
         warnings: &mut Vec<String>,
@@ -33,7 +35,7 @@ impl StaticContent {
             files::check_path(path)
                 .map_err(|why| Error::input(format!("a workspace file {why}")))?;
         }
-        if let Some(items) = self.plain_files(root, paths, max_file_bytes, policy) {
+        if let Some(items) = self.plain_files(root, paths, optional, max_file_bytes, policy) {
             return Ok(items);
         }
         let mut manifest = Manifest::default();
@@ -43,8 +45,12 @@ impl StaticContent {
         let mut items =
             load::working_set(root, max_file_bytes, &manifest, &hints, policy, warnings)?;
         items.retain(|item| {
-            let optional = [Code::MISSING, Code::NO_MATCH, Code::DUPLICATE];
-            !matches!(&item.content, Content::Absent { code, .. } if optional.contains(code))
+            let is_left_out = |code: &Code| match *code {
+                Code::DUPLICATE => true,
+                Code::MISSING | Code::NO_MATCH => optional,
+                _ => false,
+            };
+            !matches!(&item.content, Content::Absent { code, .. } if is_left_out(code))
         });
         for item in &mut items {
             item.pinned = true;
@@ -58,12 +64,13 @@ impl StaticContent {
     }
 
     /// Returns the same items with one system call per path, if each path is a
-    /// file or does not exist, which is nearly always so. Returns `None` for a
-    /// pattern that may match files.
+    /// file, or optional and does not exist, which is nearly always so. Returns
+    /// `None` for a pattern that may match files.
     fn plain_files(
         &self,
         root: &Root,
         paths: &[String],
+        optional: bool,
         max_file_bytes: u64,
         policy: Policy,
     ) -> Option<Vec<Item>> {
@@ -73,7 +80,8 @@ impl StaticContent {
         for path in paths {
             let below = format!(".agent/{path}");
             let is_pattern = path.contains(['*', '?', '[', '{']);
-            if is_pattern && is_nowhere(root, path) && is_nowhere(root, &below) {
+            let is_nowhere = is_pattern && is_nowhere(root, path) && is_nowhere(root, &below);
+            if is_nowhere && optional {
                 continue;
             }
             if is_pattern {
@@ -85,8 +93,8 @@ impl StaticContent {
             };
             let (bytes, stamp) = match found {
                 PathEntry::File { bytes, stamp } => (bytes, stamp),
-                PathEntry::Nothing => continue,
-                PathEntry::Other => return None,
+                PathEntry::Nothing if optional => continue,
+                PathEntry::Nothing | PathEntry::Other => return None,
             };
             if !places.insert(place.to_owned()) {
                 return None;

@@ -574,20 +574,45 @@ impl Proposal {
         if self.tokens <= room {
             return;
         }
-        // As wide a limit as lets everything in, else a narrow one.
-        let limits = [2, 3, 4, 6].map(|part| room / part / 100 * 100);
-        let capped = |max: Tokens| -> Tokens {
+        let limited = |max: Tokens| -> Tokens {
             let files = self.entries.iter().flat_map(|entry| &entry.counts);
             files.map(|tokens| (*tokens).min(max)).sum()
         };
-        let fits = limits.into_iter().find(|max| capped(*max) <= room);
-        let max = fits.unwrap_or(room / 10 / 100 * 100).max(100);
+        // The largest limit, in steps of a hundred, with which all files fit. If there
+        // is none, a tenth of the space.
+        let least = room / 10 / 100;
+        let (mut fits, mut too_large) = (least, room / 100 + 1);
+        while too_large - fits > 1 {
+            let middle = fits + (too_large - fits) / 2;
+            match limited(middle * 100) <= room {
+                true => fits = middle,
+                false => too_large = middle,
+            }
+        }
+        let max = (fits * 100).max(100);
         for entry in &mut self.entries {
             let is_larger = entry.counts.iter().any(|tokens| *tokens > max);
             if is_larger && entry.cut != Cut::Never {
                 entry.max_tokens = Some(max);
             }
         }
+    }
+
+    /// Returns the tokens of all files within their limits, and the number of files
+    /// that a limit cuts.
+    pub fn limited(&self) -> (Tokens, usize) {
+        let mut sum: Tokens = 0;
+        let mut cut = 0;
+        for entry in &self.entries {
+            let max = entry.max_tokens.unwrap_or(Tokens::MAX);
+            sum += entry
+                .counts
+                .iter()
+                .map(|tokens| (*tokens).min(max))
+                .sum::<Tokens>();
+            cut += entry.counts.iter().filter(|tokens| **tokens > max).count();
+        }
+        (sum, cut)
     }
 
     /// Returns the entries with the highest priority first, for people.

@@ -101,8 +101,14 @@ impl WorkingSet {
         for (file, candidate) in self.files.iter_mut().zip(candidates) {
             let mut item = item_of(root, &hints, Policy::default(), candidate.clone());
             item.content = load_file(root, max_file_bytes, &item);
-            if let Content::Ready(text) = &item.content {
-                file.tokens = Some(counts.count_of(text) + counts.overhead_of(&item));
+            match &item.content {
+                Content::Ready(text) => {
+                    file.tokens = Some(counts.count_of(text) + counts.overhead_of(&item));
+                }
+                Content::Absent { reason, .. } if file.status == "ok" => {
+                    file.status.clone_from(reason);
+                }
+                _ => {}
             }
         }
     }
