@@ -32,7 +32,7 @@ struct ListQuery {
     limit: Limit,
 }
 
-/// The latest snapshots, newest first.
+/// The snapshots, the latest stored first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SnapshotList")]
 struct Latest {
@@ -99,7 +99,7 @@ pub(crate) fn add(api: &mut Api) {
         Operation::get("/v1/snapshots", "list_snapshots")
             .describe(
                 "List snapshots",
-                "Returns the latest assembled requests, newest first, without their content, one \
+                "Returns the assembled requests, the latest stored first, without their content, one \
                  page at a time.",
             )
             .refuses(&[404, 422])

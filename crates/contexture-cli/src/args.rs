@@ -73,8 +73,8 @@ Examples:
   contexture tokens src/*.rs --model gpt-5.6    count tokens
   contexture working-set add src/lib.rs --priority 0.7 --why 'the bug is here'
 
-Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line, 3 the request would
-break the provider's prompt cache (with --fail-on-cache-break).
+Exit codes: 0 success, 1 failure, 2 invalid input or invalid command line, 3 the request would \
+break the provider's prompt cache (with --fail-on-cache-break). \
 Every command has --help with examples."
 )]
 pub(crate) struct Cli {
@@ -95,9 +95,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Create the first files of a project
     #[command(after_help = "\
-Looks at the files of the project (languages, build files, README, AGENTS.md, tests, docs;
-.gitignore is respected), proposes a working set with the tokens of each entry, and writes it to
-.agent/working-set.yml. On a terminal it asks first. Also writes .agent/constitution.md,
+Looks at the files of the project (languages, build files, README, AGENTS.md, tests, docs; \
+.gitignore is respected), proposes a working set with the tokens of each entry, and writes it to \
+.agent/working-set.yml. On a terminal it asks first. Also writes .agent/constitution.md, \
 .agent/hot.yml, .agent/cold.yml and contexture.toml. Existing files are not changed.
 
 Examples:
@@ -108,7 +108,7 @@ Examples:
     Init(InitArgs),
     /// Assemble the request for a model, and print it
     #[command(after_help = "\
-The manifest lists files with priorities. Files that fit the budget are included; the others are
+The manifest lists files with priorities. Files that fit the budget are included; the others are \
 cut or dropped, and the report gives the reason for each. Only the request goes to standard output.
 
 Examples:
@@ -128,7 +128,7 @@ An event file holds text, or JSON:
     Assemble(Box<AssembleArgs>),
     /// List or change the files of the working set
     #[command(after_help = "\
-Every change needs a reason (--why). All changes of one call are applied, or none. Comments and
+Every change needs a reason (--why). All changes of one call are applied, or none. Comments and \
 layout of the manifest are preserved.
 
 Examples:
@@ -147,7 +147,7 @@ An actions file contains one or more YAML documents:
     WorkingSet(WorkingSetArgs),
     /// Record, list, fork and compact conversations
     #[command(after_help = "\
-Turns are immutable. A session points to its latest turn; a fork shares the turns before it.
+Turns are immutable. A session points to its latest turn; a fork shares the turns before it. \
 A turn is JSON:
   {\"messages\":[{\"role\":\"user\",\"content\":\"Why?\"},{\"role\":\"assistant\",\"content\":\"Because.\"}],
    \"model\":\"gpt-5.6\",\"usage\":{\"input_tokens\":812,\"output_tokens\":9,\"cached_input_tokens\":640}}
@@ -163,9 +163,9 @@ Examples:
     Session(SessionArgs),
     /// Make a provider's request fit into the window, and print it
     #[command(after_help = "\
-The request is the JSON body that an agent sends to Anthropic Messages, OpenAI Chat Completions,
-OpenAI Responses or Gemini. A request that fits is printed byte for byte. Otherwise older steps are
-replaced by a summary, and long tool results are cut. With --session, new messages are recorded and
+The request is the JSON body that an agent sends to Anthropic Messages, OpenAI Chat Completions, \
+OpenAI Responses or Gemini. A request that fits is printed byte for byte. Otherwise older steps are \
+replaced by a summary, and long tool results are cut. With --session, new messages are recorded and \
 the summary is kept from call to call. See docs/fit.md.
 
 Examples:
@@ -176,12 +176,12 @@ Examples:
     Fit(FitArgs),
     /// Import the sessions of Claude Code, Codex and other programs
     #[command(after_help = "\
-Sessions become sessions, branching conversations become trees, and requests that a file records
-become snapshots. Importing again adds only what is new. Without a source, the default directories of
+Sessions become sessions, branching conversations become trees, and requests that a file records \
+become snapshots. Importing again adds only what is new. Without a source, the default directories of \
 all programs are searched. See docs/import.md.
 
-Sources: claude-code, codex, gemini, opencode, chatgpt, claude, aider, loomsidian, and archive: a
-file that `contexture export` wrote. An archive is checked as a whole before anything is written, and
+Sources: claude-code, codex, gemini, opencode, chatgpt, claude, aider, loomsidian, and archive: a \
+file that `contexture export` wrote. An archive is checked as a whole before anything is written, and \
 a tenant that has other data is not changed.
 
 Examples:
@@ -195,7 +195,7 @@ Examples:
     Import(ImportArgs),
     /// Print a tool result that was cut in a request
     #[command(after_help = "\
-A long tool result is cut in requests. The marker of the cut names its lines and its handle. The
+A long tool result is cut in requests. The marker of the cut names its lines and its handle. The \
 store keeps the whole result. Secrets are masked. See docs/tool-results.md.
 
 Examples:
@@ -206,8 +206,8 @@ Examples:
     Fetch(FetchArgs),
     /// Create, import, extend and draw branching conversations and texts (looms)
     #[command(after_help = "\
-A tree consists of immutable nodes and of edges from a node to its continuations. A node can have
-several continuations. `contexture assemble --tree TREE --head NODE` assembles the request for a
+A tree consists of immutable nodes and of edges from a node to its continuations. A node can have \
+several continuations. `contexture assemble --tree TREE --head NODE` assembles the request for a \
 node. See docs/loom.md.
 
 Examples:
@@ -224,8 +224,8 @@ Examples:
     Tree(TreeArgs),
     /// Record events, texts and facts, and recall them
     #[command(after_help = "\
-Records are events, chunks of text, entities, relations, patterns and tasks, one JSON object per
-line. Recall searches by words and by meaning. It needs no API key and no network.
+Records are events, chunks of text, entities, relations, patterns and tasks, one JSON object per \
+line. Recall searches by words and by meaning. It needs no API key and no network. \
 See docs/memory.md.
 
 Examples:
@@ -238,7 +238,7 @@ Examples:
     Memory(MemoryArgs),
     /// Manage the task stack: push, pop, resume and show tasks
     #[command(after_help = "\
-Tasks form a tree. A new task becomes the current task and a subtask of the previous one. It stays
+Tasks form a tree. A new task becomes the current task and a subtask of the previous one. It stays \
 current until it is popped with its result. The recipe task-stack adds the tasks to a request.
 
 Examples:
@@ -250,7 +250,7 @@ Examples:
     Task(TaskArgs),
     /// Create, list and revoke API keys for the server
     #[command(after_help = "\
-Clients of a server send an API key with every request. A key grants access to the data of one
+Clients of a server send an API key with every request. A key grants access to the data of one \
 tenant; tenants share no data. The other commands use the tenant `default`.
 
 Examples:
@@ -261,12 +261,12 @@ Examples:
     Key(KeyArgs),
     /// Serve Contexture over HTTP, with MCP at /mcp
     #[command(after_help = "\
-The server offers the operations of the other commands to programs in any language and to agents.
-/ is the inspector, /docs lists the operations, /openapi.json describes them, /mcp is the Model
+The server offers the operations of the other commands to programs in any language and to agents. \
+/ is the inspector, /docs lists the operations, /openapi.json describes them, /mcp is the Model \
 Context Protocol, and /metrics is for Prometheus. On SIGTERM the server finishes the requests it accepted, then stops.
 
-On 127.0.0.1 authentication is off until the first key exists. On any other address a key is
-required: create one with `contexture key new`. Settings are in contexture.toml under [server], or
+On 127.0.0.1 authentication is off until the first key exists. On any other address a key is \
+required: create one with `contexture key new`. Settings are in contexture.toml under [server], or \
 in environment variables such as CONTEXTURE_SERVER_ADDR and CONTEXTURE_SERVER_MAX_CONCURRENT.
 
 Examples:
@@ -277,7 +277,7 @@ Examples:
     Serve(ServeArgs),
     /// Show sessions, requests, memory and trees in the browser, read-only
     #[command(after_help = "\
-Starts a server on a free port of this machine and opens the browser. The server refuses every
+Starts a server on a free port of this machine and opens the browser. The server refuses every \
 operation that writes. The printed address has a key that is valid until the command ends.
 
 Examples:
@@ -292,7 +292,7 @@ The agent starts this command. Add it to the configuration of the agent:
   {\"mcpServers\": {\"contexture\": {\"command\": \"contexture\",
                                  \"args\": [\"mcp\", \"--root\", \"my-project\"]}}}
 
-The agent can call every tool; --tools all also lists those that few agents need.
+The agent can call every tool; --tools all also lists those that few agents need. \
 For several agents, or agents on other machines, run `contexture serve` and use /mcp.
 
 Examples:
@@ -336,7 +336,7 @@ Examples:
     Models(ModelsArgs),
     /// Check configuration, manifest, models and store, and suggest fixes
     #[command(after_help = "\
-Prints one line per check, marked `ok`, `note` or `bad`. The lines that need attention come last,
+Prints one line per check, marked `ok`, `note` or `bad`. The lines that need attention come last, \
 followed by a summary. The exit code is 2 if a check is bad.
 
 Examples:
@@ -346,12 +346,12 @@ Examples:
     Doctor(DoctorArgs),
     /// Trust the contexture.toml of a project, so that all its settings are active
     #[command(after_help = "\
-A cloned project brings a contexture.toml that other people wrote. Settings that run commands, send
-content or environment variables to a URL, use paths outside the root, or open a server to host
-names and web pages are inactive until you trust the file. The other settings always work. Trust is
+A cloned project brings a contexture.toml that other people wrote. Settings that run commands, send \
+content or environment variables to a URL, use paths outside the root, or open a server to host \
+names and web pages are inactive until you trust the file. The other settings always work. Trust is \
 for the exact content: a changed file must be trusted again. The command prints what becomes active.
 
-The list of trusted files is $XDG_DATA_HOME/contexture/trusted (~/.local/share by default).
+The list of trusted files is $XDG_DATA_HOME/contexture/trusted (~/.local/share by default). \
 CONTEXTURE_TRUST_FILE sets another path. See docs/trust.md.
 
 Examples:
@@ -363,7 +363,7 @@ Examples:
     Trust(TrustArgs),
     /// Back up the store to a new directory; a server can keep running
     #[command(after_help = "\
-The directory gets one database file per tenant and manifest.json with their sizes and hashes. Each
+The directory gets one database file per tenant and manifest.json with their sizes and hashes. Each \
 file is one consistent state. See docs/backup.md.
 
 Examples:
@@ -372,7 +372,7 @@ Examples:
     Backup(BackupArgs),
     /// Check a backup, and replace the store with it
     #[command(after_help = "\
-Stop the server first. Sizes, hashes and all content are checked before anything is replaced.
+Stop the server first. Sizes, hashes and all content are checked before anything is replaced. \
 Tenants that are not in the backup keep their data.
 
 Examples:
@@ -381,9 +381,9 @@ Examples:
     Restore(RestoreArgs),
     /// Write everything in the store, or one tenant, to a portable archive
     #[command(after_help = "\
-The archive is one compressed file with hashes. `contexture import archive` reads it into another
-store, SQLite or PostgreSQL. The store can be used meanwhile. The archive of a whole store has all
-tenants, the hashes of API keys, quotas and the audit log; the archive of a tenant has its data only.
+The archive is one compressed file with hashes. `contexture import archive` reads it into another \
+store, SQLite or PostgreSQL. The store can be used meanwhile. The archive of a whole store has all \
+tenants, the hashes of API keys, quotas and the audit log; the archive of a tenant has its data only. \
 It has everything in plain text: store it as safely as the store. See docs/backup.md.
 
 Examples:
@@ -393,7 +393,7 @@ Examples:
     Export(ExportArgs),
     /// Verify the integrity of the store
     #[command(after_help = "\
-Checks the database files, the hashes and chains of turns, heads, snapshots, memory records and
+Checks the database files, the hashes and chains of turns, heads, snapshots, memory records and \
 trees. Prints one line per damaged item. The exit code is 1 if something is damaged.
 
 Examples:
@@ -402,7 +402,7 @@ Examples:
     Verify(VerifyArgs),
     /// Delete old snapshots, and content that no snapshot refers to
     #[command(after_help = "\
-The latest snapshot of each session is always kept. Without a limit, only content that nothing
+The latest snapshot of each session is always kept. Without a limit, only content that nothing \
 refers to is deleted.
 
 Examples:

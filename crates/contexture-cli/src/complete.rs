@@ -22,11 +22,10 @@ const FLAGS: [(&str, &str); 4] = [
 ];
 
 /// Commands of `session` whose first argument is a session.
-const SESSION_COMMANDS: &str =
-    "show record history fork compact uncompact pin pins unpin cost alias delete close";
+const SESSION_COMMANDS: &str = "show record history fork compact uncompact pin pins unpin cost alias remember trim delete close";
 
 /// Commands of `tree` whose first argument is a tree.
-const TREE_COMMANDS: &str = "show export set";
+const TREE_COMMANDS: &str = "show export set delete";
 
 /// Groups of commands of `tree` whose commands name a tree first.
 const TREE_GROUPS: &str = "node path agent memory";
@@ -49,9 +48,14 @@ fn bash() -> String {
     for (flag, kind) in FLAGS {
         flags.push_str(&format!("        --{flag}) kind={kind} ;;\n"));
     }
-    let session = SESSION_COMMANDS.replace(' ', "|");
-    let tree = TREE_COMMANDS.replace(' ', "|");
-    let groups = TREE_GROUPS.replace(' ', "|");
+    // Patterns that every bash reads: `extglob` is off when a script is sourced.
+    let patterns = |command: &str, below: &str| {
+        let each = below.split(' ').map(|one| format!("{command}\\ {one}"));
+        each.collect::<Vec<_>>().join("|")
+    };
+    let session = patterns("session", SESSION_COMMANDS);
+    let tree = patterns("tree", TREE_COMMANDS);
+    let groups = patterns("tree", TREE_GROUPS);
     format!(
         r#"
 # Names of recipes, sessions and trees.
@@ -61,13 +65,13 @@ _contexture_names() {{
 {flags}    esac
     if [[ -z $kind && $COMP_CWORD -eq 3 && $current != -* ]]; then
         case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
-            session\ @({session})) kind=sessions ;;
-            tree\ @({tree})) kind=trees ;;
+            {session}) kind=sessions ;;
+            {tree}) kind=trees ;;
             recipe\ show) kind=recipes ;;
         esac
     elif [[ -z $kind && $COMP_CWORD -eq 4 && $current != -* ]]; then
         case "${{COMP_WORDS[1]}} ${{COMP_WORDS[2]}}" in
-            tree\ @({groups})) kind=trees ;;
+            {groups}) kind=trees ;;
         esac
     fi
     if [[ -n $kind ]]; then
@@ -76,7 +80,6 @@ _contexture_names() {{
     fi
     _contexture "$@"
 }}
-shopt -s extglob 2>/dev/null
 complete -F _contexture_names -o nosort -o bashdefault -o default contexture 2>/dev/null ||
     complete -F _contexture_names -o bashdefault -o default contexture
 "#

@@ -84,25 +84,29 @@ fn action(what: ActionKind, path: &str, why: &str) -> Action {
 /// Returns a path that was typed below the root as a path from the root: from
 /// `src/`, `lib.rs` is `src/lib.rs`, unless the root has a `lib.rs` itself.
 fn from_root(options: &WorkingSetOptions, path: &str) -> String {
-    let file = path.rsplit_once("#L").map_or(path, |(file, _)| file);
+    let file = without_range(path);
+    let below_root = |path: &Path| {
+        let root = options.root.canonicalize().ok()?;
+        let below = path.strip_prefix(root).ok()?.to_str()?.to_owned();
+        (!below.is_empty()).then_some(below)
+    };
+    if Path::new(file).is_absolute() {
+        return below_root(Path::new(path)).unwrap_or_else(|| path.to_owned());
+    }
     let here = || {
-        let (root, here) = (
-            options.root.canonicalize().ok()?,
-            std::env::current_dir().ok()?,
-        );
-        let below = here
-            .canonicalize()
-            .ok()?
-            .strip_prefix(root)
-            .ok()?
-            .to_str()?
-            .to_owned();
-        (!below.is_empty() && here.join(file).exists()).then(|| format!("{below}/{path}"))
+        let here = std::env::current_dir().ok()?;
+        let below = below_root(&here.canonicalize().ok()?)?;
+        here.join(file).exists().then(|| format!("{below}/{path}"))
     };
     match options.root.join(file).exists() {
         true => path.to_owned(),
         false => here().unwrap_or_else(|| path.to_owned()),
     }
+}
+
+/// Returns a path without its range of lines, such as `#L2-L9`.
+fn without_range(path: &str) -> &str {
+    path.rsplit_once("#L").map_or(path, |(file, _)| file)
 }
 
 fn manifest_of(root: &Root, options: &WorkingSetOptions) -> anyhow::Result<String> {
@@ -184,7 +188,8 @@ fn why(options: &WorkingSetOptions, path: &str) -> anyhow::Result<()> {
     let name = manifest_of(&root, options)?;
     let manifest = Manifest::read(&root, &name)?;
     let path = from_root(options, path);
-    let file = path.strip_prefix("./").unwrap_or(&path);
+    let path = path.strip_prefix("./").unwrap_or(&path);
+    let file = without_range(path);
     let mut rows = Vec::new();
     if let Some((reason, advice)) = why_absent(&root, &manifest, file)? {
         rows.push((
@@ -203,7 +208,11 @@ fn why(options: &WorkingSetOptions, path: &str) -> anyhow::Result<()> {
             engine.preview(&root, &request, Preview::default())
         })?;
         let report = &assembled.report;
-        let is_it = |path: &Option<Arc<str>>| path.as_deref() == Some(file);
+        // A range of lines is an entry of its own. Without one, all are shown.
+        let is_it = |of: &Option<Arc<str>>| {
+            let of = of.as_deref().unwrap_or_default();
+            of == path || path == file && without_range(of) == file
+        };
         for row in report.included.iter().filter(|row| is_it(&row.path)) {
             let fate = if row.truncated { "cut" } else { "kept" };
             let tokens = Some((row.tokens, row.original_tokens));
@@ -214,9 +223,14 @@ fn why(options: &WorkingSetOptions, path: &str) -> anyhow::Result<()> {
             rows.push(("out", row.id.to_string(), tokens, row.reason.to_string()));
         }
         if rows.is_empty() {
-            let recipe = &engine.usual_recipe(&root)?.name;
-            let reason = format!("the recipe `{recipe}` does not use the working set");
-            rows.push(("absent", file.to_owned(), None, reason));
+            let reason = match path == file {
+                true => {
+                    let recipe = &engine.usual_recipe(&root)?.name;
+                    format!("the recipe `{recipe}` does not use the working set")
+                }
+                false => format!("no entry of {} has these lines", manifest.path),
+            };
+            rows.push(("absent", path.to_owned(), None, reason));
         }
     }
     if options.json {
@@ -286,7 +300,12 @@ fn list(options: &WorkingSetOptions) -> anyhow::Result<()> {
         let from = if file.path == file.entry {
             String::new()
         } else {
-            format!("  from {}", output::visible(&file.entry))
+            let entry = if file.entry.is_empty() {
+                "."
+            } else {
+                &file.entry
+            };
+            format!("  from {}", output::visible(entry))
         };
         let pinned = if file.pinned { "  pinned" } else { "" };
         let state = match file.status.as_str() {

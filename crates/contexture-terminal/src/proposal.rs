@@ -54,8 +54,19 @@ pub fn table(proposal: &Proposal, tokenizer: &str, width: Option<usize>) -> Stri
         grouped(proposal.max_tokens),
         grouped(proposal.reserved_for_response)
     );
+    let (limited, cut) = proposal.limited();
     let _ = match proposal.fits() {
         true => writeln!(lines, "{budget}: everything fits"),
+        false if limited <= available => writeln!(
+            lines,
+            "{budget}\n{} of {} tokens fit: {} cut to the limit of tokens per file",
+            grouped(limited),
+            grouped(proposal.tokens),
+            match cut {
+                1 => "1 file is".to_owned(),
+                cut => format!("{cut} files are"),
+            }
+        ),
         false => writeln!(
             lines,
             "{budget}\n{} of {} tokens fit: files of lower priority are cut or dropped",

@@ -16,9 +16,9 @@ pub(crate) struct KeyArgs {
 pub(crate) enum KeyCommand {
     /// Create a key, and print it once
     #[command(after_help = "\
-Run it in the directory of the server, or with the same --root and --db. Only the key goes to
-standard output. The store saves a hash of it, so the key cannot be shown
-again. It grants access to the data of one tenant. With --metrics it grants access to /metrics, with
+Run it in the directory of the server, or with the same --root and --db. Only the key goes to \
+standard output. The store saves a hash of it, so the key cannot be shown \
+again. It grants access to the data of one tenant. With --metrics it grants access to /metrics, with \
 --admin to the admin API, and to no data.
 
 Examples:

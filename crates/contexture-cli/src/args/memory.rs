@@ -29,11 +29,11 @@ Input is one JSON object per line, each with its kind. Unknown fields are reject
   {\"kind\":\"pattern\",\"name\":\"pump\",\"conditions\":[{\"type\":\"keyword\",\"value\":\"pump\"}],\"procedure\":\"…\"}
   {\"kind\":\"task\",\"id\":\"t1\",\"goal\":\"…\"}
 
-A record replaces the stored record with the same id. Recording the same record twice has no effect.
-Lines are saved in batches of 1,000. After an error, earlier batches stay recorded, and the message
+A record replaces the stored record with the same id. Recording the same record twice has no effect. \
+Lines are saved in batches of 1,000. After an error, earlier batches stay recorded, and the message \
 says how many lines were recorded.
 
-With --text, each file is split into chunks. Their source is the path of the file, relative to the
+With --text, each file is split into chunks. Their source is the path of the file, relative to the \
 current directory if the file is below it. Chunks recorded from the same source before are replaced.
 
 Examples:
@@ -45,7 +45,7 @@ Examples:
     Record(RecordArgs),
     /// Print the records that match a query, within a token budget
     #[command(after_help = "\
-The text on standard output is ready to be placed in a prompt. Recall searches by words and by
+The text on standard output is ready to be placed in a prompt. Recall searches by words and by \
 meaning, without a network. An empty query returns recent and important records.
 
 Filters are JSON; only records that match all of them are returned:
@@ -66,7 +66,7 @@ Columns, for each kind of record:
   ended     superseded, or with an end time after which recall ignores them
   archived  removed from recall because a cap was exceeded or their source text no longer
             contains them
-The sum of the three is the number of stored records. In JSON, `hold` is valid,
+The sum of the three is the number of stored records. In JSON, `hold` is valid, \
 and `live` is valid plus ended.
 
 Examples:
@@ -92,7 +92,7 @@ Examples:
     },
     /// Export all records as lines of JSON that `memory record` accepts
     #[command(after_help = "\
-Derived data is not exported: vectors, words, and entities and relations extracted from text. It
+Derived data is not exported: vectors, words, and entities and relations extracted from text. It \
 is computed again when the texts are recorded.
 
 Examples:
@@ -101,7 +101,7 @@ Examples:
     Export,
     /// Delete records and everything derived from them
     #[command(after_help = "\
-No trace of the records remains in the memory: words, vectors, and entities and relations derived
+No trace of the records remains in the memory: words, vectors, and entities and relations derived \
 only from them are deleted too. Snapshots of earlier requests still contain the text that was sent.
 
 Examples:
@@ -112,7 +112,7 @@ Examples:
     Forget(ForgetArgs),
     /// Compute the vectors of all texts again with the configured embedder
     #[command(after_help = "\
-Run it after a change of [memory.embedder] in contexture.toml, and after an embedding endpoint was
+Run it after a change of [memory.embedder] in contexture.toml, and after an embedding endpoint was \
 unavailable. An interrupted run continues where it stopped.
 
 Examples:

@@ -30,8 +30,8 @@ Examples:
     },
     /// Replace the model table of a project by a file
     #[command(after_help = "\
-FILE is LiteLLM's model_prices_and_context_window.json, the output of `contexture models list
---json`, or a table that Contexture wrote. The table is written to .contexture/models.tsv. Delete
+FILE is LiteLLM's model_prices_and_context_window.json, the output of `contexture models list \
+--json`, or a table that Contexture wrote. The table is written to .contexture/models.tsv. Delete \
 that file to use the built-in table again.
 
 Examples:

@@ -75,8 +75,8 @@ Examples:
     },
     /// Record a turn: what the user asked and what the model answered
     #[command(after_help = "\
-FILE holds a turn in Contexture's own form, a provider's response as it came (whole or as a
-recorded stream), or {\"provider\": ..., \"request\": ..., \"response\": ...}. Anthropic Messages,
+FILE holds a turn in Contexture's own form, a provider's response as it came (whole or as a \
+recorded stream), or {\"provider\": ..., \"request\": ..., \"response\": ...}. Anthropic Messages, \
 OpenAI Chat and Responses, and Gemini are detected; --from names the provider.
 
 Examples:
@@ -207,7 +207,7 @@ Examples:
     },
     /// Set whether the turns of a session become memory events
     #[command(after_help = "\
-Overrides `from_sessions` in [memory] of contexture.toml for turns that are recorded from now on.
+Overrides `from_sessions` in [memory] of contexture.toml for turns that are recorded from now on. \
 Records of earlier turns are kept; delete them with `contexture memory forget --session LABEL`.
 
 Examples:
@@ -222,7 +222,7 @@ Examples:
     },
     /// Delete a session with its turns and snapshots
     #[command(after_help = "\
-Turns that a fork shares are kept. Memory records of the session are kept; delete them with
+Turns that a fork shares are kept. Memory records of the session are kept; delete them with \
 `contexture memory forget --session LABEL`. The deleted text is overwritten in the store's files.
 
 Examples:
@@ -237,9 +237,9 @@ Examples:
     },
     /// Delete the turns of a session before a turn
     #[command(after_help = "\
-The turn and those after it keep their ids and numbers. All snapshots of the session are deleted,
-because they can contain the deleted turns. Memory records are kept, and so are summaries after the
-turn. The command fails if another session shares one of the turns. The deleted text is overwritten
+The turn and those after it keep their ids and numbers. All snapshots of the session are deleted, \
+because they can contain the deleted turns. Memory records are kept, and so are summaries after the \
+turn. The command fails if another session shares one of the turns. The deleted text is overwritten \
 in the store's files.
 
 Examples:

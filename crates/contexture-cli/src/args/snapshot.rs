@@ -15,7 +15,7 @@ pub(crate) struct SnapshotArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum SnapshotCommand {
-    /// List the latest requests, newest first
+    /// List the requests, the latest stored first
     #[command(after_help = "\
 Examples:
   contexture snapshot list
@@ -67,7 +67,7 @@ Examples:
     },
     /// Delete a request
     #[command(after_help = "\
-The request is deleted in all sessions that have it. Content that other requests use is kept. The
+The request is deleted in all sessions that have it. Content that other requests use is kept. The \
 deleted text is overwritten in the store's files.
 
 Examples:

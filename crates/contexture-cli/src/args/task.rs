@@ -35,7 +35,7 @@ Examples:
     },
     /// Complete or block a task: its parent becomes the current task
     #[command(after_help = "\
-A task with active subtasks cannot be completed. Requests for the parent and the sibling tasks
+A task with active subtasks cannot be completed. Requests for the parent and the sibling tasks \
 contain the result.
 
 Examples:

@@ -20,8 +20,8 @@ pub(crate) struct TreeArgs {
 pub(crate) enum TreeCommand {
     /// Import a tree from JSON, or add new nodes to an existing tree
     #[command(after_help = "\
-A missing tree is created. In an existing tree, new nodes and edges are added; settings, agents,
-paths, agent memories and flags are overwritten by those in the file; everything else is unchanged.
+A missing tree is created. In an existing tree, new nodes and edges are added; settings, agents, \
+paths, agent memories and flags are overwritten by those in the file; everything else is unchanged. \
 The whole file is imported, or nothing.
 
   {\"tree\":{\"id\":\"t1\",\"mode\":\"dialogue\",\"title\":\"…\",\"system_context\":\"…\",\"preferences\":{}},
@@ -49,7 +49,7 @@ Examples:
     },
     /// Export a tree as JSON that `tree import` accepts
     #[command(after_help = "\
-Agents, edges, paths and agent memories are sorted by name, nodes by time and id. Exporting an
+Agents, edges, paths and agent memories are sorted by name, nodes by time and id. Exporting an \
 imported export gives the same bytes.
 
 Examples:
@@ -70,7 +70,7 @@ Examples:
     List,
     /// Create an empty tree
     #[command(after_help = "\
-The nodes of a dialogue are messages; the nodes of a buffer are parts of one text. The mode cannot
+The nodes of a dialogue are messages; the nodes of a buffer are parts of one text. The mode cannot \
 be changed later.
 
 Preferences control what happens when a path does not fit. They override [loom] in contexture.toml:
@@ -110,7 +110,7 @@ Examples:
     },
     /// Draw a tree and the path to a node
     #[command(after_help = "\
-Each node is one line: short id, author, tokens, notes, and the start of its text. The continuation
+Each node is one line: short id, author, tokens, notes, and the start of its text. The continuation \
 of a node is drawn below it; other branches are indented above the continuation.
 
   ●  node on the path                  ○  node off the path
@@ -119,7 +119,7 @@ of a node is drawn below it; other branches are indented above the continuation.
   ⋮  folded nodes; --all shows them
   @  position of an agent
 
-The path ends at --head, at the end of --path, at the position of --agent, or at the only leaf. If
+The path ends at --head, at the end of --path, at the position of --agent, or at the only leaf. If \
 the tree has several leaves and none of these is given, no path is drawn. --json lists every node.
 
 Examples:
@@ -163,7 +163,7 @@ Examples:
     },
     /// Manage the memory of a loom-aware agent: pins, stashes and actions
     #[command(after_help = "\
-The requests of the agent contain its memory before the messages: pinned nodes and texts, recalled
+The requests of the agent contain its memory before the messages: pinned nodes and texts, recalled \
 stashes, and its latest actions.
 
 Examples:
@@ -283,16 +283,16 @@ pub(crate) struct ShowArgs {
 pub(crate) enum NodeCommand {
     /// Add a node, and print its short id
     #[command(after_help = "\
-The first node of a tree has no parent; every other node needs --after. If --after is repeated, the
-parents must be versions of one node. Name a node by its id, its short id, or the first four or
+The first node of a tree has no parent; every other node needs --after. If --after is repeated, the \
+parents must be versions of one node. Name a node by its id, its short id, or the first four or \
 more characters of its id.
 
---context and --instruction refer to existing nodes. --instruct and --attach create new nodes from
-a text and from a file (text, or a picture: png, jpg, gif, webp). Instructions are added to the
-system context of requests whose path passes through the node. Context is placed directly before
+--context and --instruction refer to existing nodes. --instruct and --attach create new nodes from \
+a text and from a file (text, or a picture: png, jpg, gif, webp). Instructions are added to the \
+system context of requests whose path passes through the node. Context is placed directly before \
 the node.
 
---response saves the answer of the provider with its usage. Without TEXT, the text of the node is
+--response saves the answer of the provider with its usage. Without TEXT, the text of the node is \
 read from it (OpenAI, Anthropic, Gemini).
 
 In a dialogue, the final line break of a file is removed. In a buffer, every byte is kept.
@@ -308,7 +308,7 @@ Examples:
     Add(Box<AddArgs>),
     /// Edit a node: add a new version of it, and print its short id
     #[command(after_help = "\
-Nodes are immutable: an edit is a new node. Requests contain the latest version, unless a saved path
+Nodes are immutable: an edit is a new node. Requests contain the latest version, unless a saved path \
 chooses another.
 
 Examples:
@@ -425,8 +425,8 @@ pub(crate) struct AddArgs {
 pub(crate) enum PathCommand {
     /// Save a path: a name for a node, with the versions and edges that lead to it
     #[command(after_help = "\
-If a node has several versions, requests use the latest. If several edges lead to a node, requests
-are rejected. A saved path overrides both: --choose takes a node for a version, and an edge or its
+If a node has several versions, requests use the latest. If several edges lead to a node, requests \
+are rejected. A saved path overrides both: --choose takes a node for a version, and an edge or its \
 source node for an edge.
 
 Examples:
@@ -459,7 +459,7 @@ Examples:
 pub(crate) enum AgentCommand {
     /// Create or change an agent; omitted settings keep their value
     #[command(after_help = "\
-The requests of a loom-aware agent explain that it works in a tree. They contain a line about each
+The requests of a loom-aware agent explain that it works in a tree. They contain a line about each \
 node, the memory of the agent, and the positions of all agents. An empty value removes a setting.
 
 Examples:

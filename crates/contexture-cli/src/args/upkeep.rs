@@ -118,8 +118,8 @@ Examples:
     },
     /// List, print, store and delete files of a tenant that are in the store
     #[command(after_help = "\
-A server uses the stored files of a tenant without a configured root as files in its root: personas,
-tools, permissions, recipes and working sets. All servers of the store use a change within two
+A server uses the stored files of a tenant without a configured root as files in its root: personas, \
+tools, permissions, recipes and working sets. All servers of the store use a change within two \
 seconds. See docs/scaling.md.
 
 Examples:
@@ -133,7 +133,7 @@ Examples:
     },
     /// Delete all data of a tenant, and revoke its keys
     #[command(after_help = "\
-Removes the tenant's database file. Files in the tenant's root directory are not removed. Restart a
+Removes the tenant's database file. Files in the tenant's root directory are not removed. Restart a \
 running server, or wait until it has unloaded the tenant. Back up the tenant first if in doubt.
 
 Examples:
@@ -148,8 +148,8 @@ Examples:
     },
     /// Show or set the quota of a tenant
     #[command(after_help = "\
-The quota is saved in the store and replaces the quota in contexture.toml. A limit that is not given
-is 0: no limit. Running servers use it within two seconds. Without options, the command prints the
+The quota is saved in the store and replaces the quota in contexture.toml. A limit that is not given \
+is 0: no limit. Running servers use it within two seconds. Without options, the command prints the \
 quota that applies.
 
 Examples:
@@ -181,8 +181,8 @@ Examples:
     },
     /// List administrative acts: keys, quotas and deletions
     #[command(after_help = "\
-Lists created and revoked keys, changed quotas, and deleted tenants, sessions, trees and memory
-records. ACTOR is the id of the API key; acts on the command line have none. Entries are never
+Lists created and revoked keys, changed quotas, and deleted tenants, sessions, trees and memory \
+records. ACTOR is the id of the API key; acts on the command line have none. Entries are never \
 removed.
 
 Examples:

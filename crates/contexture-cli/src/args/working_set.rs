@@ -113,7 +113,7 @@ Examples:
     },
     /// Update the working set from a turn
     #[command(after_help = "\
-Saves tool outputs as files and adds them, raises the priority of files that the turn mentions, and lowers
+Saves tool outputs as files and adds them, raises the priority of files that the turn mentions, and lowers \
 the priority of files that were not mentioned for several turns.
 
 Examples:
