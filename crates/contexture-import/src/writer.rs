@@ -79,6 +79,10 @@ pub struct Writer<'s> {
     written: usize,
     by_id: BTreeMap<TurnId, TurnRef>,
     sessions: HashSet<String>,
+    // The number of deletions of content before the first file was read.
+    content_deletions: Option<u64>,
+    // Whether the batch has a step that checks this number.
+    checks_content: bool,
     /// The number of objects found in the current file that are not written.
     pub counts: Counts,
 }
@@ -100,6 +104,8 @@ impl<'s> Writer<'s> {
             written: 0,
             by_id: BTreeMap::new(),
             sessions: HashSet::new(),
+            content_deletions: None,
+            checks_content: false,
             counts: Counts::default(),
         }
     }
@@ -318,6 +324,14 @@ impl<'s> Writer<'s> {
             parent: self.place(parent),
             blobs,
         };
+        // Earlier batches may have stored some of its content.
+        if let Some(number) = self.content_deletions
+            && !self.checks_content
+        {
+            self.checks_content = true;
+            self.files.push(self.file());
+            self.steps.push(ImportStep::ContentSince(number));
+        }
         self.push(step, bytes)
     }
 
@@ -470,6 +484,7 @@ impl<'s> Writer<'s> {
         let steps = std::mem::take(&mut self.steps);
         let files = std::mem::take(&mut self.files);
         self.bytes = 0;
+        self.checks_content = false;
         let kinds: Vec<Counts> = steps.iter().map(Counts::of).collect();
         let outcomes = match steps.is_empty() {
             true => Vec::new(),
@@ -516,10 +531,13 @@ impl<'s> Writer<'s> {
     }
 
     /// Begins a file. Returns its number, for [`Writer::added`].
-    pub(crate) fn begin_file(&mut self) -> usize {
+    pub(crate) fn begin_file(&mut self) -> Result<usize, StoreError> {
+        if !self.dry_run && self.content_deletions.is_none() {
+            self.content_deletions = Some(self.store.content_deletions()?);
+        }
         self.counts = Counts::default();
         self.added.push(Counts::default());
-        self.file()
+        Ok(self.file())
     }
 
     /// Ends a file, and forgets its turns if no state needs them.
@@ -542,6 +560,7 @@ impl<'s> Writer<'s> {
 
     /// Forgets what was added from all files.
     pub(crate) fn forget_files(&mut self) {
+        self.content_deletions = None;
         self.added.clear();
     }
 

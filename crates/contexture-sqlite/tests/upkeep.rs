@@ -202,7 +202,9 @@ fn turns_that_are_deleted_in_steps_are_those_of_one_deletion() {
         let head = store.session("main").unwrap().head.unwrap();
         let turns = turns_of(&store, head);
         let first = turns[4].id;
-        let deleted = store.delete_turns_in_steps("main", first, most).unwrap();
+        let deleted = store
+            .delete_turns_in_steps("main", first, most, usize::MAX)
+            .unwrap();
         assert!(!deleted.pending);
         assert_eq!(deleted.deleted["turns"], 21);
         assert_eq!(deleted.deleted["snapshots"], 5);

@@ -100,6 +100,10 @@ fn create(
     now: Timestamp,
 ) -> Result<TreeRow, Fault> {
     let tree = &document.tree;
+    let mut hidden = db.prepare_cached("SELECT 1 FROM trees WHERE tenant = ?1 AND id = ?2")?;
+    if hidden.exists((tenant, &tree.id))? {
+        return Err(Fault::exists("pending deletion of tree", &tree.id));
+    }
     let mut insert = db.prepare_cached(
         "INSERT INTO trees (tenant, id, mode, title, system_context, buffer_mode_system_context,
              preferences, epoch, nodes, edges, instructions, created_at)
