@@ -717,3 +717,57 @@ pub(crate) fn blob(bytes: Vec<u8>) -> Blob {
         bytes,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use contexture_sqlite::SqliteStore;
+    use contexture_store::{Retention, Snapshots as _, Upkeep as _};
+
+    use super::*;
+
+    /// Another process collects garbage between two batches, of which the first stores
+    /// content that the second refers to.
+    #[test]
+    fn a_request_is_not_saved_without_the_content_of_an_earlier_batch() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("contexture.db");
+        let store = SqliteStore::open(&path).unwrap();
+        let other = SqliteStore::open(&path).unwrap();
+        let message = blob(b"message".to_vec());
+        let root = blob(format!(r#"{{"tail":["{}"]}}"#, message.hash).into_bytes());
+        let request = Snapshot {
+            hash: root.hash,
+            session: "s".to_owned(),
+            parent_turn: None,
+            model: "m".to_owned(),
+            tokens: 1,
+            counter: "c".to_owned(),
+            root: root.hash,
+            created_at: Timestamp::UNIX_EPOCH,
+        };
+        let import = |collect: bool| {
+            let mut writer = Writer::new(&store, false, 1 << 20);
+            writer.begin_file()?;
+            writer.content(vec![message.clone()])?;
+            writer.flush()?;
+            if collect {
+                other.collect(&Retention::default(), false)?;
+            }
+            writer.snapshot(request.clone(), None, vec![root.clone()])?;
+            writer.flush()
+        };
+        let refused = import(true).unwrap_err();
+        let StoreError::NotFound { what, name } = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!((what, name), ("content", message.hash.to_string()));
+        assert_eq!(other.snapshots(None, 9).unwrap(), []);
+        import(false).unwrap();
+        assert_eq!(other.snapshots(None, 9).unwrap(), [request.clone()]);
+        // A request that is stored keeps its content.
+        other.collect(&Retention::default(), false).unwrap();
+        assert!(other.has_blobs(&[message.hash, root.hash]).unwrap());
+    }
+}

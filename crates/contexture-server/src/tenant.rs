@@ -624,6 +624,8 @@ fn continue_deletions(name: &str, store: &dyn Store) {
                 "deletions have not ended: the disk is full"
             );
         }
-        Err(error) => tracing::warn!(tenant = tenant_name(name), %error, "a deletion has not ended"),
+        Err(error) => {
+            tracing::warn!(tenant = tenant_name(name), %error, "a deletion has not ended")
+        }
     }
 }

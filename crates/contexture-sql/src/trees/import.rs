@@ -35,7 +35,10 @@ pub(super) fn import(
             let (there, keys) = export::load(db, row)?;
             (Some(there), keys)
         }
-        None => (None, HashMap::new()),
+        None => {
+            check_free(db, tenant, &document.tree.id)?;
+            (None, HashMap::new())
+        }
     };
     let before = there.as_ref().map_or(0, |there| there.nodes.len());
     let merged = document.merged(there, now)?;
@@ -93,6 +96,15 @@ pub(super) fn import(
     })
 }
 
+/// Fails if a tree with this id is being deleted.
+fn check_free(db: &Connection, tenant: i64, id: &str) -> Result<(), Fault> {
+    let mut deleted = db.prepare_cached("SELECT 1 FROM trees WHERE tenant = ?1 AND id = ?2")?;
+    match deleted.exists((tenant, id))? {
+        true => Err(Fault::exists("pending deletion of tree", id)),
+        false => Ok(()),
+    }
+}
+
 fn create(
     db: &Connection,
     tenant: i64,
@@ -100,10 +112,6 @@ fn create(
     now: Timestamp,
 ) -> Result<TreeRow, Fault> {
     let tree = &document.tree;
-    let mut hidden = db.prepare_cached("SELECT 1 FROM trees WHERE tenant = ?1 AND id = ?2")?;
-    if hidden.exists((tenant, &tree.id))? {
-        return Err(Fault::exists("pending deletion of tree", &tree.id));
-    }
     let mut insert = db.prepare_cached(
         "INSERT INTO trees (tenant, id, mode, title, system_context, buffer_mode_system_context,
              preferences, epoch, nodes, edges, instructions, created_at)
