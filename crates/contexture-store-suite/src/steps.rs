@@ -194,6 +194,7 @@ pub fn a_session_is_deleted_in_steps(steps: &dyn InSteps) {
         create(store, "kept");
         talk(store, "kept", &["stays"]);
         let kept = save(store, "kept", "request 1");
+        assert!(steps.delete_session("short", most, 0).unwrap().pending);
         let deleted = run(
             store,
             "turns",
@@ -477,6 +478,12 @@ pub fn a_collection_runs_in_steps(steps: &dyn InSteps) {
             tasks_before: Some(at(20)),
             ..Retention::default()
         };
+        // Another retention replaces that of a pending collection.
+        let none = Retention::default();
+        assert!(steps.collect(&none, most, 0).unwrap().pending);
+        assert!(steps.collect(&retention, most, 0).unwrap().pending);
+        let checked = store.verify().unwrap().checked;
+        assert_eq!(checked["pending_deletions"], 1);
         let expected = store.collect(&retention, true).unwrap();
         assert_eq!(expected.deleted["records"], 5);
         let deleted = run(

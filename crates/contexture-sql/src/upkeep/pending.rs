@@ -6,13 +6,14 @@
 
 use contexture_core::ContentHash;
 use contexture_sql_memory::forget;
-use contexture_store::{Forget, Retention, TurnId};
+use contexture_store::{Forget, Retention, StoreError, TurnId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::driver::Connection;
 use crate::error::Fault;
 use crate::row::Time;
+use crate::sessions;
 
 /// What a call deletes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,17 +105,23 @@ pub(super) fn list(db: &Connection, tenant: i64) -> Result<Vec<PendingDeletion>,
     Ok(rows.into_iter().filter_map(read).collect())
 }
 
-/// Stores a deletion, unless the same one has begun already.
+/// Stores a deletion, unless the same one has begun already. A collection replaces one
+/// with another retention.
 pub(super) fn add(
     db: &Connection,
     tenant: i64,
     what: &Deletion,
     now: Timestamp,
 ) -> Result<PendingDeletion, Fault> {
-    let mut what = what.clone();
+    let mut what = what.with_label(db, tenant)?;
     for begun in list(db, tenant)? {
         if begun.what.is_same(&what) {
             return Ok(begun);
+        }
+        if let (Deletion::Collection(_), Deletion::Collection(_)) = (&begun.what, &what) {
+            let key = begun.key;
+            replace(db, key, &what)?;
+            return Ok(PendingDeletion { key, what });
         }
     }
     if let Deletion::Records { through, .. } = &mut what {
@@ -146,10 +153,15 @@ pub(crate) fn renumber(db: &Connection, tenant: i64) -> Result<(), Fault> {
     for PendingDeletion { key, mut what } in list(db, tenant)? {
         if let Deletion::Records { through, .. } = &mut what {
             *through = Some(forget::last_key(db, tenant)?);
-            db.prepare_cached("UPDATE pending_deletions SET what = ?2 WHERE key = ?1")?
-                .execute((key, text(&what)?))?;
+            replace(db, key, &what)?;
         }
     }
+    Ok(())
+}
+
+fn replace(db: &Connection, key: i64, what: &Deletion) -> Result<(), Fault> {
+    db.prepare_cached("UPDATE pending_deletions SET what = ?2 WHERE key = ?1")?
+        .execute((key, text(what)?))?;
     Ok(())
 }
 
@@ -158,6 +170,25 @@ fn text(what: &Deletion) -> Result<String, Fault> {
 }
 
 impl Deletion {
+    /// Returns the deletion with the label of its session instead of an alias, which can
+    /// get another meaning before the deletion ends.
+    fn with_label(&self, db: &Connection, tenant: i64) -> Result<Deletion, Fault> {
+        let label = |name: &str| match sessions::find(db, tenant, name) {
+            Ok(session) => Ok(session.label),
+            // The session is being deleted.
+            Err(Fault::Refused(StoreError::NotFound { .. })) => Ok(name.to_owned()),
+            Err(fault) => Err(fault),
+        };
+        Ok(match self {
+            Deletion::Session(name) => Deletion::Session(label(name)?),
+            Deletion::Turns { session, before } => Deletion::Turns {
+                session: label(session)?,
+                before: *before,
+            },
+            other => other.clone(),
+        })
+    }
+
     /// Returns true if both delete the same, apart from what was stored since.
     fn is_same(&self, other: &Deletion) -> bool {
         match (self, other) {
