@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use contexture_archive::{Summary, check, export, import};
 use contexture_sqlite::SqliteStore;
-use contexture_store::{KeyRecord, KeyScope, Store, TenantQuota, Tenants};
+use contexture_store::{
+    Forget, KeyRecord, KeyScope, Ledger as _, Store, StoreError, TenantQuota, Tenants, Upkeep as _,
+};
 use contexture_store_suite as suite;
 use jiff::Timestamp;
 
@@ -212,6 +214,49 @@ fn everything_moves_to_the_other_database_and_back() {
     assert!(again.unchanged.len() > 60);
     assert_eq!(exported(&third, &file("four")).content, one.content);
     assert_eq!(acts(&third, "key_created"), 2);
+}
+
+/// An archive of a store that cannot be written has its pending deletions. The store
+/// that imports the archive continues them.
+#[test]
+fn a_pending_deletion_is_continued_after_an_import() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let first = SqliteStore::open(file("first.db")).unwrap();
+    suite::turns_form_a_chain(&first);
+    suite::a_record_is_read_back_unchanged(&*first.tenant("a"));
+    let before = first.usage().unwrap();
+    let label = first.sessions(None, 1).unwrap().remove(0).label;
+    let tenant = first.for_tenant("a");
+    let sources = Forget::Source("log".to_owned());
+    assert!(first.delete_session_in_steps(&label, 1, 3).unwrap().pending);
+    let more = tenant.forget_in_steps(&sources, 1, 0).unwrap();
+    assert!(more.pending);
+    drop((first, tenant));
+    let first = SqliteStore::open_read_only(file("first.db")).unwrap();
+    let schema = Schema::new();
+    let second = schema.open();
+    for name in ["", "a"] {
+        let mut entries = Vec::new();
+        let mut put = |entry| {
+            entries.push(entry);
+            Ok(())
+        };
+        first.tenant(name).export_entries(&mut put).unwrap();
+        let mut entries = entries.into_iter();
+        let next = Box::new(move || Ok(entries.next()));
+        second.tenant(name).import_entries(next).unwrap();
+    }
+    for name in ["", "a"] {
+        let store = second.tenant(name);
+        assert!(store.usage().unwrap().pending, "{name}");
+        assert_eq!(store.continue_deletions().unwrap(), 0);
+        assert!(!store.usage().unwrap().pending, "{name}");
+    }
+    assert_verified(&second);
+    assert_eq!(second.usage().unwrap().sessions, before.sessions - 1);
+    let forgotten = second.tenant("a").forget(&sources);
+    assert!(matches!(forgotten, Err(StoreError::NotFound { .. })));
 }
 
 /// An imported memory can be used: new records have new keys, and an index from

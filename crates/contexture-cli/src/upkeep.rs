@@ -159,12 +159,12 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a notice if deleted text is still in the files.
+/// Prints a notice if text that was to be deleted is still in the files.
 pub(crate) fn report_pending(is_pending: bool) {
     if is_pending {
         output::say(
-            "the deleted text is still in the store's files, because another process reads them; \
-             it is overwritten when the store is used next",
+            "the deleted text is still in the store's files, because another process reads them \
+             or the disk is full; it is removed when the store is used next",
         );
     }
 }

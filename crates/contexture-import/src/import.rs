@@ -164,7 +164,7 @@ impl<'s> Import<'s> {
         report: &mut Report,
         numbers: &mut Vec<usize>,
     ) -> Result<(), ImportError> {
-        let number = self.writer.begin_file();
+        let number = self.writer.begin_file()?;
         let done = self.read(format, path);
         let error = match done {
             Ok(true) => None,

@@ -40,6 +40,7 @@ impl Counts {
             ImportStep::Compaction { .. } => counts.compactions = 1,
             ImportStep::Snapshot { .. } => counts.requests = 1,
             ImportStep::Head { .. }
+            | ImportStep::ContentSince(_)
             | ImportStep::Content(_)
             | ImportStep::Cursor(_)
             | ImportStep::State { .. }

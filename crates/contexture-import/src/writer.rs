@@ -79,6 +79,10 @@ pub struct Writer<'s> {
     written: usize,
     by_id: BTreeMap<TurnId, TurnRef>,
     sessions: HashSet<String>,
+    // The number of deletions of content before the first file was read.
+    content_deletions: Option<u64>,
+    // Whether the batch has a step that checks this number.
+    checks_content: bool,
     /// The number of objects found in the current file that are not written.
     pub counts: Counts,
 }
@@ -100,6 +104,8 @@ impl<'s> Writer<'s> {
             written: 0,
             by_id: BTreeMap::new(),
             sessions: HashSet::new(),
+            content_deletions: None,
+            checks_content: false,
             counts: Counts::default(),
         }
     }
@@ -318,6 +324,14 @@ impl<'s> Writer<'s> {
             parent: self.place(parent),
             blobs,
         };
+        // Earlier batches may have stored some of its content.
+        if let Some(number) = self.content_deletions
+            && !self.checks_content
+        {
+            self.checks_content = true;
+            self.files.push(self.file());
+            self.steps.push(ImportStep::ContentSince(number));
+        }
         self.push(step, bytes)
     }
 
@@ -470,6 +484,7 @@ impl<'s> Writer<'s> {
         let steps = std::mem::take(&mut self.steps);
         let files = std::mem::take(&mut self.files);
         self.bytes = 0;
+        self.checks_content = false;
         let kinds: Vec<Counts> = steps.iter().map(Counts::of).collect();
         let outcomes = match steps.is_empty() {
             true => Vec::new(),
@@ -516,10 +531,13 @@ impl<'s> Writer<'s> {
     }
 
     /// Begins a file. Returns its number, for [`Writer::added`].
-    pub(crate) fn begin_file(&mut self) -> usize {
+    pub(crate) fn begin_file(&mut self) -> Result<usize, StoreError> {
+        if !self.dry_run && self.content_deletions.is_none() {
+            self.content_deletions = Some(self.store.content_deletions()?);
+        }
         self.counts = Counts::default();
         self.added.push(Counts::default());
-        self.file()
+        Ok(self.file())
     }
 
     /// Ends a file, and forgets its turns if no state needs them.
@@ -542,6 +560,7 @@ impl<'s> Writer<'s> {
 
     /// Forgets what was added from all files.
     pub(crate) fn forget_files(&mut self) {
+        self.content_deletions = None;
         self.added.clear();
     }
 
@@ -696,5 +715,59 @@ pub(crate) fn blob(bytes: Vec<u8>) -> Blob {
     Blob {
         hash: ContentHash::of(&bytes),
         bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use contexture_sqlite::SqliteStore;
+    use contexture_store::{Retention, Snapshots as _, Upkeep as _};
+
+    use super::*;
+
+    /// Another process collects garbage between two batches, of which the first stores
+    /// content that the second refers to.
+    #[test]
+    fn a_request_is_not_saved_without_the_content_of_an_earlier_batch() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("contexture.db");
+        let store = SqliteStore::open(&path).unwrap();
+        let other = SqliteStore::open(&path).unwrap();
+        let message = blob(b"message".to_vec());
+        let root = blob(format!(r#"{{"tail":["{}"]}}"#, message.hash).into_bytes());
+        let request = Snapshot {
+            hash: root.hash,
+            session: "s".to_owned(),
+            parent_turn: None,
+            model: "m".to_owned(),
+            tokens: 1,
+            counter: "c".to_owned(),
+            root: root.hash,
+            created_at: Timestamp::UNIX_EPOCH,
+        };
+        let import = |collect: bool| {
+            let mut writer = Writer::new(&store, false, 1 << 20);
+            writer.begin_file()?;
+            writer.content(vec![message.clone()])?;
+            writer.flush()?;
+            if collect {
+                other.collect(&Retention::default(), false)?;
+            }
+            writer.snapshot(request.clone(), None, vec![root.clone()])?;
+            writer.flush()
+        };
+        let refused = import(true).unwrap_err();
+        let StoreError::NotFound { what, name } = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!((what, name), ("content", message.hash.to_string()));
+        assert_eq!(other.snapshots(None, 9).unwrap(), []);
+        import(false).unwrap();
+        assert_eq!(other.snapshots(None, 9).unwrap(), [request.clone()]);
+        // A request that is stored keeps its content.
+        other.collect(&Retention::default(), false).unwrap();
+        assert!(other.has_blobs(&[message.hash, root.hash]).unwrap());
     }
 }

@@ -705,22 +705,25 @@ impl Backend for PostgresBackend {
     fn stats(&self) -> Result<StoreStats, StoreError> {
         // The pool is read before this call uses a connection for the size.
         let stats = self.database.pool.stats();
-        let (bytes, standbys, waits) = self.shared("").read(|db, _| {
+        let (bytes, standbys, waits, deletions) = self.shared("").read(|db, _| {
             let sql = "SELECT (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
                     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                     WHERE n.nspname = current_schema() AND c.relkind = 'r'),
                 current_setting('synchronous_standby_names'),
-                current_setting('synchronous_commit') IN ('on', 'remote_apply')";
+                current_setting('synchronous_commit') IN ('on', 'remote_apply'),
+                (SELECT count(*) FROM pending_deletions)";
             Ok(db.query_row(sql, (), |row| {
                 Ok((
                     row.get::<i64>(0)?,
                     row.get::<String>(1)?,
                     row.get::<bool>(2)?,
+                    row.get::<i64>(3)?,
                 ))
             })?)
         })?;
         Ok(StoreStats {
             bytes: Some(bytes.unsigned_abs()),
+            pending_deletions: Some(deletions.unsigned_abs()),
             synchronous_standbys: Some(match waits {
                 true => standbys_of(&standbys),
                 false => 0,

@@ -16,6 +16,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v5.sql"),
     include_str!("v6.sql"),
     include_str!("v7.sql"),
+    include_str!("v8.sql"),
 ];
 
 /// The number of retries of a migration after a conflict with another server.

@@ -84,7 +84,7 @@ fn a_newer_schema_is_refused() {
         schema.name()
     ));
     match PostgresStore::open(&schema.url).unwrap_err() {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 7)),
+        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 8)),
         other => panic!("{other}"),
     }
 }
@@ -385,6 +385,9 @@ fn a_schema_that_another_server_migrates_is_waited_for() {
         "SET search_path = \"{name}\"; DROP TABLE events; DROP TABLE request_counts;
          DROP TABLE done_calls; ALTER TABLE sessions DROP COLUMN remember;
          ALTER TABLE turns DROP COLUMN deleted; ALTER TABLE tenants DROP COLUMN turn_deletions;
+         DROP TABLE pending_deletions; ALTER TABLE sessions DROP COLUMN deleted;
+         ALTER TABLE trees DROP COLUMN deleted;
+         ALTER TABLE tenants DROP COLUMN content_deletions;
          UPDATE contexture_meta SET version = 2"
     ));
     thread::scope(|scope| {

@@ -66,6 +66,9 @@ const RESPONSE_MEMORY_FACTOR: usize = 3;
 const FILL_IN_PAUSE: Duration = Duration::from_millis(10);
 const FILL_IN_INTERVAL: Duration = Duration::from_millis(500);
 
+/// How often deletions that have not ended are tried again.
+const DELETION_INTERVAL: Duration = Duration::from_secs(30);
+
 /// The state that all requests share.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
@@ -167,8 +170,8 @@ impl App {
     }
 
     /// Starts the thread that loads and saves memory indexes, computes vectors of the
-    /// encoder, and has text overwritten that was deleted before the start. It ends
-    /// with the server.
+    /// encoder, has text overwritten that was deleted before the start, and continues
+    /// deletions that have not ended. It ends with the server.
     pub(crate) fn fill_in_vectors(&self) {
         let shared = Arc::downgrade(&self.0);
         let work = move || {
@@ -176,9 +179,14 @@ impl App {
                 shared.tenants.find_deleted_text();
                 shared.tenants.load_indexes();
             }
+            let mut deletions = Instant::now();
             while let Some(shared) = shared.upgrade() {
                 if shared.stopping.load(Ordering::Relaxed) {
                     return;
+                }
+                if deletions.elapsed() >= DELETION_INTERVAL {
+                    shared.tenants.continue_deletions();
+                    deletions = Instant::now();
                 }
                 shared.tenants.close_clean_stores();
                 let any = shared.tenants.fill_in();

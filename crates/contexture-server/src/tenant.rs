@@ -462,15 +462,28 @@ impl Tenants {
     }
 
     /// Opens the stores whose files still contain deleted text, so that it is
-    /// overwritten even if the tenant is unused.
+    /// overwritten even if the tenant is unused. Continues deletions that have not
+    /// ended.
     pub(crate) fn find_deleted_text(&self) {
         for name in self.stores.tenant_names().unwrap_or_default() {
             let store = self.stores.tenant(&name);
             // A store that cannot be read now reports its error when it is
             // used.
             if store.has_deleted_text().unwrap_or(false) {
+                continue_deletions(&name, &*store);
                 self.unclean().push(store);
             }
+        }
+    }
+
+    /// Continues the deletions of all tenants that have not ended.
+    pub(crate) fn continue_deletions(&self) {
+        let stats = self.stores.stats();
+        if !stats.is_ok_and(|stats| stats.pending_deletions > Some(0)) {
+            return;
+        }
+        for name in self.stores.tenant_names().unwrap_or_default() {
+            continue_deletions(&name, &*self.stores.tenant(&name));
         }
     }
 
@@ -596,5 +609,23 @@ impl Tenants {
 
     pub(crate) fn stores(&self) -> &dyn Stores {
         &*self.stores
+    }
+}
+
+/// Continues deletions that have not ended. An error is logged: the deletions are tried
+/// again later.
+fn continue_deletions(name: &str, store: &dyn Store) {
+    match store.continue_deletions() {
+        Ok(0) => {}
+        Ok(pending) => {
+            tracing::warn!(
+                tenant = tenant_name(name),
+                pending,
+                "deletions have not ended: the disk is full"
+            );
+        }
+        Err(error) => {
+            tracing::warn!(tenant = tenant_name(name), %error, "a deletion has not ended")
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! The connection overwrites deleted rows. The writer overwrites the copies
 //! that SQLite leaves when it moves rows. No bytes of a deleted record remain.
 
+use std::collections::BTreeMap;
+
 use crate::driver::Connection;
 use contexture_store::{Forget, Forgotten, RecordKind};
 
@@ -42,21 +44,57 @@ pub fn forget(db: &Connection, tenant: i64, what: &Forget) -> Result<Forgotten, 
     })
 }
 
-/// Deletes events and chunks from before a time, and returns the number of
-/// deleted records. A dry run only counts the events and chunks.
-pub fn forget_older(
+/// Deletes the first `most` of the records that the request selects, up to the key
+/// `through`. Returns the number of deleted records, also of those that were derived only
+/// from them.
+pub fn forget_some(
     db: &Connection,
     tenant: i64,
-    before: Time,
-    dry_run: bool,
-) -> Result<u64, Fault> {
+    what: &Forget,
+    through: Option<i64>,
+    most: usize,
+) -> Result<BTreeMap<RecordKind, u64>, Fault> {
+    let mut named = named(db, tenant, what)?;
+    named.retain(|(_, key)| through.is_none_or(|through| *key <= through));
+    named.truncate(most);
+    if named.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let mut batch = Batch::open(db, tenant)?;
+    for (kind, key) in named {
+        batch.forget(kind, key)?;
+    }
+    batch.close()?;
+    Ok(batch.deleted)
+}
+
+/// Returns the key of the latest record, or 0 if there is none.
+pub fn last_key(db: &Connection, tenant: i64) -> Result<i64, Fault> {
+    let mut select =
+        db.prepare_cached("SELECT coalesce(max(key), 0) FROM memories WHERE tenant = ?1")?;
+    Ok(select.query_row([tenant], |row| row.get(0))?)
+}
+
+/// Returns the number of events and chunks from before a time.
+pub fn count_older(db: &Connection, tenant: i64, before: Time) -> Result<u64, Fault> {
+    Ok(older(db, tenant, before)?.len() as u64)
+}
+
+fn older(db: &Connection, tenant: i64, before: Time) -> Result<Vec<(i64, i64)>, Fault> {
     let mut select = db.prepare_cached(
         "SELECT kind, key FROM memories WHERE tenant = ?1 AND kind <= 1 AND at < ?2 ORDER BY key",
     )?;
     let found = select.query_map((tenant, before), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let found: Vec<(i64, i64)> = found.collect::<Result<_, _>>()?;
-    if dry_run || found.is_empty() {
-        return Ok(found.len() as u64);
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Deletes at most `most` events and chunks from before a time, and returns the number of
+/// deleted records.
+pub fn forget_older(db: &Connection, tenant: i64, before: Time, most: usize) -> Result<u64, Fault> {
+    let mut found = older(db, tenant, before)?;
+    found.truncate(most);
+    if found.is_empty() {
+        return Ok(0);
     }
     let mut batch = Batch::open(db, tenant)?;
     for (kind, key) in found {

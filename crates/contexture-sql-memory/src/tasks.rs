@@ -368,15 +368,14 @@ pub fn list(db: &Connection, tenant: i64, stack: &str) -> Result<Vec<TaskRecord>
     Ok(tasks)
 }
 
-/// Deletes tasks that were finished before a time, and returns their number. A
-/// task with a remaining subtask is not deleted, nor is the current task of a
-/// stack.
-pub fn forget_finished(
-    db: &Connection,
-    tenant: i64,
-    before: Time,
-    dry_run: bool,
-) -> Result<u64, Fault> {
+/// Returns the number of tasks that were finished before a time and can be deleted.
+pub fn count_finished(db: &Connection, tenant: i64, before: Time) -> Result<u64, Fault> {
+    Ok(finished(db, tenant, before)?.len() as u64)
+}
+
+/// Returns the tasks that were finished before a time. A task with a remaining subtask
+/// is not deleted, nor is the current task of a stack.
+fn finished(db: &Connection, tenant: i64, before: Time) -> Result<Vec<String>, Fault> {
     // Subtasks first: a task with subtasks cannot be deleted.
     let mut select = db.prepare_cached(
         "WITH RECURSIVE kept (key) AS (
@@ -389,11 +388,21 @@ pub fn forget_finished(
          ORDER BY depth DESC, key",
     )?;
     let found = select.query_map((tenant, before), |row| row.get(0))?;
-    let found: Vec<String> = found.collect::<Result<_, _>>()?;
-    if !dry_run {
-        for id in &found {
-            forget(db, tenant, id)?;
-        }
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Deletes at most `most` tasks that were finished before a time, and returns their
+/// number.
+pub fn forget_finished(
+    db: &Connection,
+    tenant: i64,
+    before: Time,
+    most: usize,
+) -> Result<u64, Fault> {
+    let mut found = finished(db, tenant, before)?;
+    found.truncate(most);
+    for id in &found {
+        forget(db, tenant, id)?;
     }
     Ok(found.len() as u64)
 }

@@ -6,7 +6,7 @@
 //! their keys. An import assigns new keys in the same order. A copy of the
 //! import is therefore identical to the copy that was imported.
 
-use contexture_store::{Archive, ArchiveSink, ArchiveSource, SharedPart, StoreError};
+use contexture_store::{Archive, ArchiveSink, ArchiveSource, SharedPart, StoreError, Upkeep as _};
 
 use crate::{Backend, SqlStore};
 
@@ -18,6 +18,8 @@ pub mod tables;
 impl<B: Backend> Archive for SqlStore<B> {
     fn export_entries(&self, put: ArchiveSink<'_>) -> Result<(), StoreError> {
         self.settle();
+        // What cannot be deleted now is deleted by the store that imports the archive.
+        let _ = self.continue_deletions();
         self.read(|db, tenant| export::export(db, tenant, put))
     }
 

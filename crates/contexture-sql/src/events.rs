@@ -189,6 +189,20 @@ fn run_removal(db: &Connection, sql: &str, tenant: i64, now: Timestamp) -> Resul
 }
 
 /// Clears the events of a deleted session. Their numbers are not reused.
+/// Removes the content of at most `most` events of a session. Returns their number.
+pub(crate) fn forget_some(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+    most: usize,
+) -> Result<usize, Fault> {
+    let mut update = db.prepare_cached(
+        "UPDATE events SET session = '', data = '{}' WHERE tenant = ?1 AND seq IN (
+             SELECT seq FROM events WHERE tenant = ?1 AND session = ?2 ORDER BY seq LIMIT ?3)",
+    )?;
+    Ok(update.change((tenant, label, crate::row::limit(most)))?)
+}
+
 pub(crate) fn forget_session(db: &Connection, tenant: i64, label: &str) -> Result<(), Fault> {
     db.prepare_cached(
         "UPDATE events SET session = '', data = '{}' WHERE tenant = ?1 AND session = ?2",

@@ -1,9 +1,10 @@
 //! Imports: a batch of steps is one transaction.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::driver::{Connection, OptionalExtension, Row};
 use crate::params;
+use contexture_core::ContentHash;
 use contexture_store::{
     Compaction, ImportCursor, ImportOutcome, ImportRow, ImportStep, ImportedTurn, Imports,
     StoreError, TurnId,
@@ -14,7 +15,7 @@ use crate::error::Fault;
 use crate::record::{self, Appender, Parent, Prepared};
 use crate::row::{Hash, limit, number, unsigned};
 use crate::sessions::{self, SessionRow};
-use crate::{Backend, SqlStore, snapshots, turns};
+use crate::{Backend, SqlStore, snapshots, turns, upkeep};
 
 /// A step, prepared as far as possible before the writer thread gets it.
 enum ReadyStep {
@@ -62,6 +63,10 @@ impl<B: Backend> Imports for SqlStore<B> {
             Ok((outcomes, ready))
         })
         .map(|(outcomes, _)| outcomes)
+    }
+
+    fn content_deletions(&self) -> Result<u64, StoreError> {
+        self.read(content_deletions)
     }
 
     fn import_cursor(&self, source: &str, file: &str) -> Result<Option<ImportCursor>, StoreError> {
@@ -131,6 +136,12 @@ impl<B: Backend> Imports for SqlStore<B> {
     }
 }
 
+fn content_deletions(db: &Connection, tenant: i64) -> Result<u64, Fault> {
+    let mut select = db.prepare_cached("SELECT content_deletions FROM tenants WHERE key = ?1")?;
+    let found = select.query_row([tenant], |row| unsigned(row, 0));
+    Ok(found.optional()?.unwrap_or(0))
+}
+
 const CURSOR: &str = "SELECT source, file, identity, size, modified, \"offset\", hash, unknown \
     FROM imports";
 
@@ -155,6 +166,10 @@ struct Batch<'db> {
     sessions: HashMap<String, SessionRow>,
     parents: HashMap<TurnId, Parent>,
     appender: Appender<'db>,
+    // Whether content that earlier batches stored may be missing.
+    checks_content: bool,
+    // Content that was found.
+    stored: HashSet<ContentHash>,
 }
 
 impl<'db> Batch<'db> {
@@ -166,6 +181,8 @@ impl<'db> Batch<'db> {
             sessions: HashMap::new(),
             parents: HashMap::new(),
             appender: Appender::new(db)?,
+            checks_content: false,
+            stored: HashSet::new(),
         })
     }
 
@@ -222,6 +239,10 @@ impl<'db> Batch<'db> {
                 sessions::move_head(self.db, &row, to, reason, *at)?;
                 Ok(nothing)
             }
+            ImportStep::ContentSince(number) => {
+                self.checks_content = content_deletions(self.db, self.tenant)? != *number;
+                Ok(nothing)
+            }
             ImportStep::Snapshot {
                 snapshot,
                 parent,
@@ -230,6 +251,9 @@ impl<'db> Batch<'db> {
                 let mut snapshot = (**snapshot).clone();
                 snapshot.parent_turn = self.id(*parent)?.or(snapshot.parent_turn);
                 snapshots::put_blobs(self.db, self.tenant, blobs)?;
+                if self.checks_content {
+                    self.check_content(snapshot.root)?;
+                }
                 let added = snapshots::add_snapshot(self.db, self.tenant, &snapshot)?;
                 Ok(ImportOutcome { added, ..nothing })
             }
@@ -291,6 +315,31 @@ impl<'db> Batch<'db> {
                 })
             }
         }
+    }
+
+    /// Fails if a collection has deleted content of a request since an earlier batch
+    /// stored it.
+    fn check_content(&mut self, root: ContentHash) -> Result<(), Fault> {
+        // The root and lists of hashes refer to other content. Messages do not, although
+        // their text can contain what looks like a hash.
+        let mut waiting = upkeep::hashes_in(&self.content(root)?);
+        while !waiting.is_empty() {
+            waiting.retain(|hash| self.stored.insert(*hash));
+            if let Some(missing) = snapshots::missing_blob(self.db, self.tenant, &waiting)? {
+                return Err(Fault::not_found("content", missing.to_string()));
+            }
+            let mut listed = Vec::new();
+            for hash in waiting {
+                listed.extend(upkeep::listed_hashes(&self.content(hash)?));
+            }
+            waiting = listed;
+        }
+        Ok(())
+    }
+
+    fn content(&self, hash: ContentHash) -> Result<Vec<u8>, Fault> {
+        let found = snapshots::blob(self.db, self.tenant, hash)?;
+        found.ok_or_else(|| Fault::not_found("content", hash.to_string()))
     }
 
     fn put_cursor(&self, cursor: &ImportCursor) -> Result<(), Fault> {

@@ -22,7 +22,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use contexture_store::{Call, EventHint, Recorded, Store, StoreError, StoreStats, Usage, Watch};
+use contexture_store::{
+    Call, EventHint, Recorded, Store, StoreError, StoreStats, Upkeep as _, Usage, Watch,
+};
 
 mod ahead;
 #[cfg(feature = "alternating")]
@@ -211,12 +213,13 @@ impl<B: Backend> SqlStore<B> {
         Self { backend }
     }
 
-    /// Opens the store at `place`, and creates it if it does not exist.
+    /// Opens the store at `place`, and creates it if it does not exist. Continues
+    /// deletions of the default tenant that have not ended.
     pub fn open<P>(place: P) -> Result<Self, StoreError>
     where
         B: Open<P>,
     {
-        B::open(place, B::Options::default()).map(Self::new)
+        Self::open_with(place, B::Options::default())
     }
 
     /// Opens a store like [`open`](Self::open), with other options.
@@ -224,7 +227,10 @@ impl<B: Backend> SqlStore<B> {
     where
         B: Open<P>,
     {
-        B::open(place, options).map(Self::new)
+        let store = B::open(place, options).map(Self::new)?;
+        // What cannot be deleted now is tried again later.
+        let _ = store.continue_deletions();
+        Ok(store)
     }
 
     /// Opens the store at `place` for reading only. It must exist.

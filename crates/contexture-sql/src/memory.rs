@@ -11,10 +11,9 @@ use contexture_store::{
 use jiff::Timestamp;
 
 use contexture_driver::together::Together;
-use contexture_sql_memory::{
-    archive, changes, embed, forget, later, load, prepare, remember, stats,
-};
+use contexture_sql_memory::{archive, changes, embed, later, load, prepare, remember, stats};
 
+use crate::upkeep::Deletion;
 use crate::{Backend, SqlStore, ahead};
 
 impl<B: Backend> Memories for SqlStore<B> {
@@ -63,14 +62,16 @@ impl<B: Backend> Memories for SqlStore<B> {
     }
 
     fn forget(&self, what: &Forget) -> Result<Forgotten, StoreError> {
-        let what = what.clone();
-        let forget = move |db: &_, tenant| forget::forget(db, tenant, &what);
-        let (forgotten, clean) = self.write_and_clean(forget)?;
-        let count: u64 = forgotten.forgotten.values().sum();
+        let done = self.delete_or_divide(Deletion::Records {
+            of: what.clone(),
+            through: None,
+        })?;
+        let count: u64 = done.deleted.values().sum();
         self.note_deletion("memory_forgotten", format!("{count} records"));
+        let counted = |kind: RecordKind| Some((kind, *done.deleted.get(kind.name())?));
         Ok(Forgotten {
-            pending: !clean,
-            ..forgotten
+            forgotten: RecordKind::ALL.into_iter().filter_map(counted).collect(),
+            pending: done.pending,
         })
     }
 

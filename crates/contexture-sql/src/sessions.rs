@@ -25,6 +25,7 @@ pub(crate) struct SessionRow {
     pub(crate) head: Option<i64>,
     moves: i64,
     is_sound: bool,
+    is_deleted: bool,
 }
 
 impl SessionRow {
@@ -36,12 +37,15 @@ impl SessionRow {
             head: row.get(first + 2)?,
             moves: row.get(first + 3)?,
             is_sound: row.get(first + 4)?,
+            is_deleted: row.get(first + 5)?,
         })
     }
 
-    /// Fails when the head differs from the target of the last head move.
+    /// Fails when the session is being deleted, or when the head differs from the
+    /// target of the last head move.
     fn check(&self) -> Result<(), Fault> {
         match self.is_sound {
+            _ if self.is_deleted => Err(Fault::not_found("session", &self.label)),
             true => Ok(()),
             false => Err(Fault::damaged(
                 format!("session `{}`", self.label),
@@ -53,10 +57,28 @@ impl SessionRow {
 
 /// Finds a session by its label or an alias.
 pub(crate) fn find(db: &Connection, tenant: i64, label: &str) -> Result<SessionRow, Fault> {
-    static QUERIES: LazyLock<FindQueries> = LazyLock::new(|| FindQueries::new(ROW, ""));
-    let session = find_as(db, tenant, label, &QUERIES, |row| SessionRow::read(row, 0))?;
+    let session = find_row(db, tenant, label)?;
     session.check()?;
     Ok(session)
+}
+
+/// Finds a session like [`find`], also one that is being deleted.
+fn find_row(db: &Connection, tenant: i64, label: &str) -> Result<SessionRow, Fault> {
+    static QUERIES: LazyLock<FindQueries> = LazyLock::new(|| FindQueries::new(ROW, ""));
+    find_as(db, tenant, label, &QUERIES, |row| SessionRow::read(row, 0))
+}
+
+/// Finds a session that is being deleted.
+pub(crate) fn find_deleted(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+) -> Result<Option<SessionRow>, Fault> {
+    let mut select = db.prepare_cached(&format!(
+        "SELECT {ROW} FROM sessions s WHERE s.tenant = ?1 AND s.label = ?2 AND s.deleted = 1"
+    ))?;
+    let found = select.query_row((tenant, label), |row| SessionRow::read(row, 0));
+    Ok(found.optional()?)
 }
 
 /// Queries for columns of the row `s` of a session and of the joined rows.
@@ -97,7 +119,8 @@ fn find_as<T>(
 }
 
 /// The key of the session whose label or alias is `?2`.
-pub(crate) const KEY: &str = "(SELECT key FROM sessions WHERE tenant = ?1 AND label = ?2
+pub(crate) const KEY: &str = "(SELECT key FROM sessions
+        WHERE tenant = ?1 AND label = ?2 AND deleted IS NULL
     UNION ALL SELECT session FROM aliases WHERE tenant = ?1 AND alias = ?2)";
 
 /// The columns of a session and its latest turn that recording needs.
@@ -129,22 +152,23 @@ pub(crate) fn find_to_record(
         let session = SessionRow::read(row, 0)?;
         Ok(RecordingRow {
             head: match session.head {
-                Some(key) => record::Parent::read(row, 7, key)?,
+                Some(key) => record::Parent::read(row, 8, key)?,
                 None => record::Parent::default(),
             },
             session,
-            status: row.get::<Word<_>>(5)?.0,
-            updated_at: row.get::<Time>(6)?.0,
+            status: row.get::<Word<_>>(6)?.0,
+            updated_at: row.get::<Time>(7)?.0,
         })
     })?;
     found.session.check()?;
     Ok(found)
 }
 
-/// The columns of a [`SessionRow`]. The last one is true when the last head
+/// The columns of a [`SessionRow`]. The last but one is true when the last head
 /// move has the same target as `head`.
 const ROW: &str = "s.key, s.label, s.head, s.moves, s.head IS NOT DISTINCT FROM (
-    SELECT m.target FROM head_moves m WHERE m.session = s.key AND m.seq = s.moves - 1)";
+    SELECT m.target FROM head_moves m WHERE m.session = s.key AND m.seq = s.moves - 1),
+    s.deleted IS NOT NULL";
 
 /// Fails when the session is closed.
 pub(crate) fn check_open(db: &Connection, session: &SessionRow) -> Result<(), Fault> {
@@ -239,7 +263,8 @@ pub(crate) fn list(
     // Every label sorts after the empty text.
     let mut select = db.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM sessions s {JOINS}
-         WHERE s.tenant = ?1 AND s.label > ?2 ORDER BY s.label LIMIT ?3"
+         WHERE s.tenant = ?1 AND s.label > ?2 AND s.deleted IS NULL
+         ORDER BY s.label LIMIT ?3"
     ))?;
     let found = select.query_map((tenant, after.unwrap_or(""), limit(most)), session)?;
     found
@@ -284,6 +309,7 @@ pub(crate) fn create(
         head: None,
         moves: 0,
         is_sound: true,
+        is_deleted: false,
     };
     for alias in &new.aliases {
         add_alias(db, tenant, session.key, alias)?;
@@ -300,7 +326,10 @@ pub(crate) fn create(
 }
 
 fn check_free(db: &Connection, tenant: i64, name: &str) -> Result<(), Fault> {
-    match find(db, tenant, name) {
+    match find_row(db, tenant, name) {
+        Ok(session) if session.is_deleted => {
+            Err(Fault::exists("pending deletion of session", name))
+        }
         Ok(session) if session.label == name => Err(Fault::exists("session", name)),
         Ok(_) => Err(Fault::exists("session with the alias", name)),
         Err(Fault::Refused(StoreError::NotFound { .. })) => Ok(()),

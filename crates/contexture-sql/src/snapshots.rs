@@ -208,7 +208,11 @@ pub(crate) fn missing_blob(
     Ok(None)
 }
 
-fn blob(db: &Connection, tenant: i64, hash: ContentHash) -> Result<Option<Vec<u8>>, Fault> {
+pub(crate) fn blob(
+    db: &Connection,
+    tenant: i64,
+    hash: ContentHash,
+) -> Result<Option<Vec<u8>>, Fault> {
     let mut select =
         db.prepare_cached("SELECT bytes FROM blobs WHERE tenant = ?1 AND hash = ?2")?;
     let found = select.query_row((tenant, Hash(hash)), |row| row.get(0));
@@ -312,8 +316,9 @@ fn check_sources(
 }
 
 fn has_session(db: &Connection, tenant: i64, label: &str) -> Result<bool, Fault> {
-    let mut select =
-        db.prepare_cached("SELECT 1 FROM sessions WHERE tenant = ?1 AND label = ?2")?;
+    let mut select = db.prepare_cached(
+        "SELECT 1 FROM sessions WHERE tenant = ?1 AND label = ?2 AND deleted IS NULL",
+    )?;
     Ok(select.exists((tenant, label))?)
 }
 

@@ -183,7 +183,9 @@ impl TreeRow {
     }
 
     fn find_if_any(db: &Connection, tenant: i64, id: &str) -> Result<Option<Self>, Fault> {
-        let mut select = db.prepare_cached(&format!("{COLUMNS} WHERE tenant = ?1 AND id = ?2"))?;
+        let mut select = db.prepare_cached(&format!(
+            "{COLUMNS} WHERE tenant = ?1 AND id = ?2 AND deleted IS NULL"
+        ))?;
         Ok(select.query_row((tenant, id), Self::read).optional()?)
     }
 
@@ -227,7 +229,7 @@ fn list(
 ) -> Result<Vec<TreeInfo>, Fault> {
     // The empty text sorts first, and no id is empty.
     let mut select = db.prepare_cached(&format!(
-        "{COLUMNS} WHERE tenant = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
+        "{COLUMNS} WHERE tenant = ?1 AND id > ?2 AND deleted IS NULL ORDER BY id LIMIT ?3"
     ))?;
     let found = select.query_map((tenant, after.unwrap_or(""), limit(most)), TreeRow::read)?;
     found.map(|row| row?.info(db)).collect()

@@ -1,9 +1,12 @@
 //! Measures, deletes and collects the data of a tenant.
 
+pub(crate) mod pending;
+mod session;
 mod steps;
+mod tree;
 mod trim;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::driver::Connection;
@@ -13,17 +16,28 @@ use contexture_store::{Deleted, Retention, StoreError, TurnId, Upkeep, Usage, Ve
 
 use crate::error::Fault;
 use crate::row::{Hash, Time};
-use crate::sessions::SessionRow;
-use crate::{Backend, SqlStore, events, results, sessions, verify};
+use crate::{Backend, SqlStore, verify};
+
+pub(crate) use pending::Deletion;
 
 impl<B: Backend> Upkeep for SqlStore<B> {
     fn usage(&self) -> Result<Usage, StoreError> {
-        let usage = self.read(usage)?;
-        self.backend.measure(usage)
+        let (usage, deletions) =
+            self.read(|db, tenant| Ok((usage(db, tenant)?, pending::count(db, tenant)?)))?;
+        let mut usage = self.backend.measure(usage)?;
+        usage.pending |= deletions > 0;
+        Ok(usage)
     }
 
     fn has_deleted_text(&self) -> Result<bool, StoreError> {
-        self.backend.has_deleted_text()
+        if self.backend.has_deleted_text()? {
+            return Ok(true);
+        }
+        Ok(self.backend.has_data()? && self.read(pending::count)? > 0)
+    }
+
+    fn continue_deletions(&self) -> Result<u64, StoreError> {
+        self.continue_all()
     }
 
     fn verify(&self) -> Result<Verification, StoreError> {
@@ -47,8 +61,7 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     }
 
     fn delete_session(&self, label: &str) -> Result<Deleted, StoreError> {
-        let name = label.to_owned();
-        let deleted = self.delete(move |db, tenant| delete_session(db, tenant, &name))?;
+        let deleted = self.delete_or_divide(Deletion::Session(label.to_owned()))?;
         self.note_deletion("session_deleted", label.to_owned());
         Ok(deleted)
     }
@@ -56,34 +69,23 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     fn delete_turns_before(&self, label: &str, turn: TurnId) -> Result<Deleted, StoreError> {
         // A request that is being saved may contain the turns.
         self.settle();
-        let (name, again) = (label.to_owned(), label.to_owned());
-        let deleted = self.delete_or_divide(
-            move |db, tenant| trim::run(db, tenant, &name, turn),
-            move |db, tenant, most| steps::turns_step(db, tenant, &again, turn, most),
-        )?;
+        let deleted = self.delete_or_divide(Deletion::Turns {
+            session: label.to_owned(),
+            before: turn,
+        })?;
         self.note_deletion("turns_deleted", format!("{label} before {turn}"));
         Ok(deleted)
     }
 
     fn delete_snapshot(&self, hash: ContentHash) -> Result<Deleted, StoreError> {
         self.settle();
-        let deleted = match self.delete(move |db, tenant| delete_snapshot(db, tenant, hash)) {
-            Err(StoreError::Full { .. }) => self.delete_or_divide(
-                move |db, tenant| collect(db, tenant, &Retention::default(), false),
-                move |db, tenant, most| {
-                    let keys = keys_of(db, tenant, hash)?;
-                    steps::garbage_step(db, tenant, keys, most)
-                },
-            )?,
-            deleted => deleted?,
-        };
+        let deleted = self.delete_or_divide(Deletion::Snapshot(hash))?;
         self.note_deletion("snapshot_deleted", hash.to_string());
         Ok(deleted)
     }
 
     fn delete_tree(&self, id: &str) -> Result<Deleted, StoreError> {
-        let name = id.to_owned();
-        let deleted = self.delete(move |db, tenant| delete_tree(db, tenant, &name))?;
+        let deleted = self.delete_or_divide(Deletion::Tree(id.to_owned()))?;
         self.note_deletion("tree_deleted", id.to_owned());
         Ok(deleted)
     }
@@ -101,10 +103,7 @@ impl<B: Backend> Upkeep for SqlStore<B> {
                 pending: false,
             });
         }
-        self.delete_or_divide(
-            move |db, tenant| collect(db, tenant, &retention, false),
-            move |db, tenant, most| steps::collection_step(db, tenant, &retention, most),
-        )
+        self.delete_or_divide(Deletion::Collection(retention.into()))
     }
 }
 
@@ -133,15 +132,21 @@ pub(crate) fn collect(
     // concurrent writes.
     let garbage = Garbage::find(db, tenant, retention)?;
     if !dry_run {
-        garbage.delete(db)?;
+        garbage.delete(db, tenant)?;
     }
     let mut counts = garbage.counts();
     if let Some(before) = retention.memories_before {
-        let records = forget::forget_older(db, tenant, Time(before), dry_run)?;
+        let records = match dry_run {
+            true => forget::count_older(db, tenant, Time(before))?,
+            false => forget::forget_older(db, tenant, Time(before), usize::MAX)?,
+        };
         counts.extend((records > 0).then(|| ("records".to_owned(), records)));
     }
     if let Some(before) = retention.tasks_before {
-        let tasks = tasks::forget_finished(db, tenant, Time(before), dry_run)?;
+        let tasks = match dry_run {
+            true => tasks::count_finished(db, tenant, Time(before))?,
+            false => tasks::forget_finished(db, tenant, Time(before), usize::MAX)?,
+        };
         counts.extend((tasks > 0).then(|| ("tasks".to_owned(), tasks)));
     }
     Ok(counts)
@@ -157,7 +162,7 @@ pub(crate) fn usage(db: &Connection, tenant: i64) -> Result<Usage, Fault> {
     };
     Ok(Usage {
         bytes: 0,
-        sessions: count("SELECT count(*) FROM sessions WHERE tenant = ?1")?,
+        sessions: count("SELECT count(*) FROM sessions WHERE tenant = ?1 AND deleted IS NULL")?,
         // Two counts, because each can use an index.
         turns: count(
             "SELECT (SELECT count(*) FROM turns WHERE tenant = ?1)
@@ -165,9 +170,10 @@ pub(crate) fn usage(db: &Connection, tenant: i64) -> Result<Usage, Fault> {
         )?,
         snapshots: count("SELECT count(*) FROM snapshots WHERE tenant = ?1")?,
         records: count("SELECT count(*) FROM memories WHERE tenant = ?1")?,
-        trees: count("SELECT count(*) FROM trees WHERE tenant = ?1")?,
+        trees: count("SELECT count(*) FROM trees WHERE tenant = ?1 AND deleted IS NULL")?,
         nodes: count(
-            "SELECT CAST(coalesce(sum(nodes), 0) AS BIGINT) FROM trees WHERE tenant = ?1",
+            "SELECT CAST(coalesce(sum(nodes), 0) AS BIGINT) FROM trees
+             WHERE tenant = ?1 AND deleted IS NULL",
         )?,
         tasks: count("SELECT count(*) FROM tasks WHERE tenant = ?1")?,
         pending: false,
@@ -223,102 +229,6 @@ fn delete_content(db: &Connection, which: &str, key: i64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Deletes a tree.
-pub(crate) fn delete_tree(
-    db: &Connection,
-    tenant: i64,
-    id: &str,
-) -> Result<BTreeMap<String, u64>, Fault> {
-    let mut select = db.prepare_cached("SELECT key FROM trees WHERE tenant = ?1 AND id = ?2")?;
-    let mut found = select.query_map((tenant, id), |row| row.get::<i64>(0))?;
-    let Some(key) = found.next().transpose()? else {
-        return Err(Fault::not_found("tree", id));
-    };
-    const NODES: &str = "node IN (SELECT key FROM nodes WHERE tree = ?1)";
-    const AGENTS: &str = "agent IN (SELECT key FROM agents WHERE tree = ?1)";
-    let by_node = |table: &str| format!("DELETE FROM {table} WHERE {NODES}");
-    let by_agent = |table: &str| format!("DELETE FROM {table} WHERE {AGENTS}");
-    let (counts, contents, responses) = (
-        by_node("node_counts"),
-        by_node("node_contents"),
-        by_node("raw_responses"),
-    );
-    let (pins, stashes, actions) = (by_agent("pins"), by_agent("stashes"), by_agent("actions"));
-    delete_rows(
-        db,
-        key,
-        &[
-            ("", &counts),
-            ("", &contents),
-            ("", &responses),
-            ("", &pins),
-            ("", &stashes),
-            ("", &actions),
-            (
-                "",
-                "DELETE FROM edge_sources WHERE edge IN (SELECT key FROM edges WHERE tree = ?1)",
-            ),
-            ("edges", "DELETE FROM edges WHERE tree = ?1"),
-            ("paths", "DELETE FROM saved_paths WHERE tree = ?1"),
-            ("agents", "DELETE FROM agents WHERE tree = ?1"),
-            ("nodes", "DELETE FROM nodes WHERE tree = ?1"),
-            ("trees", "DELETE FROM trees WHERE key = ?1"),
-        ],
-    )
-}
-
-/// Deletes a session, and those of its turns that no other session needs.
-pub(crate) fn delete_session(
-    db: &Connection,
-    tenant: i64,
-    label: &str,
-) -> Result<BTreeMap<String, u64>, Fault> {
-    let session = sessions::find(db, tenant, label)?;
-    let key = session.key;
-    db.defer_references()?;
-    reassign_turns(db, tenant, &session, &needed(db, tenant, key)?)?;
-    events::forget_session(db, tenant, &session.label)?;
-    const TURNS: &str = "(SELECT key FROM turns WHERE session = ?1)";
-    delete_content(db, "t.session = ?1", key)?;
-    let counts = delete_rows(
-        db,
-        key,
-        &[
-            (
-                "",
-                "UPDATE sessions SET parent_session = NULL WHERE parent_session = ?1",
-            ),
-            (
-                "",
-                &format!("DELETE FROM idempotency_keys WHERE session = ?1 OR turn IN {TURNS}"),
-            ),
-            ("", "DELETE FROM head_moves WHERE session = ?1"),
-            ("", "DELETE FROM aliases WHERE session = ?1"),
-            (
-                "",
-                &format!("DELETE FROM turn_labels WHERE turn IN {TURNS}"),
-            ),
-            ("", "DELETE FROM session_pins WHERE session = ?1"),
-            ("turns", "DELETE FROM turns WHERE session = ?1"),
-            (
-                "snapshots",
-                "DELETE FROM snapshots WHERE (tenant, session) IN (
-                     SELECT tenant, label FROM sessions WHERE key = ?1)",
-            ),
-            ("sessions", "DELETE FROM sessions WHERE key = ?1"),
-        ],
-    );
-    // Other messages may have the text of a deleted message. They are listed
-    // again on the next search for it.
-    results::unlist(db, tenant)?;
-    let mut counts = counts?;
-    // Content that only the requests of this session had.
-    let content = Garbage::find(db, tenant, &Retention::default())?;
-    content.delete(db)?;
-    counts.extend(content.counts());
-    Ok(counts)
-}
-
 /// Deletes a snapshot in all sessions that have it.
 fn delete_snapshot(
     db: &Connection,
@@ -330,7 +240,7 @@ fn delete_snapshot(
         return Err(Fault::not_found("snapshot", hash.to_string()));
     }
     let garbage = Garbage::with_content(db, tenant, keys)?;
-    garbage.delete(db)?;
+    garbage.delete(db, tenant)?;
     Ok(garbage.counts())
 }
 
@@ -340,70 +250,6 @@ fn keys_of(db: &Connection, tenant: i64, hash: ContentHash) -> Result<Vec<i64>, 
         db.prepare_cached("SELECT key FROM snapshots WHERE tenant = ?1 AND hash = ?2")?;
     let keys = select.query_map((tenant, Hash(hash)), |row| row.get(0))?;
     Ok(keys.collect::<Result<_, _>>()?)
-}
-
-/// Returns the turns of a session that other sessions need. Heads, head moves,
-/// fork points, parents and compactions of other sessions refer to them, or
-/// needed turns follow them.
-fn needed(db: &Connection, tenant: i64, session: i64) -> Result<BTreeSet<i64>, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT t.key, t.parent, t.compaction, c.summarized_through, c.first_kept
-         FROM turns t LEFT JOIN compactions c ON c.turn = t.key WHERE t.session = ?1",
-    )?;
-    let own = select.query_map([session], |row| {
-        let before: [Option<i64>; 4] = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
-        Ok((row.get(0)?, before))
-    })?;
-    let own: HashMap<i64, [Option<i64>; 4]> = own.collect::<Result<_, _>>()?;
-    let mut select = db.prepare_cached(
-        "SELECT head FROM sessions WHERE tenant = ?2 AND key <> ?1
-         UNION SELECT parent_turn FROM sessions WHERE tenant = ?2 AND key <> ?1
-         UNION SELECT m.source FROM head_moves m JOIN sessions s ON s.key = m.session
-             WHERE s.tenant = ?2 AND s.key <> ?1
-         UNION SELECT m.target FROM head_moves m JOIN sessions s ON s.key = m.session
-             WHERE s.tenant = ?2 AND s.key <> ?1
-         UNION SELECT parent FROM turns WHERE tenant = ?2 AND session <> ?1
-         UNION SELECT compaction FROM turns WHERE tenant = ?2 AND session <> ?1
-         UNION SELECT c.summarized_through FROM compactions c JOIN turns t ON t.key = c.turn
-             WHERE t.tenant = ?2 AND t.session <> ?1
-         UNION SELECT c.first_kept FROM compactions c JOIN turns t ON t.key = c.turn
-             WHERE t.tenant = ?2 AND t.session <> ?1",
-    )?;
-    let mut waiting: Vec<i64> = Vec::new();
-    for turn in select.query_map((session, tenant), |row| row.get::<Option<i64>>(0))? {
-        waiting.extend(turn?);
-    }
-    let mut needed = BTreeSet::new();
-    while let Some(turn) = waiting.pop() {
-        if let Some(before) = own.get(&turn)
-            && needed.insert(turn)
-        {
-            waiting.extend(before.iter().flatten());
-        }
-    }
-    Ok(needed)
-}
-
-/// Assigns turns of a session to another session. The id of a turn depends on
-/// the label of the session that recorded it.
-fn reassign_turns(
-    db: &Connection,
-    tenant: i64,
-    session: &SessionRow,
-    turns: &BTreeSet<i64>,
-) -> Result<(), Fault> {
-    let mut label = db.prepare_cached(
-        "INSERT INTO turn_labels (turn, label) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-    )?;
-    let mut give = db.prepare_cached(
-        "UPDATE turns SET session = (
-             SELECT min(key) FROM sessions WHERE tenant = ?3 AND key <> ?2) WHERE key = ?1",
-    )?;
-    for turn in turns {
-        label.execute((turn, &session.label))?;
-        give.execute((turn, session.key, tenant))?;
-    }
-    Ok(())
 }
 
 /// Snapshots that have expired, and content that no other snapshot refers to.
@@ -478,7 +324,7 @@ impl Garbage {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    fn delete(&self, db: &Connection) -> Result<(), Fault> {
+    fn delete(&self, db: &Connection, tenant: i64) -> Result<(), Fault> {
         let mut snapshot = db.prepare_cached("DELETE FROM snapshots WHERE key = ?1")?;
         for key in &self.snapshots {
             snapshot.execute([key])?;
@@ -486,6 +332,13 @@ impl Garbage {
         let mut blob = db.prepare_cached("DELETE FROM blobs WHERE key = ?1")?;
         for (key, _) in &self.blobs {
             blob.execute([key])?;
+        }
+        if !self.blobs.is_empty() {
+            // An import that relies on stored content checks it again.
+            db.prepare_cached(
+                "UPDATE tenants SET content_deletions = content_deletions + 1 WHERE key = ?1",
+            )?
+            .execute([tenant])?;
         }
         Ok(())
     }
@@ -508,11 +361,8 @@ impl Garbage {
 /// of hashes. Text that only resembles a hash keeps some content longer, which
 /// is harmless.
 pub(crate) fn hashes_in(bytes: &[u8]) -> Vec<ContentHash> {
-    let mut found = Vec::new();
-    let (list, rest) = bytes.as_chunks::<32>();
-    // Bytes of hashes are rarely valid UTF-8.
-    if rest.is_empty() && std::str::from_utf8(bytes).is_err() {
-        found.extend(list.iter().map(|hash| ContentHash::from_bytes(*hash)));
+    let mut found = listed_hashes(bytes);
+    if !found.is_empty() {
         return found;
     }
     let mut run = 0;
@@ -529,6 +379,16 @@ pub(crate) fn hashes_in(bytes: &[u8]) -> Vec<ContentHash> {
         run = 0;
     }
     found
+}
+
+/// Returns the hashes of a list of hashes. Empty for other content.
+pub(crate) fn listed_hashes(bytes: &[u8]) -> Vec<ContentHash> {
+    let (list, rest) = bytes.as_chunks::<32>();
+    // Bytes of hashes are rarely valid UTF-8.
+    match rest.is_empty() && std::str::from_utf8(bytes).is_err() {
+        true => list.iter().copied().map(ContentHash::from_bytes).collect(),
+        false => Vec::new(),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::error::{Error, Fault};
 use crate::row::{Hash, Time};
 use crate::trees::node_sum;
 use crate::turns;
+use crate::upkeep::pending;
 use contexture_sql_memory::load::is_intact;
 
 /// The findings so far.
@@ -53,13 +54,14 @@ pub(crate) fn verify(db: &Connection, tenant: i64) -> Result<Verification, Fault
     let mut found = Findings::default();
     structure(db, &mut found);
     type Check = fn(&Connection, i64, &mut Findings) -> Result<(), Fault>;
-    let checks: [(&str, Check); 6] = [
+    let checks: [(&str, Check); 7] = [
         ("sessions", check_sessions),
         ("turns", check_turns),
         ("snapshots", check_snapshots),
         ("records", check_records),
         ("trees", check_trees),
         ("stored files", check_stored_files),
+        ("pending deletions", check_deletions),
     ];
     for (name, check) in checks {
         if let Err(fault) = check(db, tenant, &mut found) {
@@ -87,7 +89,8 @@ fn structure(db: &Connection, found: &mut Findings) {
 }
 
 fn check_sessions(db: &Connection, tenant: i64, found: &mut Findings) -> Result<(), Fault> {
-    let mut labels = db.prepare_cached("SELECT label FROM sessions WHERE tenant = ?1")?;
+    let mut labels =
+        db.prepare_cached("SELECT label FROM sessions WHERE tenant = ?1 AND deleted IS NULL")?;
     let labels = labels.query_map([tenant], |row| row.get::<String>(0))?;
     for label in labels {
         let label = label?;
@@ -97,7 +100,7 @@ fn check_sessions(db: &Connection, tenant: i64, found: &mut Findings) -> Result<
         }
     }
     let mut moves = db.prepare_cached(
-        "SELECT s.label FROM sessions s WHERE s.tenant = ?1 AND s.moves <> (
+        "SELECT s.label FROM sessions s WHERE s.tenant = ?1 AND s.deleted IS NULL AND s.moves <> (
              SELECT count(*) FROM head_moves m WHERE m.session = s.key)",
     )?;
     for label in moves.query_map([tenant], |row| row.get::<String>(0))? {
@@ -208,11 +211,20 @@ fn check_stored_files(db: &Connection, tenant: i64, found: &mut Findings) -> Res
     })
 }
 
+/// Counts the deletions that have not ended. What they have left to delete is not
+/// damaged.
+fn check_deletions(db: &Connection, tenant: i64, found: &mut Findings) -> Result<(), Fault> {
+    for _ in 0..pending::count(db, tenant)? {
+        found.count("pending_deletions");
+    }
+    Ok(())
+}
+
 fn check_trees(db: &Connection, tenant: i64, found: &mut Findings) -> Result<(), Fault> {
     let mut trees = db.prepare_cached(
         "SELECT t.id, t.nodes - (SELECT count(*) FROM nodes n WHERE n.tree = t.key),
              t.edges - (SELECT count(*) FROM edges e WHERE e.tree = t.key)
-         FROM trees t WHERE t.tenant = ?1",
+         FROM trees t WHERE t.tenant = ?1 AND t.deleted IS NULL",
     )?;
     trees.for_each([tenant], |row| {
         found.count("trees");

@@ -1,8 +1,8 @@
 //! Errors of SQLite, translated into errors of a store.
 
 use contexture_store::StoreError;
-use rusqlite::ErrorCode;
 use rusqlite::types::Type;
+use rusqlite::{ErrorCode, ffi};
 
 /// An error inside the store, before the address of the store is added.
 #[derive(Debug)]
@@ -116,6 +116,12 @@ fn failed(address: &str, error: rusqlite::Error) -> StoreError {
             error => format!("is damaged: {error}"),
         };
         return StoreError::NotAStore { store, message };
+    }
+    // SQLite has no other code for a full disk when it extends its shared memory.
+    if let E::SqliteFailure(code, _) = &error
+        && code.extended_code == ffi::SQLITE_IOERR_SHMSIZE
+    {
+        return StoreError::Full { store };
     }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { store },

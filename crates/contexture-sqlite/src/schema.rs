@@ -32,6 +32,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v18.sql"),
     include_str!("v19.sql"),
     include_str!("v20.sql"),
+    include_str!("v21.sql"),
 ];
 
 /// The kind of a database, by its header.

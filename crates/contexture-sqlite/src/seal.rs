@@ -96,6 +96,13 @@ impl Seal {
         self.reserved = end.max(wanted);
     }
 
+    /// Extends the reserve like [`reserve`](Self::reserve), also if that has failed
+    /// before.
+    pub(crate) fn refill(&mut self, database_bytes: u64) {
+        self.reserved = 0;
+        self.reserve(database_bytes);
+    }
+
     /// Gives the reserve back to the disk.
     pub(crate) fn release(&mut self) {
         if let Some(file) = &self.file {

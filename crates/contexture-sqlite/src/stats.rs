@@ -8,9 +8,11 @@ use contexture_store::{StoreError, StoreStats};
 use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
 
-use crate::SqliteBackend;
+use crate::driver::Database;
+use crate::error::Fault;
 use crate::tenants::directory;
 use crate::writer::AfterCommit;
+use crate::{Shared, SqliteBackend};
 
 impl SqliteBackend {
     pub(crate) fn stats_now(&self) -> Result<StoreStats, StoreError> {
@@ -38,8 +40,9 @@ impl SqliteBackend {
         {
             add(&file.path());
         }
-        let (mut queued, mut unclean) = (0, 0);
+        let (mut queued, mut unclean, mut deletions) = (0, 0, 0);
         for shared in self.files.open_files() {
+            deletions += pending_deletions(&shared).unwrap_or(0);
             if let Some(status) = shared.current().writer_status() {
                 queued += status.queued.load(Ordering::Relaxed) as u64;
                 unclean += u64::from(status.unclean.load(Ordering::Relaxed));
@@ -57,6 +60,7 @@ impl SqliteBackend {
             free_bytes: free_bytes(main),
             queued_writes: Some(queued),
             pending_forgetting: Some(unclean),
+            pending_deletions: Some(deletions),
             last_backup: last_backup.and_then(|at| Timestamp::from_millisecond(at).ok()),
             ..StoreStats::default()
         })
@@ -65,7 +69,7 @@ impl SqliteBackend {
     /// Adds a backup to the audit log. A store that cannot be written can still be
     /// backed up.
     pub(crate) fn note_backup(&self, target: String, now: Timestamp) {
-        let write = move |db: &crate::driver::Database, _| {
+        let write = move |db: &Database, _| {
             let insert = "INSERT INTO audit (at, act, tenant, subject)
                 VALUES (?1, 'backup_made', '', ?2)";
             db.prepare_cached(insert)?
@@ -74,6 +78,19 @@ impl SqliteBackend {
         };
         drop(self.in_main("").write_then(write, AfterCommit::Nothing));
     }
+}
+
+/// Returns the number of deletions in a file that have not ended. `None` if the file
+/// cannot be read now.
+fn pending_deletions(shared: &Shared) -> Option<u64> {
+    let open = shared.open().ok()?;
+    let count = |db: &Database| -> Result<i64, Fault> {
+        let mut select = db.prepare_cached("SELECT count(*) FROM pending_deletions")?;
+        Ok(select.query_row([], |row| row.get(0))?)
+    };
+    let lease = open.readers.take()?;
+    let count = lease.run(|| open.reader(&shared.place), count).ok()?;
+    Some(count.unsigned_abs())
 }
 
 /// Returns the free space of the disk that a file is on.

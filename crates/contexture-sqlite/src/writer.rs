@@ -141,7 +141,10 @@ impl Writer {
                     status: status_of_thread,
                 };
                 match thread.run(&waiting) {
-                    None => thread.clean(CLEAN_TIMEOUT),
+                    None => {
+                        thread.clean(CLEAN_TIMEOUT);
+                        thread.close();
+                    }
                     Some((asked, left)) => {
                         // The connection is closed before the answer, because
                         // the caller opens other files with the same names
@@ -529,6 +532,19 @@ impl Thread {
             return Some(Refusal::Gone);
         }
         (!self.files.may_be_written()).then_some(Refusal::ReadOnly)
+    }
+
+    /// Closes the connection. The log and the shared memory are then removed, and the
+    /// reserve gets their space back before another program can use it.
+    fn close(self) {
+        let bytes = self.database_bytes();
+        let Thread {
+            connection,
+            mut seal,
+            ..
+        } = self;
+        drop(connection);
+        seal.refill(bytes);
     }
 
     /// Moves the content of the log into the main file.

@@ -235,6 +235,62 @@ fn no_acknowledged_write_is_lost() {
     assert_eq!(lost, 0, "of {all}");
 }
 
+/// Deletes a session in small steps, after the others have been recorded.
+#[test]
+fn deletes_until_killed() {
+    let Some(path) = child_path() else { return };
+    let store = open(&path);
+    for i in 0..20 {
+        let turn = turn(0, i);
+        let counted = counted(&turn);
+        for label in ["s0", "s1"] {
+            store
+                .record(label, &turn, Some(&counted), None, Timestamp::now())
+                .unwrap();
+        }
+    }
+    say("begun deletion");
+    store.delete_session_in_steps("s0", 1, usize::MAX).unwrap();
+    say("deleted session");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+/// A deletion that a kill has interrupted ends when the store is opened again.
+#[test]
+fn an_interrupted_deletion_ends_after_a_kill() {
+    let mut random = Random(0x5EED);
+    let mut interrupted = 0;
+    for _ in 0..support::rounds(20) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        // The test harness prints three lines before the child begins the deletion.
+        let after = Duration::from_micros(random.below(200_000));
+        let output = kill("deletes_until_killed", &path, 4, after);
+        assert_eq!(said(&output, "begun").len(), 1, "{output}");
+        check_rows(&path);
+        let reader = SqliteStore::open_read_only(&path).unwrap();
+        let verified = reader.verify().unwrap();
+        assert_eq!(verified.damaged, []);
+        let pending = verified.checked.contains_key("pending_deletions");
+        interrupted += u64::from(pending);
+        let is_deleted = matches!(reader.session("s0"), Err(StoreError::NotFound { .. }));
+        assert!(is_deleted || !pending);
+        assert!(is_deleted || said(&output, "deleted").is_empty());
+        drop(reader);
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(store.continue_deletions().unwrap(), 0);
+        assert_eq!(store.session("s1").unwrap().turns, 20);
+        assert_eq!(store.session("s0").is_err(), is_deleted);
+        let turns = if is_deleted { 20 } else { 40 };
+        assert_eq!(store.usage().unwrap().turns, turns);
+        assert_eq!(store.verify().unwrap().damaged, []);
+        drop(store);
+        check_rows(&path);
+    }
+    println!("{interrupted} deletions were interrupted");
+    assert!(interrupted > 0);
+}
+
 /// Four writers on one tree. Each adds a node after its last one together with
 /// an edit of it, and prints that.
 #[test]

@@ -62,7 +62,7 @@ fn older(path: &Path, steps: &[&str]) {
         }
     }
     db.execute_batch("DROP INDEX turns_deleted").unwrap();
-    // Columns that versions 6, 13, 19 and 20 added.
+    // Columns that versions 6, 13, 19, 20 and 21 added.
     for (table, column) in [
         ("compactions", "first_kept_message"),
         ("compactions", "facts"),
@@ -70,6 +70,8 @@ fn older(path: &Path, steps: &[&str]) {
         ("sessions", "remember"),
         ("turns", "deleted"),
         ("tenants", "turn_deletions"),
+        ("tenants", "content_deletions"),
+        ("sessions", "deleted"),
     ] {
         let drop = format!("ALTER TABLE {table} DROP COLUMN {column}");
         db.execute_batch(&drop).unwrap();
@@ -78,8 +80,10 @@ fn older(path: &Path, steps: &[&str]) {
         db.execute_batch(LATER_COLUMNS).unwrap();
     }
     if old.table_exists(None, "node_contents").unwrap() {
-        db.execute_batch("ALTER TABLE node_contents DROP COLUMN sum")
-            .unwrap();
+        db.execute_batch(
+            "ALTER TABLE node_contents DROP COLUMN sum; ALTER TABLE trees DROP COLUMN deleted",
+        )
+        .unwrap();
     }
     remove_seal(path);
     db.pragma_update(None, "user_version", steps.len() as u32)
@@ -263,6 +267,9 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          ALTER TABLE sessions DROP COLUMN remember;
          DROP INDEX turns_deleted; ALTER TABLE turns DROP COLUMN deleted;
          ALTER TABLE tenants DROP COLUMN turn_deletions;
+         DROP TABLE pending_deletions; ALTER TABLE sessions DROP COLUMN deleted;
+         ALTER TABLE trees DROP COLUMN deleted;
+         ALTER TABLE tenants DROP COLUMN content_deletions;
          PRAGMA user_version = 6;",
     )
     .unwrap();

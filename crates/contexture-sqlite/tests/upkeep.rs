@@ -202,7 +202,9 @@ fn turns_that_are_deleted_in_steps_are_those_of_one_deletion() {
         let head = store.session("main").unwrap().head.unwrap();
         let turns = turns_of(&store, head);
         let first = turns[4].id;
-        let deleted = store.delete_turns_in_steps("main", first, most).unwrap();
+        let deleted = store
+            .delete_turns_in_steps("main", first, most, usize::MAX)
+            .unwrap();
         assert!(!deleted.pending);
         assert_eq!(deleted.deleted["turns"], 21);
         assert_eq!(deleted.deleted["snapshots"], 5);
@@ -212,6 +214,112 @@ fn turns_that_are_deleted_in_steps_are_those_of_one_deletion() {
         drop(store);
         check_rows(&path);
     }
+}
+
+/// Fills a store with a session, a tree and records that are deleted, and others.
+fn with_canaries(path: &Path) -> SqliteStore {
+    let store = SqliteStore::open(path).unwrap();
+    store.create_session(&session("main"), at(0)).unwrap();
+    talk(&store, "main", "shared", 2);
+    let fork = NewSession {
+        label: "fork".to_owned(),
+        head: store.session("main").unwrap().head,
+        parent_session: Some("main".to_owned()),
+        ..NewSession::default()
+    };
+    store.create_session(&fork, at(1)).unwrap();
+    talk(&store, "main", "canary", 4);
+    let result = "canary result ".repeat(50);
+    store
+        .record("main", &turn_with_result(&result), None, None, at(9))
+        .unwrap();
+    save(&store, "main", &["canary request", "both"], 1);
+    save(&store, "fork", &["stays request", "both"], 2);
+    import(&store, "canary-tree", "canary", 5);
+    import(&store, "tree", "stays", 5);
+    remember(&store, "canary", 5);
+    store
+}
+
+/// A process that stops between two steps leaves a valid store, and the next process
+/// deletes the rest.
+#[test]
+fn an_interrupted_deletion_ends_when_the_store_is_opened() {
+    let records = Forget::Session("s".to_owned());
+    for steps in 0.. {
+        let (_directory, path) = place();
+        let store = with_canaries(&path);
+        let pending = [
+            store.delete_session_in_steps("main", 2, steps).unwrap(),
+            store.delete_tree_in_steps("canary-tree", 2, steps).unwrap(),
+            store.forget_in_steps(&records, 2, steps).unwrap(),
+        ];
+        let pending = pending.iter().filter(|it| it.pending).count() as u64;
+        let counted = |store: &SqliteStore| {
+            let checked = store.verify().unwrap();
+            assert_eq!(checked.damaged, []);
+            let listed = checked.checked.get("pending_deletions").copied();
+            assert_eq!(
+                store.stats().unwrap().pending_deletions,
+                Some(listed.unwrap_or(0))
+            );
+            assert_eq!(store.usage().unwrap().pending, listed.is_some());
+            listed.unwrap_or(0)
+        };
+        assert_eq!(counted(&store), pending);
+        drop(store);
+        check_rows(&path);
+        // A store that cannot be written shows what is left as pending.
+        let reader = SqliteStore::open_read_only(&path).unwrap();
+        assert_eq!(counted(&reader), pending);
+        assert!(matches!(
+            reader.session("main"),
+            Err(StoreError::NotFound { .. })
+        ));
+        assert!(matches!(
+            reader.tree("canary-tree"),
+            Err(StoreError::NotFound { .. })
+        ));
+        assert_eq!(reader.session("fork").unwrap().turns, 2);
+        drop(reader);
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(counted(&store), 0);
+        assert!(!has(&path, "canary"), "{steps}");
+        assert!(has(&path, "shared 1") && has(&path, "stays request"));
+        assert_eq!(store.tree("tree").unwrap().nodes, 5);
+        let usage = store.usage().unwrap();
+        assert_eq!((usage.sessions, usage.turns, usage.records), (1, 2, 0));
+        drop(store);
+        check_rows(&path);
+        if pending == 0 {
+            assert!(steps > 10, "{steps}");
+            return;
+        }
+    }
+}
+
+/// The deletion of another tenant is continued by the call that a server uses.
+#[test]
+fn an_interrupted_deletion_of_a_tenant_is_continued() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    let tenant = store.for_tenant("acme");
+    tenant.create_session(&session("main"), at(0)).unwrap();
+    talk(&tenant, "main", "canary", 4);
+    assert!(
+        tenant
+            .delete_session_in_steps("main", 1, 2)
+            .unwrap()
+            .pending
+    );
+    drop((store, tenant));
+    let store = SqliteStore::open(&path).unwrap();
+    let tenant = store.for_tenant("acme");
+    assert!(tenant.has_deleted_text().unwrap());
+    assert_eq!(store.stats().unwrap().pending_deletions, Some(1));
+    assert_eq!(tenant.continue_deletions().unwrap(), 0);
+    assert!(!tenant.has_deleted_text().unwrap());
+    assert_eq!(store.stats().unwrap().pending_deletions, Some(0));
 }
 
 #[test]

@@ -19,7 +19,7 @@ const EVERYTHING: Walk<'static> = Walk {
     through: None,
 };
 
-fn create(store: &dyn Store, label: &str) {
+pub(crate) fn create(store: &dyn Store, label: &str) {
     let new = NewSession {
         label: label.to_owned(),
         ..NewSession::default()
@@ -27,7 +27,7 @@ fn create(store: &dyn Store, label: &str) {
     store.create_session(&new, at(0)).unwrap();
 }
 
-fn fork(store: &dyn Store, label: &str, head: TurnId) -> Result<(), StoreError> {
+pub(crate) fn fork(store: &dyn Store, label: &str, head: TurnId) -> Result<(), StoreError> {
     let new = NewSession {
         label: label.to_owned(),
         head: Some(head),
@@ -62,7 +62,7 @@ fn record(store: &dyn Store, label: &str, turn: &NewTurn) -> TurnId {
 }
 
 /// Records turns with these texts.
-fn talk(store: &dyn Store, label: &str, texts: &[&str]) -> Vec<TurnId> {
+pub(crate) fn talk(store: &dyn Store, label: &str, texts: &[&str]) -> Vec<TurnId> {
     let texts = texts.iter();
     texts
         .map(|text| record(store, label, &said(text)))

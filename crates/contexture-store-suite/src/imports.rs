@@ -241,6 +241,82 @@ pub fn a_state_is_not_saved_without_its_content(store: &dyn Store) {
     );
 }
 
+pub fn a_request_is_not_saved_without_its_content(store: &dyn Store) {
+    let blob = |bytes: Vec<u8>| Blob {
+        hash: ContentHash::of(&bytes),
+        bytes,
+    };
+    let text = |text: &str| blob(text.as_bytes().to_vec());
+    let list = |blobs: &[&Blob]| {
+        let hashes = blobs.iter().flat_map(|blob| *blob.hash.as_bytes());
+        blob(hashes.collect())
+    };
+    // The text of a message can look like a hash.
+    let other = ContentHash::of(b"no content");
+    let message = text(&format!(r#"{{"content":"{other}"}}"#));
+    let last = text("last");
+    let messages = list(&[&message, &last]);
+    let lists = list(&[&messages]);
+    let root = text(&format!(
+        r#"{{"list":"{}","tail":["{}"]}}"#,
+        lists.hash, last.hash
+    ));
+    let request = |number: u64, blobs: &[&Blob]| {
+        let mut batch = steps();
+        batch.push(ImportStep::ContentSince(number));
+        batch.push(ImportStep::Snapshot {
+            snapshot: Box::new(Snapshot {
+                hash: root.hash,
+                session: "a".to_owned(),
+                parent_turn: None,
+                model: "m".to_owned(),
+                tokens: 7,
+                counter: "provider".to_owned(),
+                root: root.hash,
+                created_at: at(1),
+            }),
+            parent: ImportedTurn::Step(1),
+            blobs: blobs.iter().map(|blob| (*blob).clone()).collect(),
+        });
+        batch
+    };
+    let number = store.content_deletions().unwrap();
+    let earlier = [&message, &messages, &lists, &last];
+    // A collection runs between two batches.
+    let content = earlier.map(Clone::clone).to_vec();
+    store.import(vec![ImportStep::Content(content)]).unwrap();
+    store.collect(&Retention::default(), false).unwrap();
+    assert!(store.content_deletions().unwrap() > number);
+    for missing in 0..earlier.len() {
+        let mut blobs = vec![&root];
+        blobs.extend(
+            earlier
+                .iter()
+                .enumerate()
+                .filter(|it| it.0 != missing)
+                .map(|it| it.1),
+        );
+        let refused = store.import(request(number, &blobs)).unwrap_err();
+        let name = earlier[missing].hash.to_string();
+        let expected = StoreError::NotFound {
+            what: "content",
+            name,
+        };
+        assert_eq!(refused.to_string(), expected.to_string());
+        assert_eq!(store.snapshots(None, 9).unwrap(), []);
+        assert_eq!(store.sessions(None, 9).unwrap(), []);
+    }
+    // Nothing is missing.
+    let mut all = vec![&root];
+    all.extend(earlier);
+    store.import(request(number, &all)).unwrap();
+    assert_eq!(store.verify().unwrap().damaged, []);
+    // A collection that deletes no content changes nothing.
+    let number = store.content_deletions().unwrap();
+    store.collect(&Retention::default(), false).unwrap();
+    assert_eq!(store.content_deletions().unwrap(), number);
+}
+
 pub fn a_cursor_is_read_back_and_replaced(store: &dyn Store) {
     let cursor = |offset| ImportCursor {
         source: "s".to_owned(),

@@ -22,6 +22,7 @@ mod imports;
 mod keys;
 mod ledger;
 mod memory;
+mod steps;
 mod tasks;
 mod trees;
 
@@ -35,6 +36,7 @@ pub use imports::*;
 pub use keys::*;
 pub use ledger::*;
 pub use memory::*;
+pub use steps::*;
 pub use tasks::*;
 pub use trees::*;
 
@@ -95,6 +97,7 @@ macro_rules! conformance {
             an_imported_request_is_stored_once,
             content_without_a_request_is_stored_until_a_collection,
             a_state_is_not_saved_without_its_content,
+            a_request_is_not_saved_without_its_content,
             a_cursor_is_read_back_and_replaced,
             a_row_that_is_not_understood_is_kept_once,
             a_tree_is_read_back_unchanged,
@@ -206,6 +209,25 @@ macro_rules! conformance {
                 $with_store($crate::$test);
             }
         )*
+    };
+}
+
+/// Creates the tests of deletions in steps. `with_store` is a
+/// `fn(impl Fn(&dyn InSteps))`.
+#[macro_export]
+macro_rules! step_conformance {
+    ($with_store:path) => {
+        $crate::conformance!($with_store;
+            a_session_is_deleted_in_steps,
+            a_forked_session_is_whole_after_each_step,
+            a_session_can_be_forked_between_steps,
+            two_sessions_that_share_turns_are_deleted_in_steps,
+            a_tree_is_deleted_in_steps,
+            records_are_deleted_in_steps,
+            turns_are_deleted_in_steps,
+            a_collection_runs_in_steps,
+            a_pending_deletion_is_continued_by_the_same_call,
+        );
     };
 }
 

@@ -104,7 +104,7 @@ fn event(id: &str, text: &str) -> NewRecord {
     event_of(event_record(id, text))
 }
 
-fn chunk(source: &str, index: u32, text: &str) -> NewRecord {
+pub(crate) fn chunk(source: &str, index: u32, text: &str) -> NewRecord {
     let record = Record::Chunk(ChunkRecord {
         id: format!("{source}#{index}"),
         source: source.to_owned(),
@@ -202,7 +202,7 @@ fn pattern(name: &str, procedure: &str) -> NewRecord {
     }
 }
 
-fn remember(store: &dyn Store, records: &[NewRecord]) -> Vec<Remembered> {
+pub(crate) fn remember(store: &dyn Store, records: &[NewRecord]) -> Vec<Remembered> {
     store.remember(records, &analysis(), at(100)).unwrap()
 }
 
@@ -280,7 +280,7 @@ impl Index {
 
 /// Describes the visible records in alphabetical order: texts with the entities
 /// they mention, entities with their mentions, relations with their weights.
-fn found(store: &dyn Store) -> Vec<String> {
+pub(crate) fn found(store: &dyn Store) -> Vec<String> {
     let mut index = Index::default();
     index.poll(store, 7);
     let id = |key: RecordKey| {

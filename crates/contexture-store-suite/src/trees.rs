@@ -22,7 +22,7 @@ use contexture_store::{
 /// note e2 n1 n3 context:c instruction:i -> n4
 /// path main n2 e1
 /// ```
-fn document(tree: &str, text: &str) -> TreeDocument {
+pub(crate) fn document(tree: &str, text: &str) -> TreeDocument {
     let mut document = TreeDocument {
         tree: Tree {
             id: tree.to_owned(),
@@ -134,7 +134,7 @@ fn growth(text: &str) -> Growth {
     }
 }
 
-fn import(store: &dyn Store, tree: &str, text: &str) -> Imported {
+pub(crate) fn import(store: &dyn Store, tree: &str, text: &str) -> Imported {
     store.import_tree(&document(tree, text), at(100)).unwrap()
 }
 

@@ -61,6 +61,10 @@ pub enum ImportStep {
         /// The time of the move.
         at: Timestamp,
     },
+    /// Checks the content of requests. If content was deleted since the
+    /// [number](Imports::content_deletions) was read, the batch is saved only if all
+    /// content of its requests is stored.
+    ContentSince(u64),
     /// Saves a request.
     Snapshot {
         /// The description of the request.
@@ -167,6 +171,9 @@ pub trait Imports: Send + Sync {
     /// Fails if a step names a session or a turn that does not exist, or if a
     /// turn is [invalid](NewTurn::outline).
     fn import(&self, steps: Vec<ImportStep>) -> Result<Vec<ImportOutcome>, StoreError>;
+
+    /// Returns the number of times that content of requests was deleted.
+    fn content_deletions(&self) -> Result<u64, StoreError>;
 
     /// Returns the cursor of a file.
     fn import_cursor(&self, source: &str, file: &str) -> Result<Option<ImportCursor>, StoreError>;

@@ -167,6 +167,8 @@ pub struct StoreStats {
     pub queued_writes: Option<u64>,
     /// The number of open files that can still hold deleted text.
     pub pending_forgetting: Option<u64>,
+    /// The number of deletions that have not ended.
+    pub pending_deletions: Option<u64>,
     /// The time of the last backup of all tenants.
     pub last_backup: Option<Timestamp>,
     /// The most connections to the database.

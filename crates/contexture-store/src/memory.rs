@@ -79,8 +79,9 @@ pub struct RecordList {
 pub struct Forgotten {
     /// The number of deleted records by kind.
     pub forgotten: BTreeMap<RecordKind, u64>,
-    /// Whether the store's files can still hold deleted text. The store
-    /// overwrites it as soon as it can, also after a restart.
+    /// Whether the store's files can still hold deleted text, or rows that are not
+    /// deleted yet. The store deletes and overwrites them as soon as it can, also
+    /// after a restart.
     pub pending: bool,
 }
 

@@ -42,8 +42,9 @@ pub struct Usage {
 pub struct Deleted {
     /// The number of deleted rows by kind, such as `turns`.
     pub deleted: BTreeMap<String, u64>,
-    /// Whether the store's files can still hold deleted text. The store
-    /// overwrites it as soon as it can, also after a restart.
+    /// Whether the store's files can still hold deleted text, or rows that are not
+    /// deleted yet. The store deletes and overwrites them as soon as it can, also
+    /// after a restart.
     pub pending: bool,
 }
 
@@ -92,9 +93,20 @@ pub trait Upkeep: Send + Sync {
     fn usage(&self) -> Result<Usage, StoreError>;
 
     /// Returns true while the store's files can still hold deleted text, which the
-    /// store overwrites by itself as long as it is open.
+    /// store overwrites by itself as long as it is open, and while deletions have not
+    /// [ended](Self::continue_deletions).
     fn has_deleted_text(&self) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    /// Continues deletions that have not ended: a deletion that is larger than the free
+    /// space of the disk is divided into steps, and the store or the process can stop
+    /// between two of them. Returns the number of deletions that still have not ended.
+    ///
+    /// A store does that when it is opened, for its default tenant. A server does it for
+    /// all tenants.
+    fn continue_deletions(&self) -> Result<u64, StoreError> {
+        Ok(0)
     }
 
     /// Checks everything that is stored: the hashes of turns and their chains,

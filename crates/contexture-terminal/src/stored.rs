@@ -8,13 +8,18 @@ use crate::text;
 
 /// Returns the results of a verification, in lines.
 pub fn verification(tenant: &str, verified: &Verification) -> String {
+    let is_pending = |what: &str| what == "pending_deletions";
     let checked: Vec<String> = (verified.checked.iter())
+        .filter(|(what, _)| !is_pending(what))
         .map(|(what, count)| counted_things(*count, what))
         .collect();
-    let verdict = match verified.damaged.is_empty() {
-        true => "; no damage found",
-        false => "",
+    let mut verdict = match verified.damaged.is_empty() {
+        true => "; no damage found".to_owned(),
+        false => String::new(),
     };
+    for (what, count) in verified.checked.iter().filter(|(what, _)| is_pending(what)) {
+        verdict.push_str(&format!("; {}", counted_things(*count, what)));
+    }
     let mut lines = format!("{tenant}: checked {}{verdict}\n", checked.join(", "));
     for damage in &verified.damaged {
         let line = format!("{tenant}: {}: {}\n", damage.what, damage.message);
@@ -58,7 +63,8 @@ pub fn usage(used: &Usage) -> String {
 
 /// Returns a count with the store's plural name of the objects: `1 turn`.
 fn counted_things(count: u64, things: &str) -> String {
-    text::many(count, things.strip_suffix('s').unwrap_or(things))
+    let things = things.replace('_', " ");
+    text::many(count, things.strip_suffix('s').unwrap_or(&things))
 }
 
 /// Returns a number of records in words.

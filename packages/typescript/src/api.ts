@@ -2566,8 +2566,9 @@ export interface components {
                 [key: string]: number;
             };
             /**
-             * @description Whether the store's files can still hold deleted text. The store
-             *     overwrites it as soon as it can, also after a restart.
+             * @description Whether the store's files can still hold deleted text, or rows that are not
+             *     deleted yet. The store deletes and overwrites them as soon as it can, also
+             *     after a restart.
              */
             pending: boolean;
         };
@@ -2583,8 +2584,9 @@ export interface components {
                 [key: string]: number;
             };
             /**
-             * @description Whether the store's files can still hold deleted text. The store
-             *     overwrites it as soon as it can, also after a restart.
+             * @description Whether the store's files can still hold deleted text, or rows that are not
+             *     deleted yet. The store deletes and overwrites them as soon as it can, also
+             *     after a restart.
              */
             pending: boolean;
         };

@@ -17,6 +17,7 @@ pub(crate) struct StoreMetrics {
     free_bytes: Bytes,
     queued_writes: Bytes,
     pending_forgetting: Bytes,
+    pending_deletions: Bytes,
     max_connections: Bytes,
     connections_in_use: Bytes,
     waiting_for_connections: Bytes,
@@ -51,6 +52,10 @@ impl StoreMetrics {
         let pending_forgetting = count(
             "store_pending_forgetting",
             "Database files that can still hold deleted text",
+        );
+        let pending_deletions = count(
+            "store_pending_deletions",
+            "Deletions that have begun and have not ended",
         );
         let max_connections = count(
             "store_connections_limit",
@@ -91,6 +96,7 @@ impl StoreMetrics {
             free_bytes,
             queued_writes,
             pending_forgetting,
+            pending_deletions,
             max_connections,
             connections_in_use,
             waiting_for_connections,
@@ -127,6 +133,7 @@ impl StoreMetrics {
             (&self.free_bytes, stats.free_bytes),
             (&self.queued_writes, stats.queued_writes),
             (&self.pending_forgetting, stats.pending_forgetting),
+            (&self.pending_deletions, stats.pending_deletions),
             (&self.max_connections, stats.max_connections),
             (&self.connections_in_use, stats.connections_in_use),
             (&self.waiting_for_connections, stats.waiting_for_connections),

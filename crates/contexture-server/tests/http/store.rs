@@ -130,6 +130,43 @@ fn a_read_only_store_can_still_be_read() {
     server.get("/healthz").ok(200);
 }
 
+/// A process that ended between two steps of a deletion leaves a hidden session. The
+/// next server deletes the rest, even if the tenant is unused.
+#[test]
+fn a_deletion_is_continued_after_a_restart_without_a_call_of_the_tenant() {
+    let lab = Lab::new();
+    let (key, metrics) = (lab.key("harbour"), lab.metrics_key());
+    {
+        let server = lab.serve();
+        for said in ["First.", "Second.", "Third."] {
+            talk(&server.with_key(&key), "s", said);
+        }
+    }
+    let main = lab.path(".contexture/contexture.db");
+    let pending = {
+        let stores = SqliteStore::open(&main).unwrap();
+        let tenant = stores.for_tenant("harbour");
+        let deleted = tenant.delete_session_in_steps("s", 1, 3).unwrap();
+        deleted.pending && stores.backend().stats().unwrap().pending_deletions == Some(1)
+    };
+    assert!(pending);
+    let file = contexture_sqlite::tenants_directory(main).join("t-harbour.db");
+    let db = rusqlite::Connection::open(file).unwrap();
+    let server = lab.serve();
+    until(|| {
+        let rows = "SELECT (SELECT count(*) FROM pending_deletions) + (SELECT count(*) FROM turns)";
+        let rows: i64 = db.query_row(rows, [], |row| row.get(0)).unwrap();
+        (rows == 0).then_some(())
+    });
+    let metrics = server.with_key(&metrics);
+    until(|| {
+        let text = metrics.get("/metrics").ok(200).body;
+        text.contains("contexture_store_pending_deletions 0\n")
+            .then_some(())
+    });
+    server.with_key(&key).get("/v1/sessions/s").ok(404);
+}
+
 /// A process that ended before it had overwritten deleted text leaves a mark in
 /// the tenant's file. The next server overwrites it, even if the tenant is
 /// unused.

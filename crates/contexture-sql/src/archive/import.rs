@@ -11,6 +11,7 @@ use super::tables::{CONTENT, Kind, REPLACED, Rows, Table};
 use crate::driver::{Connection, Statement};
 use crate::error::{Error, Fault};
 use crate::turns::{MESSAGES_OF_TURN, message_key};
+use crate::upkeep::pending;
 use crate::value::{SqlType, ToSql, Value};
 use crate::{results, verify};
 
@@ -117,6 +118,7 @@ pub(super) fn import(
     if is_counted_here {
         count(db, tenant)?;
     }
+    pending::renumber(db, tenant)?;
     let verified = verify::verify(db, tenant)?;
     match verified.damaged.into_iter().next() {
         None => Ok(()),

@@ -170,6 +170,7 @@ pub const TABLES: &[Table] = &[
             ("created_at", Integer),
             ("updated_at", Integer),
             ("remember", Integer),
+            ("deleted", Integer),
         ],
     ),
     of(
@@ -400,6 +401,7 @@ pub const TABLES: &[Table] = &[
             ("edges", Integer),
             ("instructions", Integer),
             ("created_at", Integer),
+            ("deleted", Integer),
         ],
     ),
     of(
@@ -739,6 +741,16 @@ pub const TABLES: &[Table] = &[
         "file_states",
         Rows::OfTenant(&["tenant"]),
         &[("tenant", Tenant), ("revision", Integer)],
+    ),
+    of(
+        "pending_deletions",
+        Rows::Keyed,
+        &[
+            ("key", Key),
+            ("tenant", Tenant),
+            ("since", Integer),
+            ("what", Text),
+        ],
     ),
     of("unlisted_results", Rows::Unlisted, &[]),
 ];

@@ -35,7 +35,10 @@ pub(super) fn import(
             let (there, keys) = export::load(db, row)?;
             (Some(there), keys)
         }
-        None => (None, HashMap::new()),
+        None => {
+            check_free(db, tenant, &document.tree.id)?;
+            (None, HashMap::new())
+        }
     };
     let before = there.as_ref().map_or(0, |there| there.nodes.len());
     let merged = document.merged(there, now)?;
@@ -91,6 +94,15 @@ pub(super) fn import(
         reflagged: merged.reflagged.len() as u64,
         changed: merged.changed && !created,
     })
+}
+
+/// Fails if a tree with this id is being deleted.
+fn check_free(db: &Connection, tenant: i64, id: &str) -> Result<(), Fault> {
+    let mut deleted = db.prepare_cached("SELECT 1 FROM trees WHERE tenant = ?1 AND id = ?2")?;
+    match deleted.exists((tenant, id))? {
+        true => Err(Fault::exists("pending deletion of tree", id)),
+        false => Ok(()),
+    }
 }
 
 fn create(

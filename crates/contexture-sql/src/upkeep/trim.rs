@@ -167,9 +167,9 @@ fn unless_shared(
     // Where the heads of other sessions are, or were.
     let mut select = db.prepare_cached(
         "SELECT s.label, s.head FROM sessions s
-         WHERE s.tenant = ?1 AND s.key <> ?2 AND s.head IS NOT NULL
+         WHERE s.tenant = ?1 AND s.key <> ?2 AND s.head IS NOT NULL AND s.deleted IS NULL
          UNION SELECT s.label, m.target FROM head_moves m JOIN sessions s ON s.key = m.session
-         WHERE s.tenant = ?1 AND s.key <> ?2 AND m.target IS NOT NULL
+         WHERE s.tenant = ?1 AND s.key <> ?2 AND m.target IS NOT NULL AND s.deleted IS NULL
          ORDER BY 1, 2",
     )?;
     let mut needs_older: HashMap<i64, bool> = older.iter().map(|key| (*key, true)).collect();
@@ -209,6 +209,9 @@ pub(super) fn oldest_before(
     let path = path(db, session)?;
     let at = path.iter().position(|key| *key == first);
     let mut older = at.map_or_else(Vec::new, |at| path[at + 1..].to_vec());
+    // A session may have been forked since the last step.
+    let parents = parents(db, tenant)?;
+    unless_shared(db, tenant, session, &older, BTreeSet::new(), &parents)?;
     older.reverse();
     // The turn after them must not need their tool calls.
     let mut end = most;
@@ -270,7 +273,7 @@ pub(super) fn delete(
         .prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND session = ?2")?
         .change((tenant, &session.label))? as u64;
     let content = Garbage::find(db, tenant, &Retention::default())?;
-    content.delete(db)?;
+    content.delete(db, tenant)?;
     let mut counts = content.counts();
     let deleted = [("turns", deletable.len() as u64), ("snapshots", snapshots)];
     let deleted = deleted.into_iter().filter(|(_, count)| *count > 0);

@@ -681,8 +681,9 @@ class DeletedRecords(Model):
     """
     pending: bool
     """
-    Whether the store's files can still hold deleted text. The store
-    overwrites it as soon as it can, also after a restart.
+    Whether the store's files can still hold deleted text, or rows that are not
+    deleted yet. The store deletes and overwrites them as soon as it can, also
+    after a restart.
     """
 
 
@@ -708,8 +709,9 @@ class DeletionResult(Model):
     """
     pending: bool
     """
-    Whether the store's files can still hold deleted text. The store
-    overwrites it as soon as it can, also after a restart.
+    Whether the store's files can still hold deleted text, or rows that are not
+    deleted yet. The store deletes and overwrites them as soon as it can, also
+    after a restart.
     """
 
 
