@@ -150,8 +150,13 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
         false => "deleted",
     };
     for (name, deleted) in &all {
+        // A dry run does not compute what was derived from the records.
+        let derived = match args.dry_run && deleted.deleted.contains_key("records") {
+            true => ", and the entities and relations that were derived only from them",
+            false => "",
+        };
         output::text(&format!(
-            "{}: {done} {}\n",
+            "{}: {done} {}{derived}\n",
             tenant_name(name),
             stored::counted(deleted)
         ))?;
