@@ -228,6 +228,26 @@ fn completions_are_written_for_every_shell() {
 }
 
 #[test]
+fn the_script_for_bash_completes_names_in_a_plain_bash() {
+    let project = Project::new();
+    let script = project.ok(&["completions", "bash"]);
+    project.write("complete.bash", &script);
+    let test = "source complete.bash && COMP_WORDS=(contexture session show '') && COMP_CWORD=3 \
+                && contexture() { echo harbour; } && _contexture_names && echo \"${COMPREPLY[@]}\"";
+    let shell = std::process::Command::new("bash")
+        .args(["--norc", "--noprofile", "-c", test])
+        .current_dir(project.path("."))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&shell.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&shell.stdout),
+        "harbour\n",
+        "{said}"
+    );
+}
+
+#[test]
 fn every_command_has_help_with_an_example() {
     let project = Project::new();
     for command in [
