@@ -30,10 +30,7 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     }
 
     fn has_deleted_text(&self) -> Result<bool, StoreError> {
-        if self.backend.has_deleted_text()? {
-            return Ok(true);
-        }
-        Ok(self.backend.has_data()? && self.read(pending::count)? > 0)
+        Ok(self.backend.has_deleted_text()? || self.read(pending::count)? > 0)
     }
 
     fn continue_deletions(&self) -> Result<u64, StoreError> {

@@ -4,6 +4,7 @@
 
 use std::fs;
 
+use contexture::store::Tenants as _;
 use contexture_sqlite::{Options, SqliteStore};
 
 use crate::support::{Answer, Client, Lab, Running, talk, turn, until};
@@ -147,7 +148,7 @@ fn a_deletion_is_continued_after_a_restart_without_a_call_of_the_tenant() {
         let stores = SqliteStore::open(&main).unwrap();
         let tenant = stores.for_tenant("harbour");
         let deleted = tenant.delete_session_in_steps("s", 1, 3).unwrap();
-        deleted.pending && stores.backend().stats().unwrap().pending_deletions == Some(1)
+        deleted.pending && stores.stats().unwrap().pending_deletions == Some(1)
     };
     assert!(pending);
     let file = contexture_sqlite::tenants_directory(main).join("t-harbour.db");
