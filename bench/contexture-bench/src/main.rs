@@ -89,6 +89,15 @@ fn main() -> anyhow::Result<()> {
             "--records",
             records,
         ] => postgres::postgres(url, Path::new(dir), tenants.parse()?, records.parse()?),
+        [
+            "postgres-writers",
+            "--url",
+            url,
+            "--dir",
+            dir,
+            "--writers",
+            counts,
+        ] => postgres::writers(url, Path::new(dir), counts),
         ["serve", "--text", file, "--dir", dir, "--seconds", seconds] => {
             serve::serve(file, Path::new(dir), seconds.parse()?)
         }

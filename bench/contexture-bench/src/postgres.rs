@@ -47,10 +47,24 @@ pub(crate) fn postgres(
         "{}",
         json!({
             "assemble": assemble(url, dir)?,
-            "record": record(url, dir)?,
+            "record": record(url, dir, WRITERS)?,
             "tenants": of_tenants(url, dir, tenants, records)?,
         })
     );
+    Ok(())
+}
+
+/// Records turns with each of these numbers of writers.
+pub(crate) fn writers(url: &str, dir: &Path, counts: &str) -> anyhow::Result<()> {
+    counter().count("load the vocabulary");
+    for count in counts.split(',') {
+        let count: usize = count.parse()?;
+        let dir = dir.join(format!("writers-{count}"));
+        println!(
+            "{}",
+            json!({"writers": count, "record": record(url, &dir, count)?})
+        );
+    }
     Ok(())
 }
 
@@ -152,16 +166,16 @@ fn assemble(url: &str, dir: &Path) -> anyhow::Result<Value> {
     }))
 }
 
-/// Turns of 64 writers, next to single rows that as many connections commit.
-fn record(url: &str, dir: &Path) -> anyhow::Result<Value> {
+/// Turns of several writers, next to single rows that as many connections commit.
+fn record(url: &str, dir: &Path, writers: usize) -> anyhow::Result<Value> {
     let project = Project::new(&dir.join("record"), dir.join("record.db"))?;
-    let store = open(url, "bench_record", WRITERS)?;
+    let store = open(url, "bench_record", writers)?;
     let (mut rows, mut one, mut each) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..3 {
-        rows.push(single_rows(url)?);
-        let same: Vec<PostgresStore> = vec![store.clone(); WRITERS];
+        rows.push(single_rows(url, writers)?);
+        let same: Vec<PostgresStore> = vec![store.clone(); writers];
         one.push(turns(&project, &same, &format!("one-{round}"))?);
-        let own: Vec<PostgresStore> = (0..WRITERS)
+        let own: Vec<PostgresStore> = (0..writers)
             .map(|writer| store.for_tenant(&format!("t{writer}")))
             .collect();
         each.push(turns(&project, &own, &format!("each-{round}"))?);
@@ -226,9 +240,9 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
         .block_on(work)
 }
 
-/// Commits single rows over 64 connections, as `pgbench` with a script of one
-/// INSERT does.
-fn single_rows(url: &str) -> anyhow::Result<f64> {
+/// Commits single rows over connections, as `pgbench` with a script of one INSERT
+/// does.
+fn single_rows(url: &str, connections: usize) -> anyhow::Result<f64> {
     block_on(async {
         let client = connect(url).await?;
         client
@@ -239,7 +253,7 @@ fn single_rows(url: &str) -> anyhow::Result<f64> {
             )
             .await?;
         let mut clients = Vec::new();
-        for _ in 0..WRITERS {
+        for _ in 0..connections {
             clients.push(connect(url).await?);
         }
         let start = Instant::now();

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use contexture_core::guard::Mark;
-use contexture_core::{Block, Budget, LayerBudget, Layout, Part, Role, Tokens, markup};
+use contexture_core::{
+    Block, Budget, ContentHash, LayerBudget, Layout, Part, Role, Tokens, markup,
+};
 use contexture_providers::{Format, Prompt, Refused, Sampling};
 use contexture_store::{AgentRole, TurnId};
 use contexture_tokens::{Model, Provider};
@@ -72,6 +74,11 @@ pub struct LayerInfo {
 }
 
 impl Assembled {
+    /// Returns true if the request was saved as the snapshot with that hash.
+    pub(crate) fn is_snapshot(&self, hash: ContentHash) -> bool {
+        self.snapshot == Some(hash.to_string())
+    }
+
     /// Returns the prompt from which a provider's request is rendered.
     pub fn prompt(&self) -> Prompt<'_> {
         let reserve = self.budget.reserve_response();

@@ -512,19 +512,19 @@ impl<'a> Call<'a> {
             return Ok(assembled);
         }
         let previous = self.previous.as_deref();
-        let must_hold = self.request.fail_on_cache_break;
-        let not_kept = self
-            .engine
-            .keep_after(&mut assembled, previous, must_hold, self.now)?;
-        warnings.extend(not_kept);
+        assembled.report.warnings = warnings;
+        let not_kept =
+            self.engine
+                .keep_after(&mut assembled, previous, Some(self.request), self.now)?;
+        assembled.report.warnings.extend(not_kept);
         let log = Log::of(self.root, self.request.session.as_deref());
         let logged = log.append(self.now, "assembled", Logged::of(&assembled));
-        warnings.extend(logged);
-        assembled.report.warnings = warnings;
-        // A repeated request has the report of the first one.
-        let same = previous.is_some_and(|it| assembled.snapshot == Some(it.hash.to_string()));
-        if !same {
-            self.engine.keep_report(&assembled, Some(self.request));
+        if let Some(logged) = logged {
+            assembled.report.warnings.push(logged);
+            // A repeated request has the report of the first one.
+            if !previous.is_some_and(|previous| assembled.is_snapshot(previous.hash)) {
+                self.engine.keep_report(&assembled, Some(self.request));
+            }
         }
         Ok(assembled)
     }

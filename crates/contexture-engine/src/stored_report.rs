@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::advice::Warning;
 use crate::assembled::Assembled;
 use crate::error::Error;
 use crate::report::HintVerdict;
@@ -43,7 +44,7 @@ struct Written<'a> {
     included: Vec<&'a Included>,
     excluded: &'a [Excluded],
     excluded_omitted: usize,
-    warnings: &'a [crate::advice::Warning],
+    warnings: Vec<&'a Warning>,
     guard: &'a [GuardLine],
     #[serde(skip_serializing_if = "<[HintVerdict]>::is_empty")]
     hints: &'a [HintVerdict],
@@ -53,8 +54,12 @@ struct Written<'a> {
     request: Option<Value>,
 }
 
-/// Returns the stored form of a request's report.
-pub(crate) fn write(assembled: &Assembled, request: Option<&Request>) -> Vec<u8> {
+/// Returns the stored form of a request's report, with one more warning.
+pub(crate) fn write(
+    assembled: &Assembled,
+    warning: Option<&Warning>,
+    request: Option<&Request>,
+) -> Vec<u8> {
     let report = &assembled.report;
     let says_more = |row: &&Included| {
         row.code != Code::FITS
@@ -72,7 +77,7 @@ pub(crate) fn write(assembled: &Assembled, request: Option<&Request>) -> Vec<u8>
         included: report.included.iter().filter(says_more).collect(),
         excluded: &report.excluded[..shown],
         excluded_omitted: report.excluded.len() - shown,
-        warnings: &report.warnings,
+        warnings: report.warnings.iter().chain(warning).collect(),
         guard: &report.guard,
         hints: &report.hints,
         cache: &report.cache,

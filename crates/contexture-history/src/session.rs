@@ -58,6 +58,14 @@ pub struct CompactRequest {
     pub now: Option<Timestamp>,
 }
 
+/// A turn with what is recorded with it, and its session.
+struct CompleteTurn {
+    turn: NewTurn,
+    counted: Counted,
+    sample: Option<TurnSample>,
+    session: Session,
+}
+
 /// The conversations of an engine.
 #[derive(Clone, Copy)]
 pub struct Sessions<'e> {
@@ -148,6 +156,29 @@ impl<'e> Sessions<'e> {
             return Err(Error::input("model: is empty").advise("omit it when the model is unknown"));
         }
         turn.check_sizes(self.engine.config().limits.max_message_bytes)?;
+        let new = self.complete(label, turn, true)?;
+        let (counted, sample) = (Some(&new.counted), new.sample.as_ref());
+        let at = now.unwrap_or_else(Timestamp::now);
+        if let Some(recorded) = store.record_as_read(label, &new.turn, counted, sample, at)? {
+            return Ok((recorded, new.session));
+        }
+        // The session has changed since the store last read it.
+        let new = self.complete(label, turn, false)?;
+        let (counted, sample) = (Some(&new.counted), new.sample.as_ref());
+        let at = now.unwrap_or_else(Timestamp::now);
+        let recorded = store.record(label, &new.turn, counted, sample, at)?;
+        Ok((recorded, new.session))
+    }
+
+    /// Completes a turn with what is recorded with it. With `is_cached`, the store
+    /// may answer with an earlier state of the session.
+    fn complete(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        is_cached: bool,
+    ) -> Result<CompleteTurn, Error> {
+        let store = self.engine.ledger()?;
         let mut warnings = Vec::new();
         let mut model = self
             .engine
@@ -158,6 +189,7 @@ impl<'e> Sessions<'e> {
             session: Some(label),
             snapshots: LOOK_BACK,
             snapshot: turn.request_hash.as_deref(),
+            is_cached,
             ..ReadAhead::default()
         };
         self.engine.read_ahead(wanted, estimates.then_some(&model));
@@ -174,9 +206,12 @@ impl<'e> Sessions<'e> {
         let sample = answered
             .as_ref()
             .and_then(|snapshot| self.turn_sample(&turn, parent, snapshot));
-        let now = now.unwrap_or_else(Timestamp::now);
-        let recorded = store.record(label, &turn, Some(&counted), sample.as_ref(), now)?;
-        Ok((recorded, session))
+        Ok(CompleteTurn {
+            turn,
+            counted,
+            sample,
+            session,
+        })
     }
 
     /// Returns the request that a turn after `parent` answers: the one that the

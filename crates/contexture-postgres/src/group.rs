@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 
 use contexture_store::{Call, StoreError};
@@ -33,7 +32,9 @@ pub(crate) struct Group<J, A> {
 }
 
 struct State<J, A> {
-    waiting: VecDeque<Waiting<J, A>>,
+    // Boxed, because each caller can be the one that collects a batch: a long list
+    // would take fresh pages of memory in the heap of each thread.
+    waiting: VecDeque<Box<Waiting<J, A>>>,
     /// The tenants for which a transaction is running.
     busy: BTreeSet<i64>,
     transactions: usize,
@@ -48,18 +49,28 @@ pub(crate) struct Waiting<J, A> {
     /// The server's call that this call belongs to. It may be cancelled.
     pub(crate) call: Option<Call>,
     outcome: Option<Outcome<J, A>>,
-    reply: SyncSender<Outcome<J, A>>,
+    reply: Reply<J, A>,
     caller: Thread,
 }
 
-impl<J, A> Waiting<J, A> {
-    /// Returns the call to its caller, which must run it alone.
-    fn hand_back(&mut self) {
-        if let Some(job) = self.job.take() {
-            self.outcome = Some(Err(job));
-        }
-    }
+/// The outcome of a call, for its caller.
+type Reply<J, A> = Arc<Mutex<Option<Outcome<J, A>>>>;
 
+impl<J, A> Drop for Waiting<J, A> {
+    /// Sends the outcome to the caller. A call without an outcome is returned to
+    /// its caller, which must run it alone.
+    fn drop(&mut self) {
+        let outcome = match (self.outcome.take(), self.job.take()) {
+            (Some(outcome), _) => outcome,
+            (None, Some(job)) => Err(job),
+            (None, None) => Ok(Err(panicked())),
+        };
+        *lock(&self.reply) = Some(outcome);
+        self.caller.unpark();
+    }
+}
+
+impl<J, A> Waiting<J, A> {
     /// Stores the response.
     pub(crate) fn answer(&mut self, answer: Result<A, StoreError>) {
         self.job = None;
@@ -81,7 +92,7 @@ impl<J, A> Group<J, A> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<J, A>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Waits until the call was run. `run` runs calls in one transaction.
@@ -90,17 +101,18 @@ impl<J, A> Group<J, A> {
         &self,
         tenant: i64,
         job: J,
-        run: impl Fn(&mut [Waiting<J, A>]),
+        run: impl Fn(&mut [Box<Waiting<J, A>>]),
     ) -> Outcome<J, A> {
-        let (reply, answer) = mpsc::sync_channel(1);
+        let answer: Reply<J, A> = Arc::default();
         let waiting = Waiting {
             tenant,
             job: Some(job),
             call: Call::current(),
             outcome: None,
-            reply,
+            reply: Arc::clone(&answer),
             caller: thread::current(),
         };
+        let waiting = Box::new(waiting);
         let mut state = self.lock();
         state.waiting.push_back(waiting);
         loop {
@@ -110,21 +122,18 @@ impl<J, A> Group<J, A> {
             if is_leader {
                 self.run(batch, &run);
             }
-            if let Some(outcome) = answered(&answer) {
-                return outcome;
-            }
             if !is_leader {
                 Call::wait();
                 thread::park();
             }
-            if let Some(outcome) = answered(&answer) {
+            if let Some(outcome) = lock(&answer).take() {
                 return outcome;
             }
             state = self.lock();
         }
     }
 
-    fn run(&self, mut batch: Vec<Waiting<J, A>>, run: impl Fn(&mut [Waiting<J, A>])) {
+    fn run(&self, mut batch: Vec<Box<Waiting<J, A>>>, run: impl Fn(&mut [Box<Waiting<J, A>>])) {
         // Other callers must not wait for ever, even if `run` panics.
         let run = catch_unwind(AssertUnwindSafe(|| run(&mut batch)));
         let mut state = self.lock();
@@ -143,12 +152,6 @@ impl<J, A> Group<J, A> {
             if run.is_err() {
                 waiting.answer(Err(panicked()));
             }
-            waiting.hand_back();
-            if let Some(outcome) = waiting.outcome.take() {
-                // The caller may have stopped waiting.
-                let _ = waiting.reply.send(outcome);
-            }
-            waiting.caller.unpark();
         }
     }
 
@@ -157,7 +160,7 @@ impl<J, A> Group<J, A> {
     /// A second transaction begins only with at least half as many calls as the
     /// first one has: statements for few calls cost nearly as much as for many.
     /// Other calls wait for the end of the first transaction.
-    fn take(&self, state: &mut State<J, A>) -> Vec<Waiting<J, A>> {
+    fn take(&self, state: &mut State<J, A>) -> Vec<Box<Waiting<J, A>>> {
         let mut batch = Vec::new();
         if state.transactions == MOST_TRANSACTIONS {
             return batch;
@@ -193,12 +196,8 @@ fn panicked() -> StoreError {
     }
 }
 
-fn answered<J, A>(answer: &Receiver<Outcome<J, A>>) -> Option<Outcome<J, A>> {
-    match answer.try_recv() {
-        Ok(outcome) => Some(outcome),
-        Err(TryRecvError::Empty) => None,
-        Err(TryRecvError::Disconnected) => Some(Ok(Err(panicked()))),
-    }
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -207,15 +206,14 @@ mod tests {
 
     fn add(group: &Group<(), ()>, tenants: std::ops::Range<i64>) {
         for tenant in tenants {
-            let (reply, _) = mpsc::sync_channel(1);
-            group.lock().waiting.push_back(Waiting {
+            group.lock().waiting.push_back(Box::new(Waiting {
                 tenant,
                 job: Some(()),
                 call: None,
                 outcome: None,
-                reply,
+                reply: Arc::default(),
                 caller: thread::current(),
-            });
+            }));
         }
     }
 

@@ -139,7 +139,7 @@ struct Database {
     tenants: Mutex<HashMap<Arc<str>, Weak<Tenant>>>,
     watch: OnceLock<Watch>,
     hints: OnceLock<Hints>,
-    recordings: Group<Recording, Recorded>,
+    recordings: Group<Box<Recording>, Recorded>,
     readings: Group<Reading, Answers>,
 }
 
@@ -542,12 +542,12 @@ impl Backend for PostgresBackend {
         let recording = match self.tenant.key.get() {
             Some(&key) => {
                 let run = |batch: &mut [_]| database.record_all(batch);
-                match database.recordings.call(key, recording, run) {
+                match database.recordings.call(key, Box::new(recording), run) {
                     Ok(answer) => {
                         self.waited(Waited::Write, since);
                         return answer;
                     }
-                    Err(recording) => recording,
+                    Err(recording) => *recording,
                 }
             }
             None => recording,

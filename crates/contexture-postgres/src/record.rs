@@ -16,10 +16,10 @@ use crate::rows::Rows;
 use crate::{BEGIN_READ, BEGIN_WRITE, Database, HAS_DATA, group};
 
 /// A turn with a waiting caller.
-type Waiting = group::Waiting<Recording, Recorded>;
+type Waiting = Box<group::Waiting<Box<Recording>, Recorded>>;
 
 /// A call that reads ahead.
-type WaitingToRead = group::Waiting<Reading, Answers>;
+type WaitingToRead = Box<group::Waiting<Reading, Answers>>;
 
 /// Locks a tenant until the commit. Unlike FOR UPDATE, this lock does not wait
 /// for references to the row.
@@ -96,7 +96,7 @@ impl Database {
     /// Locks the tenants and writes their turns, without a commit.
     fn write_all(&self, lease: &mut Lease<'_>, batch: &[Waiting]) -> Result<TurnOutcomes, PgError> {
         let jobs: Vec<(usize, (i64, &Recording))> = (batch.iter().enumerate())
-            .filter_map(|(at, it)| Some((at, (it.tenant, it.job.as_ref()?))))
+            .filter_map(|(at, it)| Some((at, (it.tenant, &**it.job.as_ref()?))))
             .collect();
         let tenants: BTreeSet<i64> = jobs.iter().map(|(_, (tenant, _))| *tenant).collect();
         let keys: Vec<Value<'_>> = tenants.iter().map(|key| Value::Integer(*key)).collect();

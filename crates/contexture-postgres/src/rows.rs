@@ -8,13 +8,16 @@ use crate::encode::{BOOL, BYTEA, FLOAT8, INT2, INT4, INT8};
 use crate::text;
 use crate::wire::number;
 
+/// Marks a column that is null.
+const NULL: u64 = 1 << 63;
+
 /// The rows of a result, in PostgreSQL's binary format.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// The contents of all columns, one after the other.
     bytes: Vec<u8>,
-    /// The offset and length of each column; `None` for null.
-    cells: Vec<Option<(usize, usize)>>,
+    /// The end of each column in `bytes`, with [`NULL`] for null.
+    ends: Vec<u64>,
     rows: usize,
     types: Arc<[u32]>,
     /// The number of rows that the statement returned or changed.
@@ -32,11 +35,12 @@ impl Rows {
         while let Some(length) = number(rest) {
             rest = &rest[4..];
             let cell = usize::try_from(length).ok().and_then(|end| rest.get(..end));
-            self.cells.push(cell.map(|cell| {
-                let begin = self.bytes.len();
-                self.bytes.extend_from_slice(cell);
-                (begin, self.bytes.len())
-            }));
+            self.bytes.extend_from_slice(cell.unwrap_or_default());
+            let end = self.bytes.len() as u64;
+            self.ends.push(match cell {
+                Some(_) => end,
+                None => end | NULL,
+            });
             rest = &rest[cell.map_or(0, <[u8]>::len)..];
         }
     }
@@ -73,8 +77,13 @@ impl Rows {
 
     fn cell(&self, row: usize, column: usize) -> Option<&[u8]> {
         let at = row * self.types.len() + column;
-        let (begin, end) = (*self.cells.get(at)?)?;
-        self.bytes.get(begin..end)
+        let end = *self.ends.get(at)?;
+        let before = at.checked_sub(1).and_then(|at| self.ends.get(at));
+        let begin = before.map_or(0, |end| end & !NULL);
+        match end & NULL == 0 {
+            true => self.bytes.get(begin as usize..end as usize),
+            false => None,
+        }
     }
 
     fn value(&self, row: usize, column: usize) -> Result<ValueRef<'_>, Error> {

@@ -1,9 +1,12 @@
 //! Reads the data of a call ahead of its use, in one round trip.
 
+use std::sync::Arc;
+
 use contexture_store::{Call, ReadAhead};
 
 use crate::driver::Connection;
 use crate::error::Fault;
+use crate::known::{KnownSession, KnownSessions};
 use crate::together::{Answer, Together};
 use crate::{Backend, SqlStore, pins, sessions, snapshots};
 use contexture_sql_memory::embed::state as memory_state;
@@ -16,6 +19,8 @@ pub struct Reading {
     snapshot: Option<String>,
     samples: Option<(String, String, usize)>,
     memory: bool,
+    // True if the session is read to record a turn.
+    is_cached: bool,
 }
 
 /// The answers to a [`Reading`], by name.
@@ -47,6 +52,7 @@ impl Reading {
             samples: (wanted.samples)
                 .map(|(model, counter, most)| (model.to_owned(), counter.to_owned(), most)),
             memory: wanted.memory,
+            is_cached: wanted.is_cached,
         }
     }
 
@@ -82,7 +88,24 @@ impl Reading {
         tenant: i64,
     ) -> Vec<(String, TakeAnswer<'r>)> {
         let mut all: Vec<(String, TakeAnswer<'r>)> = Vec::new();
-        if let Some(label) = self.session.as_deref() {
+        if let (true, Some(label)) = (self.is_cached, self.session.as_deref()) {
+            let most = self.snapshots;
+            let found = together.add(move |db| sessions::get_with_row(db, tenant, label));
+            let latest = together.add(move |db| snapshots::of_session(db, tenant, label, most));
+            let take: TakeAnswer<'r> = Box::new(move || {
+                let (session, row) = found.take().ok()?;
+                let snapshots = latest.take().ok()?;
+                let known = KnownSession {
+                    key: row.key,
+                    moves: row.moves,
+                    session,
+                    snapshots,
+                    most,
+                };
+                Some(Box::new(move |key| Call::keep_ahead(key, known)))
+            });
+            all.push((read_session(label), take));
+        } else if let Some(label) = self.session.as_deref() {
             let found = together.add(move |db| sessions::get(db, tenant, label));
             all.push((session(label), take(found)));
             if self.pins {
@@ -115,6 +138,23 @@ impl Reading {
 
 pub(crate) fn session(label: &str) -> String {
     format!("session {label}")
+}
+
+/// The name of a session that was read with its latest snapshots.
+fn read_session(label: &str) -> String {
+    format!("read session {label}")
+}
+
+/// The name of the state that a turn is recorded with.
+fn known_session(label: &str) -> String {
+    format!("known session {label}")
+}
+
+/// The state of a session that a call has seen. `is_checked` is false if it is
+/// from the cache.
+pub(crate) struct SeenSession {
+    pub(crate) known: Arc<KnownSession>,
+    pub(crate) is_checked: bool,
 }
 
 pub(crate) fn pins(label: &str) -> String {
@@ -153,11 +193,50 @@ impl<B: Backend> SqlStore<B> {
         if !self.backend.is_remote() || Call::current().is_none() {
             return;
         }
+        let mut reading = Reading::new(wanted);
+        // The cache has only a session and its snapshots.
+        let is_whole =
+            !wanted.pins && !wanted.memory && wanted.snapshot.is_none() && wanted.samples.is_none();
+        reading.is_cached &= is_whole;
+        let cached = wanted.session.filter(|_| reading.is_cached);
+        if let Some(label) = cached {
+            let tenant = self.backend.tenant_name();
+            if let Some(known) = self.known.get(tenant, label, wanted.snapshots) {
+                self.keep_seen(label, known, false);
+                return;
+            }
+        }
         // A failure is returned by the call that reads the data.
-        if let Ok(Answers(answers)) = self.backend.read_ahead(Reading::new(wanted)) {
+        if let Ok(Answers(answers)) = self.backend.read_ahead(reading) {
             for (name, keep) in answers {
                 keep(self.ahead_key(&name));
             }
         }
+        if let Some(label) = cached
+            && let Some(known) = Call::take_ahead(|| self.ahead_key(&read_session(label)))
+        {
+            self.keep_seen(label, Arc::new(known), true);
+        }
+    }
+
+    /// Answers the next queries for a session from its state.
+    fn keep_seen(&self, label: &str, known: Arc<KnownSession>, is_checked: bool) {
+        Call::keep_ahead(self.ahead_key(&session(label)), known.session.clone());
+        if known.session.label == label {
+            let snapshots = latest_snapshots(label, known.most);
+            Call::keep_ahead(self.ahead_key(&snapshots), known.snapshots.clone());
+            let seen = SeenSession { known, is_checked };
+            Call::keep_ahead(self.ahead_key(&known_session(label)), seen);
+        }
+    }
+
+    /// Returns the state of a session that the current call has seen.
+    pub(crate) fn take_seen(&self, label: &str) -> Option<SeenSession> {
+        Call::take_ahead(|| self.ahead_key(&known_session(label)))
+    }
+
+    /// Returns the cache of sessions, if the database is in another process.
+    pub(crate) fn known_if_remote(&self) -> Option<Arc<KnownSessions>> {
+        (self.backend.is_remote()).then(|| Arc::clone(&self.known))
     }
 }

@@ -5,6 +5,9 @@
 //! turns, and `turns` reads them. Turns are only ever added; a session's head
 //! is updated in the same transaction.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use contexture_store::{
     Call, Compaction, Counted, HandlePrefix, HeadMove, Ledger, NewSession, NewSessionPin, NewTurn,
     ReadAhead, Recorded, Session, SessionChange, SessionPin, StoreError, ToolResult, Turn,
@@ -12,6 +15,8 @@ use contexture_store::{
 };
 use jiff::Timestamp;
 
+use crate::ahead::SeenSession;
+use crate::error::{Error, Fault};
 use crate::record::{Prepared, Recording};
 use crate::results::Search;
 use crate::{Backend, SqlStore, ahead, pins, record, results, sessions, turns};
@@ -50,12 +55,22 @@ impl<B: Backend> Ledger for SqlStore<B> {
         sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
-        turn.check_sizes(self.max_message_bytes())?;
-        let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
         Call::forget_ahead();
-        let recorded = self.backend.record(Recording::new(label, new, now))?;
-        self.announce();
-        Ok(recorded)
+        let done = self.record_seen(label, (turn, counted, sample), None, now)?;
+        done.ok_or_else(|| self.explain(Fault::Sql(Error::NotRead)))
+    }
+
+    fn record_as_read(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        counted: Option<&Counted>,
+        sample: Option<&TurnSample>,
+        now: Timestamp,
+    ) -> Result<Option<Recorded>, StoreError> {
+        let seen = self.take_seen(label);
+        Call::forget_ahead();
+        self.record_seen(label, (turn, counted, sample), seen, now)
     }
 
     fn compact(
@@ -146,5 +161,43 @@ impl<B: Backend> Ledger for SqlStore<B> {
             }
             Ok(())
         })
+    }
+}
+
+/// A turn, its token counts and its sample.
+type TurnParts<'a> = (&'a NewTurn, Option<&'a Counted>, Option<&'a TurnSample>);
+
+impl<B: Backend> SqlStore<B> {
+    /// Records a turn. Returns `None` if the session is not as the call has seen
+    /// it.
+    fn record_seen(
+        &self,
+        label: &str,
+        (turn, counted, sample): TurnParts<'_>,
+        seen: Option<SeenSession>,
+        now: Timestamp,
+    ) -> Result<Option<Recorded>, StoreError> {
+        turn.check_sizes(self.max_message_bytes())?;
+        let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
+        let mut recording = Recording::new(label, new, now);
+        let unchecked = seen.as_ref().filter(|seen| !seen.is_checked);
+        let differs = unchecked.map(|seen| recording.expect(Arc::clone(&seen.known)));
+        let recorded = self.backend.record(recording);
+        let tenant = self.backend.tenant_name();
+        if recorded.is_err() && differs.is_some_and(|differs| differs.load(Ordering::Acquire)) {
+            self.known.missed(tenant, label);
+            return Ok(None);
+        }
+        if let Some(SeenSession { known, is_checked }) = &seen {
+            match &recorded {
+                Ok(recorded) if !recorded.replayed => {
+                    (self.known).recorded(tenant, known, !is_checked, recorded, now);
+                }
+                _ => self.known.remove(tenant, label),
+            }
+        }
+        let recorded = recorded?;
+        self.announce();
+        Ok(Some(recorded))
     }
 }

@@ -21,6 +21,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use contexture_store::{
     Call, EventHint, Recorded, Store, StoreError, StoreStats, Upkeep as _, Usage, Watch,
@@ -35,6 +36,7 @@ mod files;
 mod idempotency;
 mod import;
 mod keys;
+mod known;
 mod ledger;
 mod memory;
 mod pins;
@@ -202,6 +204,7 @@ pub trait Open<P>: Backend {
 #[derive(Clone)]
 pub struct SqlStore<B> {
     backend: B,
+    known: Arc<known::KnownSessions>,
 }
 
 /// A function that notifies other servers of an event.
@@ -210,7 +213,10 @@ pub type Announcer = Box<dyn Fn() + Send>;
 impl<B: Backend> SqlStore<B> {
     /// Returns the store on a backend.
     pub fn new(backend: B) -> Self {
-        Self { backend }
+        Self {
+            backend,
+            known: Arc::default(),
+        }
     }
 
     /// Opens the store at `place`, and creates it if it does not exist. Continues
@@ -245,7 +251,10 @@ impl<B: Backend> SqlStore<B> {
     /// tenant can neither see nor name the data of another. The tenant of a
     /// newly opened store is `""`.
     pub fn for_tenant(&self, tenant: &str) -> Self {
-        Self::new(self.backend.for_tenant(tenant))
+        Self {
+            backend: self.backend.for_tenant(tenant),
+            known: Arc::clone(&self.known),
+        }
     }
 
     /// Returns the backend.

@@ -5,9 +5,12 @@
 //! written again, so that a retry is harmless.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::driver::{Batch, Connection, OptionalExtension, Row, Statement, Writes};
 use crate::params;
+use contexture_core::ContentHash;
 use contexture_store::{
     Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
     Trigger, TurnId, TurnKind, TurnSample,
@@ -15,6 +18,7 @@ use contexture_store::{
 use jiff::Timestamp;
 
 use crate::error::{Error, Fault};
+use crate::known::KnownSession;
 use crate::results::{self, Listed};
 use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
 use crate::sessions::{self, SessionRow};
@@ -96,6 +100,11 @@ fn head_of(db: &Connection, session: &SessionRow) -> Result<Parent, Fault> {
 pub(crate) const PARENT: &str = "t.id, t.depth, t.kind, t.compaction, t.open_calls";
 
 impl Parent {
+    /// Returns the id of the turn; `None` if the session is empty.
+    pub(crate) fn id(&self) -> Option<TurnId> {
+        self.id
+    }
+
     /// Reads the columns [`PARENT`] of the turn `key` from the column `first` on.
     pub(crate) fn read(row: &Row<'_>, first: usize, key: i64) -> crate::driver::Result<Self> {
         Ok(Parent {
@@ -122,6 +131,14 @@ pub struct Recording {
     label: String,
     new: Prepared,
     now: Timestamp,
+    expected: Option<ExpectedSession>,
+}
+
+/// The state that the session of a turn must have.
+struct ExpectedSession {
+    known: Arc<KnownSession>,
+    /// Set to true if the session has another state.
+    differs: Arc<AtomicBool>,
 }
 
 impl Recording {
@@ -130,7 +147,19 @@ impl Recording {
             label: label.to_owned(),
             new,
             now,
+            expected: None,
         }
+    }
+
+    /// Makes the recording fail if the session does not have this state. The
+    /// returned flag is then true.
+    pub(crate) fn expect(&mut self, known: Arc<KnownSession>) -> Arc<AtomicBool> {
+        let differs = Arc::new(AtomicBool::new(false));
+        self.expected = Some(ExpectedSession {
+            known,
+            differs: Arc::clone(&differs),
+        });
+        differs
     }
 
     /// Records the turn.
@@ -158,6 +187,25 @@ impl Recording {
             left = record_some(db, recordings, is_locked, &left, &mut done)?;
         }
         Ok(done)
+    }
+}
+
+impl ExpectedSession {
+    /// Fails with a conflict if the session has another state.
+    fn check(
+        &self,
+        found: &sessions::RecordingRow,
+        snapshots: &[(ContentHash, Option<TurnId>)],
+    ) -> Result<(), Fault> {
+        if self.known.is_current(found, snapshots) {
+            return Ok(());
+        }
+        self.differs.store(true, Ordering::Release);
+        Err(Fault::Refused(StoreError::Conflict {
+            session: found.session.label.clone(),
+            expected: self.known.session.head,
+            head: found.head.id,
+        }))
     }
 }
 
@@ -205,7 +253,14 @@ fn record_some(
         latest_events
             .entry(tenant)
             .or_insert_with(|| together.add(move |db| events::latest(db, tenant)));
-        states.push((at, state, first));
+        let expected = recording.expected.as_ref().map(|expected| {
+            let known = &*expected.known;
+            let label = known.session.label.as_str();
+            let found =
+                together.add(move |db| snapshots::hashes_of_session(db, tenant, label, known.most));
+            (expected, found)
+        });
+        states.push((at, state, first, expected));
     }
     together.run(db)?;
     let mut counter_keys: BTreeMap<(i64, &str), Option<i64>> = BTreeMap::new();
@@ -220,12 +275,15 @@ fn record_some(
     let mut left = Vec::new();
     let mut accepted = Vec::new();
     let mut sessions_used = BTreeSet::new();
-    for (at, state, first) in states {
+    for (at, state, first, expected) in states {
         let (tenant, recording) = recordings[at];
         if !is_locked(tenant) {
             continue;
         }
         let checked = state.take().and_then(|state| {
+            if let Some((expected, snapshots)) = expected {
+                expected.check(&state, &snapshots.take()?)?;
+            }
             // A retry is checked first: it gets the first response, although
             // the head has moved on.
             match first.map(Answer::take).transpose()?.flatten() {

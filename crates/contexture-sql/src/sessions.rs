@@ -23,7 +23,8 @@ pub(crate) struct SessionRow {
     pub(crate) label: String,
     /// The key of the session's latest turn.
     pub(crate) head: Option<i64>,
-    moves: i64,
+    /// The number of moves of the head.
+    pub(crate) moves: i64,
     is_sound: bool,
     is_deleted: bool,
 }
@@ -128,6 +129,7 @@ pub(crate) struct RecordingRow {
     pub(crate) session: SessionRow,
     pub(crate) head: record::Parent,
     pub(crate) updated_at: Timestamp,
+    pub(crate) remember: Option<bool>,
     status: SessionStatus,
 }
 
@@ -145,19 +147,23 @@ pub(crate) fn find_to_record(
     label: &str,
 ) -> Result<RecordingRow, Fault> {
     static QUERIES: LazyLock<FindQueries> = LazyLock::new(|| {
-        let columns = format!("{ROW}, s.status, s.updated_at, {}", record::PARENT);
+        let columns = format!(
+            "{ROW}, s.status, s.updated_at, s.remember, {}",
+            record::PARENT
+        );
         FindQueries::new(&columns, "LEFT JOIN turns t ON t.key = s.head")
     });
     let found = find_as(db, tenant, label, &QUERIES, |row| {
         let session = SessionRow::read(row, 0)?;
         Ok(RecordingRow {
             head: match session.head {
-                Some(key) => record::Parent::read(row, 8, key)?,
+                Some(key) => record::Parent::read(row, 9, key)?,
                 None => record::Parent::default(),
             },
             session,
             status: row.get::<Word<_>>(6)?.0,
             updated_at: row.get::<Time>(7)?.0,
+            remember: row.get(8)?,
         })
     })?;
     found.session.check()?;
@@ -229,6 +235,15 @@ fn by_key(db: &Connection, key: i64) -> Result<Session, Fault> {
 }
 
 pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, Fault> {
+    Ok(get_with_row(db, tenant, label)?.0)
+}
+
+/// Returns a session, and the columns that recording needs.
+pub(crate) fn get_with_row(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+) -> Result<(Session, SessionRow), Fault> {
     static QUERIES: LazyLock<FindQueries> =
         LazyLock::new(|| FindQueries::new(&format!("{COLUMNS}, {ROW}"), JOINS));
     static ALIASES: LazyLock<String> = LazyLock::new(|| {
@@ -240,7 +255,7 @@ pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, 
             Ok((session(row)?.1, SessionRow::read(row, 13)?))
         })?;
         row.check()?;
-        Ok(found)
+        Ok((found, row))
     });
     let aliases = together.add(|db| {
         let mut select = db.prepare_cached(&ALIASES)?;
@@ -248,10 +263,9 @@ pub(crate) fn get(db: &Connection, tenant: i64, label: &str) -> Result<Session, 
         Ok(aliases.collect::<Result<_, _>>()?)
     });
     together.run(db)?;
-    Ok(Session {
-        aliases: aliases.take()?,
-        ..found.take()?
-    })
+    let (found, row) = found.take()?;
+    let aliases = aliases.take()?;
+    Ok((Session { aliases, ..found }, row))
 }
 
 pub(crate) fn list(

@@ -72,16 +72,33 @@ impl<B: Backend> Snapshots for SqlStore<B> {
         let PendingSnapshot {
             snapshot,
             blobs,
+            report,
             builds_on,
             made_of,
             done,
         } = pending;
+        let known = self.known_if_remote();
+        let saved = known.map(|known| {
+            (
+                known,
+                self.backend.tenant_name().to_owned(),
+                snapshot.clone(),
+            )
+        });
         let write = move |db: &Connection, tenant: i64| {
             check_sources(db, tenant, &snapshot, builds_on, made_of.as_deref())?;
             put_blobs(db, tenant, &blobs)?;
-            put_snapshot(db, tenant, &snapshot)
+            put_snapshot(db, tenant, &snapshot)?;
+            report.map_or(Ok(()), |report| {
+                put_report(db, tenant, snapshot.hash, report)
+            })
         };
-        self.write_later(write, done);
+        self.write_later(write, move |result| {
+            if let (Ok(()), Some((known, tenant, snapshot))) = (&result, saved) {
+                known.saved(&tenant, &snapshot);
+            }
+            done(result);
+        });
     }
 
     fn latest_snapshot(&self, session: &str) -> Result<Option<Snapshot>, StoreError> {
@@ -122,17 +139,7 @@ impl<B: Backend> Snapshots for SqlStore<B> {
     }
 
     fn put_snapshot_report(&self, hash: ContentHash, report: Vec<u8>) {
-        let write = move |db: &Connection, tenant: i64| {
-            // The snapshot itself may be missing.
-            db.prepare_cached(
-                "INSERT INTO snapshot_reports (tenant, hash, report)
-                 SELECT ?1, ?2, ?3 WHERE EXISTS (
-                     SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2)
-                 ON CONFLICT (tenant, hash) DO UPDATE SET report = excluded.report",
-            )?
-            .execute((tenant, Hash(hash), report))?;
-            Ok(())
-        };
+        let write = move |db: &Connection, tenant: i64| put_report(db, tenant, hash, report);
         // A report only explains a request, so a failure to store it is
         // ignored.
         self.write_later(write, drop);
@@ -315,6 +322,23 @@ fn check_sources(
     Ok(())
 }
 
+/// Stores the report of a snapshot, unless the snapshot is missing.
+fn put_report(
+    db: &Connection,
+    tenant: i64,
+    hash: ContentHash,
+    report: Vec<u8>,
+) -> Result<(), Fault> {
+    db.prepare_cached(
+        "INSERT INTO snapshot_reports (tenant, hash, report)
+         SELECT ?1, ?2, ?3 WHERE EXISTS (
+             SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2)
+         ON CONFLICT (tenant, hash) DO UPDATE SET report = excluded.report",
+    )?
+    .execute((tenant, Hash(hash), report))?;
+    Ok(())
+}
+
 fn has_session(db: &Connection, tenant: i64, label: &str) -> Result<bool, Fault> {
     let mut select = db.prepare_cached(
         "SELECT 1 FROM sessions WHERE tenant = ?1 AND label = ?2 AND deleted IS NULL",
@@ -414,6 +438,23 @@ pub(crate) fn of_session(
         "{COLUMNS} WHERE tenant = ?1 AND session = ?2 ORDER BY key DESC LIMIT ?3"
     ))?;
     let found = select.query_map((tenant, session, limit(most)), snapshot_row)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Returns the hashes of the latest snapshots of a session, and their parent turns.
+pub(crate) fn hashes_of_session(
+    db: &Connection,
+    tenant: i64,
+    session: &str,
+    most: usize,
+) -> Result<Vec<(ContentHash, Option<TurnId>)>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT hash, parent_turn FROM snapshots
+         WHERE tenant = ?1 AND session = ?2 ORDER BY key DESC LIMIT ?3",
+    )?;
+    let found = select.query_map((tenant, session, limit(most)), |row| {
+        Ok((row.get::<Hash>(0)?.0, id(row, 1)?))
+    })?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 

@@ -341,6 +341,7 @@ fn a_callback_can_be_the_last_owner_of_a_store() {
             created_at: at(1),
         },
         blobs: Vec::new(),
+        report: None,
         builds_on: None,
         made_of: None,
         done: Box::new(move |_| {

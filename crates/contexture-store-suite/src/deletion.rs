@@ -255,6 +255,7 @@ fn save_made_of(
     store.put_snapshot_later(PendingSnapshot {
         snapshot,
         blobs: vec![root],
+        report: None,
         builds_on: None,
         made_of,
         done: Box::new(move |done| drop(sender.send(done))),

@@ -31,6 +31,9 @@ pub struct ReadAhead<'a> {
     pub samples: Option<(&'a str, &'a str, usize)>,
     /// Whether the state of memory is needed.
     pub memory: bool,
+    /// Whether the session and its snapshots may be those of an earlier call. The
+    /// turn must then be recorded with [`Ledger::record_as_read`].
+    pub is_cached: bool,
 }
 
 /// Stores conversations. The ledger is append-only: turns are never changed, and
@@ -92,6 +95,20 @@ pub trait Ledger: Send + Sync {
         sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Result<Recorded, StoreError>;
+
+    /// Records a turn like [`record`](Self::record), if the session and its latest
+    /// snapshots are as the current call has read them. Otherwise it writes
+    /// nothing and returns `None`: the call must read them again.
+    fn record_as_read(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        counted: Option<&Counted>,
+        sample: Option<&TurnSample>,
+        now: Timestamp,
+    ) -> Result<Option<Recorded>, StoreError> {
+        self.record(label, turn, counted, sample, now).map(Some)
+    }
 
     /// Appends a compaction after `parent`, which must be the head. The turns
     /// that it names must exist. Open calls stay open, and no history starts

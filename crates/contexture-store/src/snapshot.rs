@@ -37,6 +37,9 @@ pub struct PendingSnapshot {
     pub snapshot: Snapshot,
     /// The content of the request that may not be stored yet.
     pub blobs: Vec<Blob>,
+    /// The report of the request, like that of
+    /// [`put_snapshot_report`](Snapshots::put_snapshot_report).
+    pub report: Option<Vec<u8>>,
     /// The hash of the pending snapshot that holds the rest of the content, if
     /// there is one. If that snapshot is not saved, this one is not, either.
     pub builds_on: Option<ContentHash>,

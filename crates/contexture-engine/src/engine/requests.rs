@@ -83,31 +83,35 @@ impl Engine {
         let now = now.unwrap_or_else(Timestamp::now);
         // Saves the key that the request was made with in the store.
         self.mark_key();
-        let warning = self.keep_after(assembled, previous.as_deref(), false, now)?;
-        self.keep_report(assembled, None);
+        let previous = previous.as_deref();
+        let warning = self.keep_after(assembled, previous, None, now)?;
+        if previous.is_some_and(|previous| assembled.is_snapshot(previous.hash)) {
+            self.keep_report(assembled, None);
+        }
         Ok(warning)
     }
 
-    /// Stores the report of a saved request.
+    /// Stores the report of a saved request again.
     pub(crate) fn keep_report(&self, assembled: &Assembled, request: Option<&Request>) {
         let hash = assembled.snapshot.as_deref();
         if let (Some(store), Some(hash)) =
             (&self.parts.snapshots, hash.and_then(ContentHash::from_hex))
         {
-            store.put_snapshot_report(hash, stored_report::write(assembled, request));
+            store.put_snapshot_report(hash, stored_report::write(assembled, None, request));
         }
     }
 
-    /// Compares the request with the previous one of its session, and saves it.
-    /// With `must_hold`, a request that breaks the provider's cache is an error
-    /// and is not saved.
+    /// Compares the request with the previous one of its session, and saves it with
+    /// its report, unless it is the same. If `request` has `fail_on_cache_break`, a
+    /// request that breaks the provider's cache is an error and is not saved.
     pub(crate) fn keep_after(
         &self,
         assembled: &mut Assembled,
         previous: Option<&Saved>,
-        must_hold: bool,
+        request: Option<&Request>,
         now: Timestamp,
     ) -> Result<Option<Warning>, Error> {
+        let must_hold = request.is_some_and(|request| request.fail_on_cache_break);
         let Some(store) = &self.parts.snapshots else {
             return Ok(None);
         };
@@ -169,9 +173,11 @@ impl Engine {
                 let last_error = Arc::clone(&self.last_snapshot_error);
                 let failed = self.snapshot_failed.clone();
                 warning = lock(&last_error).take();
+                let not_kept = warning.clone().map(not_kept);
                 store.put_snapshot_later(PendingSnapshot {
                     snapshot,
                     blobs,
+                    report: Some(stored_report::write(assembled, not_kept.as_ref(), request)),
                     builds_on: previous.map(|previous| previous.hash),
                     made_of: assembled.made_of.clone(),
                     done: Box::new(move |done| match done {
@@ -198,6 +204,7 @@ impl Engine {
                 store.put_snapshot_later(PendingSnapshot {
                     snapshot,
                     blobs,
+                    report: Some(stored_report::write(assembled, None, request)),
                     // Content of the previous request may have been deleted
                     // since it was read.
                     builds_on: previous.map(|previous| previous.hash),
@@ -214,13 +221,13 @@ impl Engine {
                         _ => error.to_string(),
                     };
                     let message = format!("the request was not saved: {message}");
-                    return Ok(Some(Warning::new("not_kept", message)));
+                    return Ok(Some(not_kept(message)));
                 }
             }
         }
         assembled.snapshot = Some(hash);
         assembled.report.snapshot = assembled.snapshot.clone();
-        Ok(warning.map(|message| Warning::new("not_kept", message)))
+        Ok(warning.map(not_kept))
     }
 
     /// Returns true if a request of a session was assembled and could not be
@@ -234,6 +241,11 @@ impl Engine {
     fn remember(&self, label: &str, saved: &Arc<Saved>) {
         lock(&self.recent).put(label, Arc::clone(saved));
     }
+}
+
+/// Returns the warning that a request was not saved.
+fn not_kept(message: String) -> Warning {
+    Warning::new("not_kept", message)
 }
 
 /// Returns the reason why a request was not saved, without the path of the
