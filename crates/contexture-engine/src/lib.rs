@@ -66,7 +66,7 @@ pub use event::{Attachment, Event, Hook, Sender};
 pub use event_source::EventSource;
 pub use filters::ContextFilters;
 pub use inline_source::{ItemsSource, SystemSource};
-pub use pipeline::Preview;
+pub use pipeline::{Preview, unknown_model};
 pub use recipe::{LayerOrder, Recipe, RecipeInfo, RecipeLayer, RecipeRef};
 pub use report::{HintVerdict, Report, StaleResults};
 pub use request::Request;

@@ -38,6 +38,7 @@ mod gather;
 mod layers;
 mod recipe;
 
+pub use budget::unknown_model;
 use budget::{budget, overruled_reserve};
 use checks::{check_used, described, unread_history};
 use gather::{guarded, in_parallel};

@@ -227,6 +227,35 @@ fn first<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> 
     values.find(|value| !value.trim().is_empty())
 }
 
+/// Returns true when an event has no text: neither in its content nor as a
+/// summary. A speaker who said nothing is not a text.
+pub(crate) fn is_empty(event: &EventRecord) -> bool {
+    fn has_text(value: &Value) -> bool {
+        match value {
+            Value::Null => false,
+            Value::Bool(_) | Value::Number(_) => true,
+            Value::String(text) => !text.trim().is_empty(),
+            Value::Array(values) => values.iter().any(has_text),
+            Value::Object(fields) => fields.values().any(has_text),
+        }
+    }
+    let has_summary = event
+        .summary
+        .as_ref()
+        .is_some_and(|text| !text.trim().is_empty());
+    let has_content = match &event.content {
+        Value::Object(fields) => {
+            let is_message = MESSAGE_FIELDS.iter().any(|name| fields.contains_key(*name));
+            fields.iter().any(|(name, value)| {
+                let is_speaker = SPEAKERS.contains(&name.as_str());
+                has_text(value) && !(is_message && is_speaker)
+            })
+        }
+        content => has_text(content),
+    };
+    !has_content && !has_summary
+}
+
 /// Returns all strings in a value, one per line.
 fn strings(value: &Value) -> String {
     fn gather(value: &Value, text: &mut String) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
 use contexture_core::{Budget, Counts, Tokens, assemble, no_loader};
-use contexture_engine::{Advice, Error, Permissions, Warning};
+use contexture_engine::{Advice, Error, Permissions, Warning, unknown_model};
 use contexture_recall::{Embedder, Strategy};
 use contexture_store::{EventRecord, MemoryState, Record, RecordKey, RecordKind};
 use contexture_time::Clock;
@@ -126,8 +126,8 @@ impl Memory<'_> {
     /// stored or deleted since.
     pub fn recall(&self, request: &ContextRequest, how: &Recall<'_>) -> Result<Recalled, Error> {
         let started = Instant::now();
-        let counts = self.counts(how.model)?;
-        let found = self.find(request, how, &counts)?;
+        let (counts, of_model) = self.counts(how.model)?;
+        let found = self.find(request, how, &counts, &of_model)?;
         let Some(event) = how.event else {
             if let Some((context, findings)) = found.selected.get() {
                 return Ok(Recalled {
@@ -150,12 +150,14 @@ impl Memory<'_> {
         self.select(found, Some(pinned), &counts, started)
     }
 
-    /// Finds the records for a request.
+    /// Finds the records for a request. The result has the warnings about the
+    /// model, too.
     pub(crate) fn find(
         &self,
         request: &ContextRequest,
         how: &Recall<'_>,
         counts: &Counts,
+        of_model: &[Warning],
     ) -> Result<Arc<Findings>, Error> {
         let started = Instant::now();
         if request.max_tokens == 0 {
@@ -179,7 +181,8 @@ impl Memory<'_> {
             let clock = how.now.map(|now| now.as_millisecond());
             let who = (how.identity, how.permissions);
             let counter = counts.counter().identity();
-            format!("{seq} {later}\n{counter}\n{clock:?}\n{who:?}\n{request}")
+            let model = serde_json::to_string(of_model).unwrap_or_default();
+            format!("{seq} {later}\n{counter}\n{clock:?}\n{who:?}\n{model}\n{request}")
         };
         let guard = self.view_at(state.clone(), deadline)?;
         let known = guard.as_ref().and_then(|view| self.kept(&key(view), now));
@@ -190,7 +193,8 @@ impl Memory<'_> {
         let Some(view) = guard.as_ref() else {
             return Err(Error::damage("the memory could not be read"));
         };
-        let mut warnings: Vec<Warning> = vector.warning.into_iter().collect();
+        let mut warnings = of_model.to_vec();
+        warnings.extend(vector.warning);
         warnings.extend(unknown_zone);
         warnings.extend(self.pending_warnings());
         let search = PreparedSearch {
@@ -207,10 +211,11 @@ impl Memory<'_> {
             // The index file was damaged while it was in use; the next attempt
             // reads the store.
             self.drop_damaged();
-            return self.find(request, how, counts);
+            return self.find(request, how, counts, of_model);
         }
-        // An incomplete result is not cached.
-        if found.metadata.warnings.is_empty() {
+        // An incomplete result is not cached. The warnings about the model are
+        // the same in the next recall.
+        if found.metadata.warnings.len() == of_model.len() {
             self.keep(kept_as, now, &found);
         }
         Ok(found)
@@ -235,7 +240,7 @@ impl Memory<'_> {
             };
             return self.recall(&found.request, &how);
         }
-        let counts = self.counts(found.model.as_deref())?;
+        let (counts, _) = self.counts(found.model.as_deref())?;
         let pinned = self.pinned(event, &counts);
         self.select(Arc::clone(found), Some(pinned), &counts, started)
     }
@@ -580,10 +585,12 @@ impl Memory<'_> {
         })
     }
 
-    fn counts(&self, model: Option<&str>) -> Result<Arc<Counts>, Error> {
+    /// Returns the counts of a model, and the warnings about it.
+    fn counts(&self, model: Option<&str>) -> Result<(Arc<Counts>, Vec<Warning>), Error> {
         let mut warnings = Vec::new();
         let model = self.engine.model(model, None, &mut warnings)?;
-        self.engine.counts(&model)
+        warnings.extend(unknown_model(&model));
+        Ok((self.engine.counts(&model)?, warnings))
     }
 
     fn kept(&self, key: &String, now: Timestamp) -> Option<Arc<Findings>> {

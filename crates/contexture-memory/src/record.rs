@@ -256,6 +256,7 @@ impl Memory<'_> {
             record.complete();
             start_validity(&mut record);
             let checked = record.check().map_err(|error| error.within("records[0]"));
+            let checked = checked.and_then(|()| check_text(&record));
             checked.map_err(|error| placed(error, &[place]))?;
             let whole = record.id().to_owned();
             let is_chunk = record.kind() == RecordKind::Chunk;
@@ -345,6 +346,17 @@ impl Memory<'_> {
             }
             from += AT_ONCE;
         }
+    }
+}
+
+/// Rejects an event without text, as the store rejects a chunk without text. The
+/// store itself accepts such an event, because older stores contain them.
+fn check_text(record: &Record) -> Result<(), StoreError> {
+    match record {
+        Record::Event(event) if form::is_empty(event) => {
+            Err(StoreError::invalid("records[0].content", "is empty"))
+        }
+        _ => Ok(()),
     }
 }
 

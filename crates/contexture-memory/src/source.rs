@@ -235,7 +235,7 @@ fn found(
     how: &Recall<'_>,
     format: MemoryFormat,
 ) -> Result<Offer, Error> {
-    let findings = memory.find(request, how, ask.counts)?;
+    let findings = memory.find(request, how, ask.counts, &[])?;
     for warning in &findings.metadata.warnings {
         ask.warn(warning.clone());
     }

@@ -3,7 +3,11 @@
 //!
 //! Precision is more important than recall, because a stored entity is shown as a
 //! fact. A capitalised word at the start of a sentence, a month or a language is
-//! not a name.
+//! not a name. The first word of a sentence counts as a person where a relation of
+//! persons follows it directly: `Alice lives in Paris`.
+//!
+//! `He` or `She` at the start of a sentence means the person of the sentence before,
+//! if that sentence states one relation of one person and nothing else.
 //!
 //! The work is linear in the text and bounded: only the first [`MOST_BYTES`] are
 //! read, and at most [`MOST_MENTIONS`] entities and [`MOST_LINKS`] relations are
@@ -138,7 +142,8 @@ pub struct RelationRule {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phrases: Vec<String>,
     /// The phrases between the two entities that end the relation, such as
-    /// `left`. A phrase after `no longer` ends the relation, too.
+    /// `left`, or state it for the past only, such as `lived in`. A phrase after
+    /// `no longer` or `does not` ends the relation, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<String>,
     /// Whether an entity has at most one such relation. A new one then ends the
@@ -267,6 +272,10 @@ pub struct Extractor {
     keywords: usize,
     /// The built-in detectors that the rules use.
     wanted: Vec<Find>,
+    /// The type of persons, if a rule finds them.
+    person: Option<String>,
+    /// The words that can follow a person at the start of a relation.
+    verbs: BTreeSet<String>,
 }
 
 impl fmt::Debug for Extractor {
@@ -295,7 +304,15 @@ enum What {
     Rule(usize),
     /// `I`.
     Speaker,
+    /// A word at the start of a sentence that may be a person.
+    Opening,
+    /// `He` or `She` at the start of a sentence.
+    Pronoun,
 }
+
+/// A relation that a sentence states: the matches of its ends, its type, and
+/// whether it has ended.
+type Stated<'s> = (usize, usize, &'s str, bool);
 
 impl Extractor {
     /// Compiles `rules`. Fails with the index of the first invalid rule and its
@@ -316,11 +333,29 @@ impl Extractor {
             .collect();
         wanted.sort_unstable();
         wanted.dedup();
+        let is_person = |matcher: &Matcher| matches!(matcher, Matcher::BuiltIn(Find::Person));
+        let person = entities.iter().find(|(_, matcher)| is_person(matcher));
+        let person = person.map(|(kind, _)| kind.clone());
+        let of_persons = rules.relations.iter().filter(|rule| {
+            let from = Some(rule.from.as_str());
+            !rule.phrases.is_empty() && from == person.as_deref()
+        });
+        let mut verbs: BTreeSet<String> = of_persons
+            .flat_map(|rule| rule.phrases.iter().chain(&rule.ends))
+            .filter_map(|phrase| phrase.split(' ').next())
+            .map(str::to_owned)
+            .collect();
+        if !verbs.is_empty() {
+            let others = BEFORE.iter().chain(NEGATIONS);
+            verbs.extend(others.map(|&word| word.to_owned()));
+        }
         Ok(Self {
             entities,
             relations: rules.relations.clone(),
             keywords: rules.keywords,
             wanted,
+            person,
+            verbs,
         })
     }
 
@@ -332,10 +367,12 @@ impl Extractor {
         let mut gathered = Gathered::default();
         // Relations in words determine the type of a name, so they come before
         // the names are stored.
-        let mut links: Vec<(usize, usize, &str, bool)> = Vec::new();
+        let mut links: Vec<Stated<'_>> = Vec::new();
         let mut kinds: Vec<Option<&str>> = found.iter().map(|found| self.kind_of(found)).collect();
         let mut sentence = Vec::new();
         let mut at = 0;
+        // The person to whom a pronoun in the next sentence refers.
+        let mut subject = None;
         let ranges = if self.relations.is_empty() {
             Vec::new()
         } else {
@@ -347,9 +384,28 @@ impl Extractor {
                 sentence.push(at);
                 at += 1;
             }
+            let before = links.len();
             if sentence.len() > 1 {
-                self.relate(text, range, &found, &sentence, &mut kinds, &mut links);
+                let part = Sentence {
+                    text,
+                    range: range.clone(),
+                    found: &found,
+                    places: &sentence,
+                    subject,
+                };
+                self.relate(&part, &mut kinds, &mut links);
             }
+            subject = match links[before..] {
+                [(from, to, ..)] if sentence.len() == 2 => {
+                    let rest = after(text, &found[to], range.end).to_lowercase();
+                    let is_all = !without_adverbs(&rest).contains(char::is_alphanumeric);
+                    let is_person =
+                        |i: usize| kinds[i].is_some() && kinds[i] == self.person.as_deref();
+                    let is_other = found[from].what != What::Speaker && !is_person(to);
+                    (is_all && is_person(from) && is_other).then_some(from)
+                }
+                _ => None,
+            };
         }
         let mut places = vec![None; found.len()];
         for (i, found) in found.iter().enumerate() {
@@ -394,7 +450,7 @@ impl Extractor {
             find::built_in(text, &self.wanted, &mut found);
         }
         if names {
-            names::names(text, known, &mut found);
+            names::names(text, known, &self.verbs, &mut found);
         }
         // Of two matches with the same start, the longer one wins; then one
         // that is not only a proper name; then the first rule. A match within
@@ -403,7 +459,7 @@ impl Extractor {
             let (is_name, rule) = match found.what {
                 What::Rule(i) => (false, Some(i)),
                 What::BuiltIn(find) => (find.is_name(), self.rule_of(found)),
-                What::Speaker => (true, None),
+                What::Speaker | What::Opening | What::Pronoun => (true, None),
             };
             let rule = rule.unwrap_or(usize::MAX);
             (found.start, std::cmp::Reverse(found.end), is_name, rule)
@@ -432,12 +488,8 @@ impl Extractor {
             What::Rule(i) => Some(i),
             What::BuiltIn(_) => self.rule_of(found),
             // The speaker is a person.
-            What::Speaker => {
-                let person = |m: &Matcher| matches!(m, Matcher::BuiltIn(Find::Person));
-                self.entities
-                    .iter()
-                    .position(|(_, matcher)| person(matcher))
-            }
+            What::Speaker => return self.person.as_deref(),
+            What::Opening | What::Pronoun => None,
         };
         rule.map(|i| self.entities[i].0.as_str())
     }
@@ -445,13 +497,17 @@ impl Extractor {
     /// Finds the relations between the matches of one sentence.
     fn relate<'s>(
         &'s self,
-        text: &str,
-        range: Range<usize>,
-        found: &[Found],
-        sentence: &[usize],
+        part: &Sentence<'_>,
         kinds: &mut [Option<&'s str>],
-        links: &mut Vec<(usize, usize, &'s str, bool)>,
+        links: &mut Vec<Stated<'s>>,
     ) {
+        let Sentence {
+            text,
+            found,
+            places: sentence,
+            ..
+        } = *part;
+        let range = part.range.clone();
         let is_stated = mood::is_stated(&text[range.clone()]);
         let pairs = sentence.iter().zip(&sentence[1..]);
         // The rule whose relation has just ended, and the entity of its start.
@@ -472,7 +528,7 @@ impl Extractor {
                 links.push((who, *to, &rule.kind, false));
                 continue;
             }
-            let behind = &text[found[*to].end..range.end];
+            let behind = after(text, &found[*to], range.end);
             for rule in self
                 .relations
                 .iter()
@@ -480,21 +536,33 @@ impl Extractor {
             {
                 let said = rule.phrases.iter().any(|phrase| is_phrase(&words, phrase));
                 let ended = !said && is_end(&words, behind, rule);
-                if !(said || ended) || !fits(&found[*from], kinds[*from], &rule.from) {
+                if !(said || ended) {
+                    continue;
+                }
+                let from = match (found[*from].what, part.subject) {
+                    (What::Pronoun, None) => continue,
+                    (What::Pronoun, Some(subject)) => subject,
+                    _ => *from,
+                };
+                // A first word is a person, if anything.
+                let is_person = found[from].what == What::Opening
+                    && self.person.as_deref() == Some(rule.from.as_str());
+                if !is_person && !fits(&found[from], kinds[from], &rule.from) {
                     continue;
                 }
                 if fits(&found[*to], kinds[*to], &rule.to) {
-                    kinds[*from] = Some(&rule.from);
+                    kinds[from] = Some(&rule.from);
                     kinds[*to] = Some(&rule.to);
-                    links.push((*from, *to, &rule.kind, ended));
+                    links.push((from, *to, &rule.kind, ended));
                     let is_from = ended && words.last().is_some_and(|word| word == "from");
-                    left = is_from.then_some((*from, rule));
+                    left = is_from.then_some((from, rule));
                     break;
                 }
             }
         }
         // A long list of names does not relate all of its pairs.
-        let few = &sentence[..sentence.len().min(8)];
+        let few = sentence.iter().filter(|i| kinds[**i].is_some());
+        let few: Vec<usize> = few.copied().take(8).collect();
         for rule in self.relations.iter().filter(|rule| rule.phrases.is_empty()) {
             for (n, a) in few.iter().enumerate() {
                 for b in &few[n + 1..] {
@@ -512,6 +580,23 @@ impl Extractor {
     }
 }
 
+/// Returns the rest of a sentence after a match. A match of a custom pattern may
+/// end after the sentence.
+fn after<'t>(text: &'t str, found: &Found, end: usize) -> &'t str {
+    text.get(found.end..end).unwrap_or_default()
+}
+
+/// The matches of a sentence.
+struct Sentence<'t> {
+    text: &'t str,
+    range: Range<usize>,
+    found: &'t [Found],
+    /// The indices of its matches.
+    places: &'t [usize],
+    /// The person to whom a pronoun at its start refers.
+    subject: Option<usize>,
+}
+
 /// Returns true when a match can have a type: it has the type, or it is a
 /// proper name without a certain type.
 fn fits(found: &Found, kind: Option<&str>, asked: &str) -> bool {
@@ -524,7 +609,6 @@ const BEFORE: &[&str] = &[
     "have",
     "is",
     "am",
-    "was",
     "also",
     "now",
     "just",
@@ -538,6 +622,21 @@ const BEFORE: &[&str] = &[
     "who",
 ];
 const AFTER: &[&str] = &["the", "a", "an", "her", "his", "their", "our", "my", "this"];
+
+/// Words that begin the negation of a phrase.
+const NEGATIONS: &[&str] = &[
+    "no",
+    "not",
+    "used",
+    "do",
+    "does",
+    "don't",
+    "doesn't",
+    "don\u{2019}t",
+    "doesn\u{2019}t",
+    "isn't",
+    "isn\u{2019}t",
+];
 
 /// Returns the words between two mentions in lower case. Punctuation, except
 /// quotes around names, is a word that no phrase has.
@@ -575,7 +674,7 @@ fn is_phrase(words: &[String], phrase: &str) -> bool {
 
 /// Returns true when the words between two mentions, and those after the
 /// second, state the end of a relation: `left`, `no longer works at`, `doesn't
-/// work at … anymore`.
+/// work at`. `I don't work at Bosch on Fridays` does not state an end.
 fn is_end(words: &[String], behind: &str, rule: &RelationRule) -> bool {
     let is_said = |words: &[String]| rule.phrases.iter().any(|one| is_phrase(words, one));
     if rule.ends.iter().any(|phrase| is_phrase(words, phrase)) {
@@ -595,11 +694,33 @@ fn is_end(words: &[String], behind: &str, rule: &RelationRule) -> bool {
     let negated = match (word(0), word(1)) {
         ("don't" | "doesn't" | "don\u{2019}t" | "doesn\u{2019}t", _) => 1,
         ("do" | "does", "not") => 2,
+        ("not" | "isn't" | "isn\u{2019}t", _) => 1,
         _ => return false,
     };
-    let behind = behind.to_lowercase();
-    let any_more = ["anymore", "any more", "any longer"];
-    is_said(&rest[negated..]) && any_more.iter().any(|cue| behind.contains(cue))
+    is_said(&rest[negated..])
+        && (is_end_of_clause(behind) || {
+            let behind = behind.to_lowercase();
+            ANY_MORE.iter().any(|cue| behind.contains(cue))
+        })
+}
+
+const ANY_MORE: &[&str] = &["anymore", "any more", "any longer"];
+
+/// Returns the text after words such as `anymore` and `now`.
+fn without_adverbs(behind: &str) -> &str {
+    let mut rest = behind.trim_start();
+    for word in ANY_MORE.iter().chain(&["right now", "now", "either"]) {
+        rest = rest.strip_prefix(word).unwrap_or(rest);
+    }
+    rest.trim_start()
+}
+
+/// Returns true when a clause ends after a mention, or goes on only with words
+/// such as `anymore` and `now`.
+fn is_end_of_clause(behind: &str) -> bool {
+    let lower = behind.to_lowercase();
+    let rest = without_adverbs(&lower);
+    rest.is_empty() || rest.starts_with(['.', ',', ';', '!']) || rest.starts_with("but ")
 }
 
 /// Entities and relations without duplicates.

@@ -31,7 +31,7 @@ fn relation(kind: &str, from: &str, to: &str, phrases: &[&str]) -> RelationRule 
         phrases: phrases.iter().map(|&phrase| phrase.to_owned()).collect(),
         ends: match kind {
             "works_at" => vec!["left".to_owned(), "quit".to_owned()],
-            "lives_in" => vec!["moved from".to_owned()],
+            "lives_in" => vec!["moved from".to_owned(), "lived in".to_owned()],
             _ => Vec::new(),
         },
         single: false,
@@ -272,6 +272,16 @@ fn custom_patterns_are_applied() {
 }
 
 #[test]
+fn a_pattern_may_match_more_than_one_sentence() {
+    let mut rules = everything();
+    rules.entities.push(pattern("pair", r"Oslo\. Then Bergen"));
+    let extractor = Extractor::new(&rules).unwrap();
+    let text = "We know that Ana moved to Oslo. Then Bergen was next.";
+    let found = extractor.extract(text, &TextContext::default());
+    assert_eq!(found.entities.len(), 2);
+}
+
+#[test]
 fn invalid_rules_are_errors() {
     let complaint = |rule: EntityRule| {
         let rules = Rules {
@@ -372,7 +382,8 @@ fn only_stated_facts_give_relations() {
         "Caroline said that Ana works at Nokia.",
         "Maybe Caroline works at Nokia.",
         "It is not true that Caroline works at Nokia.",
-        "Caroline doesn't work at Nokia.",
+        "Caroline doesn't work at Nokia on Fridays.",
+        "Neither Caroline nor Jon lives in Prague.",
     ] {
         let extractor = Extractor::new(&everything()).unwrap();
         let known = TextContext {
@@ -394,9 +405,99 @@ fn the_end_of_a_relation_is_told() {
     siemens("I left Siemens.");
     siemens("I just quit Siemens!");
     siemens("I don't work at Siemens anymore.");
+    siemens("I do not work at Siemens.");
+    siemens("I don’t work at Siemens, by the way.");
     check_said(
         Some("Ben"),
         "I moved from Oslo.",
         "person:Ben | place:Oslo | Ben -ended lives_in-> Oslo",
     );
+}
+
+#[test]
+fn the_past_tense_states_no_present_relation() {
+    for text in [
+        "Until 2019 Lena lived in Berlin.",
+        "Before 2020, Lena lived in Berlin.",
+        "Lena lived in Berlin.",
+        "Lena used to live in Berlin.",
+    ] {
+        let expected = "person:Lena | place:Berlin | Lena -ended lives_in-> Berlin";
+        check(text, expected);
+    }
+}
+
+#[test]
+fn a_first_word_before_a_relation_is_a_person() {
+    for (text, expected) in [
+        (
+            "Alice lives in Paris.",
+            "person:Alice | place:Paris | Alice -lives_in-> Paris",
+        ),
+        (
+            "Peter works at Bosch.",
+            "person:Peter | organization:Bosch | Peter -works_at-> Bosch",
+        ),
+        (
+            "Lena no longer lives in Berlin.",
+            "person:Lena | place:Berlin | Lena -ended lives_in-> Berlin",
+        ),
+        (
+            "Lena does not live in Berlin.",
+            "person:Lena | place:Berlin | Lena -ended lives_in-> Berlin",
+        ),
+        (
+            "Alice is married to Bob.",
+            "person:Alice | person:Bob | Alice -married_to-> Bob",
+        ),
+        ("Alice lives alone.", ""),
+        ("Alice is nice.", ""),
+    ] {
+        check(text, expected);
+    }
+    for word in [
+        "Everyone",
+        "Everybody",
+        "Nobody",
+        "Someone",
+        "She",
+        "He",
+        "It",
+        "This",
+        "Who",
+        "People",
+        "Monday",
+        "May",
+        "Production",
+        "Manufacturing",
+        "Two",
+    ] {
+        check(&format!("{word} moved to Berlin."), "place:Berlin");
+    }
+}
+
+#[test]
+fn a_pronoun_refers_to_the_only_person_of_the_sentence_before() {
+    check(
+        "Lena does not live in Berlin anymore. She moved to Munich. She works at Bosch.",
+        "person:Lena | place:Berlin | place:Munich | organization:Bosch | \
+         Lena -ended lives_in-> Berlin | Lena -lives_in-> Munich | Lena -works_at-> Bosch",
+    );
+    for text in [
+        "Lena is married to Bob. She moved to Munich.",
+        "Lena works at Bosch with her sister. She moved to Munich.",
+        "Lena works at Bosch, as does her sister. She moved to Munich.",
+        "I work at Bosch. She moved to Munich.",
+        "Lena works at Bosch. It is far. She moved to Munich.",
+        "Lena's sister is nice. She moved to Munich.",
+    ] {
+        let extractor = Extractor::new(&everything()).unwrap();
+        let known = TextContext {
+            speaker: Some("Ben"),
+            names: &[],
+        };
+        let found = extractor.extract(text, &known);
+        let moved = found.relations.iter().any(|link| link.kind == "lives_in");
+        assert!(!moved, "{text}: {found:?}");
+    }
 }

@@ -1,7 +1,8 @@
 //! Resolves expressions of time in English text to intervals: `yesterday`,
 //! `last week`, `in the last three days`, `on Monday`, `17 April 2026`,
 //! `2026-04-17`, `in march`, `since May`, `between June and August`, `early May`,
-//! `the week before last`, `Tuesday last week`.
+//! `the week before last`, `Tuesday last week`, `the last Tuesday of October`,
+//! `three days before 10 November`, `the second half of 2026`.
 //!
 //! Relative expressions are resolved against a [`Clock`]: the time of the text,
 //! in the time zone of its author. Without a time only complete dates are
@@ -9,7 +10,10 @@
 //!
 //! Weeks begin on Monday, and seasons are those of the northern hemisphere. A
 //! date without a year, a weekday or a month means the latest one that has
-//! begun: queries are about the past.
+//! begun: queries are about the past. A range such as `from Monday to Friday`
+//! means the latest one whose end has begun: its end is resolved first, and its
+//! start is the latest one before that end. In a text about the future, the start
+//! is resolved first.
 
 mod parse;
 mod resolve;
@@ -127,13 +131,14 @@ pub fn read_times(query: &str, clock: &Clock) -> TimeReading {
         return TimeReading::default();
     }
     let parser = Parser::new(query, MOST_WORDS);
+    let expressions = parser.expressions();
     let mut reading = TimeReading {
-        order: parser.order(),
-        compares: parser.compares(),
+        order: parser.order(&expressions),
+        compares: parser.compares(&expressions),
         ..TimeReading::default()
     };
     let (mut points, mut bounds) = (Vec::new(), Vec::new());
-    for found in parser.expressions() {
+    for found in expressions {
         if found.expression.is_relative() {
             reading.relative.push(found.range.clone());
         }

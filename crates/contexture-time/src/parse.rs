@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::Order;
-use crate::token::{Token, day, month, number, season, short_month, tokens, weekday, year};
+use crate::token::{
+    Token, day, month, number, ordinal, season, short_month, tokens, weekday, year,
+};
 
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +67,15 @@ pub(super) enum Expression {
     Between(Box<Expression>, Box<Expression>),
     /// `early May`, `the end of last year`, `the second week of June`.
     PartOf(Part, Box<Expression>),
+    /// `three days before November 10`.
+    Offset {
+        /// Positive for `after`, negative for `before`.
+        count: i64,
+        unit: Unit,
+        /// True for all of the time in between: `the three days before …`.
+        all: bool,
+        anchor: Box<Expression>,
+    },
 }
 
 /// A part of a longer period.
@@ -80,6 +91,26 @@ pub(super) enum Part {
     Week(i64),
     /// `the last week of`.
     LastWeek,
+    /// `the first day of`: a number from 0, or from the end for `last`.
+    Day(Number),
+    /// `the second Monday of`, `the last weekend of`.
+    Weekday {
+        number: Number,
+        weekday: i8,
+        days: i64,
+    },
+    /// `the third quarter of` a year: a number of periods of this many months.
+    Months { number: Number, count: i64 },
+    /// `the second half of`.
+    Half(Number),
+}
+
+/// The number of a part of a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Number {
+    /// From 0 for `first`.
+    FromStart(i64),
+    Last,
 }
 
 impl Expression {
@@ -95,6 +126,23 @@ impl Expression {
             Self::Month { step, .. } | Self::Season { step, .. } => step.is_some(),
             Self::Between(from, to) => from.is_relative() && to.is_relative(),
             Self::PartOf(_, whole) => whole.is_relative(),
+            Self::Offset { anchor, .. } => anchor.is_relative(),
+            _ => false,
+        }
+    }
+
+    /// Returns true when the expression recurs and does not name the week or
+    /// the year: `Monday`, `October`.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Self::Weekday(_, step) => step.is_none(),
+            Self::Day { year, .. } | Self::Quarter { year, .. } => year.is_none(),
+            Self::Month { year, step, .. } | Self::Season { year, step, .. } => {
+                year.is_none() && step.is_none()
+            }
+            Self::DayOfMonth(_) => true,
+            Self::PartOf(_, whole) => whole.is_open(),
+            Self::Offset { anchor, .. } => anchor.is_open(),
             _ => false,
         }
     }
@@ -215,7 +263,8 @@ impl Parser {
     }
 
     /// Returns `Some` if the query asks for the earliest or the latest record.
-    pub(super) fn order(&self) -> Option<Order> {
+    /// The words of `found` expressions do not count: `first Monday in May`.
+    pub(super) fn order(&self, found: &[FoundExpression]) -> Option<Order> {
         const THINGS: &[&str] = &[
             "time",
             "thing",
@@ -253,16 +302,25 @@ impl Parser {
             }
             _ => false,
         };
-        let tokens = 0..self.tokens.len();
-        if tokens.clone().any(latest) {
+        let free: Vec<usize> = self.free(found).collect();
+        if free.iter().any(|at| latest(*at)) {
             return Some(Order::Latest);
         }
-        tokens.clone().any(first).then_some(Order::First)
+        free.iter().any(|at| first(*at)).then_some(Order::First)
+    }
+
+    /// Returns the indices of the words outside the expressions.
+    fn free(&self, found: &[FoundExpression]) -> impl Iterator<Item = usize> {
+        (0..self.tokens.len()).filter(|at| {
+            let start = self.tokens[*at].range.start;
+            !found.iter().any(|found| found.range.contains(&start))
+        })
     }
 
     /// Returns true when times are compared.
-    pub(super) fn compares(&self) -> bool {
+    pub(super) fn compares(&self, found: &[FoundExpression]) -> bool {
         let has = |word: &str| self.tokens.iter().any(|token| token.word == word);
+        let first = || self.free(found).any(|at| self.word(at) == "first");
         let pair = |a: &str, b: &str| {
             (1..self.tokens.len()).any(|at| self.word(at - 1) == a && self.word(at) == b)
         };
@@ -284,7 +342,7 @@ impl Parser {
             || has("chronologically")
             || has("timeline")
             || (pair("before", "or") && has("after"))
-            || (has("first") && has("or"))
+            || (has("or") && first())
             || pair("came", "first")
             || pair("happened", "first")
     }
@@ -320,7 +378,7 @@ impl Parser {
     fn pair(&self, at: usize) -> Option<(Expression, usize)> {
         let joins: &[&str] = match self.word(at) {
             "between" => &["and"],
-            "from" => &["to", "until", "till", "through"],
+            "from" | "since" => &["to", "until", "till", "through"],
             _ => return None,
         };
         let after = |at: usize| at + usize::from(matches!(self.word(at), "the" | "on"));
@@ -343,41 +401,12 @@ impl Parser {
                     swapped: false,
                 })
             };
-            return Some((Expression::Between(of(from), of(day)), end));
+            let (from, to) = (of(from.min(day)), of(from.max(day)));
+            return Some((Expression::Between(from, to), end));
         }
         let (from, end) = self.one(first)?;
         joins.contains(&self.word(end)).then_some(())?;
         let (to, end) = self.one(after(end + 1))?;
-        // `between March and May 2026` is all in one year.
-        let from = match (from, to.year()) {
-            (
-                Expression::Month {
-                    month,
-                    year: None,
-                    step: None,
-                },
-                year,
-            ) => Expression::Month {
-                month,
-                year,
-                step: None,
-            },
-            (
-                Expression::Day {
-                    day,
-                    month,
-                    year: None,
-                    swapped,
-                },
-                year,
-            ) => Expression::Day {
-                day,
-                month,
-                year,
-                swapped,
-            },
-            (from, _) => from,
-        };
         Some((Expression::Between(Box::new(from), Box::new(to)), end))
     }
 
@@ -411,27 +440,36 @@ impl Parser {
             .or_else(|| self.weekday_of_week(at))
             .or_else(|| self.stepped(at))
             .or_else(|| self.ago(at))
+            .or_else(|| self.offset(at))
             .or_else(|| self.in_digits(at))
             .or_else(|| self.date(at))
             .or_else(|| self.named(at))
     }
 
-    /// `early May`, `mid-2026`, `the end of last month`, `the first week of June`.
+    /// `early May`, `mid-2026`, `the end of last month`, `the first week of June`,
+    /// `the last Tuesday in October`, `the second half of 2026`.
     fn part(&self, at: usize) -> Option<(Expression, usize)> {
-        let (part, of) = match self.word(at) {
-            "early" => (Part::Early, at + 1),
-            "mid" => (Part::Middle, at + 1),
-            "late" => (Part::Late, at + 1),
-            "beginning" | "start" => (Part::Early, at + 1),
-            "middle" => (Part::Middle, at + 1),
-            "end" => (Part::Late, at + 1),
-            "last" if self.word(at + 1) == "week" => (Part::LastWeek, at + 2),
-            word if self.word(at + 1) == "week" => (Part::Week(ordinal(word)?), at + 2),
-            _ => return None,
+        // An empty join means that the period may follow directly.
+        let (part, of, joins): (_, _, &[&str]) = match self.word(at) {
+            "early" => (Part::Early, at + 1, &["of", ""]),
+            "mid" => (Part::Middle, at + 1, &["of", ""]),
+            "late" => (Part::Late, at + 1, &["of", ""]),
+            "beginning" | "start" => (Part::Early, at + 1, &["of"]),
+            "middle" => (Part::Middle, at + 1, &["of"]),
+            "end" => (Part::Late, at + 1, &["of"]),
+            word => {
+                let part = numbered(word, self.word(at + 1))?;
+                // `third quarter 2026`.
+                let of_year = year(self.word(at + 2)).is_some();
+                let joins: &[&str] = match part {
+                    Part::Months { .. } | Part::Half(_) if of_year => &[""],
+                    _ => &["of", "in"],
+                };
+                (part, at + 2, joins)
+            }
         };
-        let adjective = matches!(self.word(at), "early" | "mid" | "late");
-        let whole = of + usize::from(self.word(of) == "of");
-        (adjective || whole > of).then_some(())?;
+        let whole = of + usize::from(joins.contains(&self.word(of)));
+        (whole > of || joins.contains(&"")).then_some(())?;
         // `the beginning of the year` is this year.
         let (expression, end) = match (self.word(whole), unit(self.word(whole + 1))) {
             ("the", Some(unit)) => (Expression::Recurring(unit, 0), whole + 2),
@@ -444,6 +482,14 @@ impl Parser {
             | Expression::Year(_) => true,
             Expression::Recurring(unit, _) => !matches!(unit, Unit::Hour | Unit::Day),
             _ => false,
+        };
+        let is_year = matches!(
+            expression,
+            Expression::Year(_) | Expression::Recurring(Unit::Year, _)
+        );
+        let is_long = match part {
+            Part::Months { .. } => is_year,
+            _ => is_long,
         };
         is_long.then(|| (Expression::PartOf(part, Box::new(expression)), end))
     }
@@ -516,16 +562,7 @@ impl Parser {
 
     /// `three days ago`, `a couple of weeks back`, `a fortnight ago`, `two Fridays ago`.
     fn ago(&self, at: usize) -> Option<(Expression, usize)> {
-        let mut count = number(self.word(at))?;
-        let mut end = at + 1;
-        // `a couple of`, `a few`.
-        if self.word(at) == "a"
-            && let Some(more) = number(self.word(end)).filter(|_| unit(self.word(end)).is_none())
-        {
-            count = more;
-            end += 1;
-        }
-        end += usize::from(self.word(end) == "of");
+        let (count, end) = self.count(at)?;
         if !matches!(self.word(end + 1), "ago" | "back") {
             return None;
         }
@@ -537,6 +574,52 @@ impl Parser {
             (None, _) => Expression::Ago(count, unit(word)?),
         };
         Some((expression, end + 2))
+    }
+
+    /// Returns a number before a unit, and its end: `three`, `a couple of`.
+    fn count(&self, at: usize) -> Option<(i64, usize)> {
+        let mut count = number(self.word(at))?;
+        let mut end = at + 1;
+        // `a couple of`, `a few`.
+        if self.word(at) == "a"
+            && let Some(more) = number(self.word(end)).filter(|_| unit(self.word(end)).is_none())
+        {
+            count = more;
+            end += 1;
+        }
+        end += usize::from(self.word(end) == "of");
+        Some((count, end))
+    }
+
+    /// `three days before November 10`, `two weeks after 3 May`, `the day after
+    /// 3 May`, `the three days before 3 May`.
+    fn offset(&self, at: usize) -> Option<(Expression, usize)> {
+        let the = self.before(at) == "the";
+        let counted = self.count(at);
+        let (count, end) = counted.or(the.then_some((1, at)))?;
+        let word = self.word(end);
+        let (count, unit) = match word.strip_suffix('s').unwrap_or(word) {
+            "fortnight" => (2 * count, Unit::Week),
+            _ => (count, unit(word)?),
+        };
+        if matches!(unit, Unit::Hour | Unit::Weekend) {
+            return None;
+        }
+        let (count, end) = match (self.word(end + 1), self.word(end + 2)) {
+            ("before", _) => (-count, end + 2),
+            ("prior", "to") => (-count, end + 3),
+            ("after" | "following", _) => (count, end + 2),
+            _ => return None,
+        };
+        let end = end + usize::from(self.word(end) == "the");
+        let (anchor, end) = self.one(end)?;
+        let expression = Expression::Offset {
+            count,
+            unit,
+            all: the && (counted.is_some() || unit != Unit::Day),
+            anchor: Box::new(anchor),
+        };
+        Some((expression, end))
     }
 
     /// `2026-04-17`, `2026-04`, `17.4.2026`, `4/17/2026`.
@@ -618,6 +701,20 @@ impl Parser {
             let on_the = at >= 2 && self.word(at - 1) == "the" && self.word(at - 2) == "on";
             return (ordinal && on_the).then_some((Expression::DayOfMonth(day), at + 1));
         }
+        // `the first of November`, `the twenty-first of May`.
+        let tens = match self.word(at) {
+            "twenty" => 20,
+            "thirty" => 30,
+            _ => 0,
+        };
+        let of = at + 1 + usize::from(tens > 0);
+        if let Some(day) = ordinal(self.word(of - 1))
+            && self.word(of) == "of"
+            && let Some(month) = any_month(of + 1)
+            && let Ok(day) = i8::try_from(tens + day)
+        {
+            return with_year(day, month, of + 2);
+        }
         let month = any_month(at)?;
         let the = usize::from(self.word(at + 1) == "the");
         let day = day(self.word(at + 1 + the))?;
@@ -671,6 +768,12 @@ impl Parser {
             };
             return Some((found, end(next_year)));
         }
+        // `H2 2026`. Without a year this is a heading of a document.
+        if let ("h1" | "h2", Some(year)) = (word, next_year) {
+            let half = Part::Half(Number::FromStart(i64::from(word == "h2")));
+            let whole = Box::new(Expression::Year(year));
+            return Some((Expression::PartOf(half, whole), end(next_year)));
+        }
         year(word).map(|year| (Expression::Year(year), at + 1))
     }
 }
@@ -685,14 +788,35 @@ fn step(word: &str) -> Option<Step> {
     })
 }
 
-/// Returns the number of a week in a month, from 0 for `first`.
-fn ordinal(word: &str) -> Option<i64> {
-    Some(match word {
-        "first" | "1st" => 0,
-        "second" | "2nd" => 1,
-        "third" | "3rd" => 2,
-        "fourth" | "4th" => 3,
+/// Returns the part that two words name: `second Monday`, `last day`.
+fn numbered(word: &str, what: &str) -> Option<Part> {
+    let number = match (word, ordinal(word), day(word)) {
+        ("last", ..) => Number::Last,
+        (_, Some(number), _) => Number::FromStart(number - 1),
+        // `2nd`, but not `2`.
+        (_, None, Some(day)) if !word.ends_with(|c: char| c.is_ascii_digit()) => {
+            Number::FromStart(i64::from(day) - 1)
+        }
         _ => return None,
+    };
+    let months = |count: i64| Part::Months { number, count };
+    Some(match (what, number) {
+        ("week", Number::Last) => Part::LastWeek,
+        ("week", Number::FromStart(number)) => Part::Week(number),
+        ("day", _) => Part::Day(number),
+        ("month", _) => months(1),
+        ("quarter", _) => months(3),
+        ("half", _) => Part::Half(number),
+        ("weekend", _) => Part::Weekday {
+            number,
+            weekday: 5,
+            days: 2,
+        },
+        _ => Part::Weekday {
+            number,
+            weekday: weekday(what)?,
+            days: 1,
+        },
     })
 }
 

@@ -1,9 +1,9 @@
 //! Resolves expressions of time to intervals.
 
 use jiff::civil::{Date, Weekday};
-use jiff::{Span, ToSpan as _};
+use jiff::{Span, Timestamp, ToSpan as _};
 
-use crate::parse::{Bound, Expression, Part, Unit};
+use crate::parse::{Bound, Expression, Number, Part, Unit};
 use crate::{Clock, Interval};
 
 /// The tense of a text. It decides which Monday is meant.
@@ -16,7 +16,11 @@ pub(super) enum Tense {
 /// Returns the interval of an expression. Returns `None` for a date that does
 /// not exist, and for a relative expression without a time.
 pub(super) fn interval(expression: &Expression, clock: &Clock, tense: Tense) -> Option<Interval> {
-    let resolver = Resolver { clock, tense };
+    let resolver = Resolver {
+        clock,
+        tense,
+        in_range: false,
+    };
     resolver.interval(expression)
 }
 
@@ -27,7 +31,11 @@ pub(super) fn other_reading(
     clock: &Clock,
     tense: Tense,
 ) -> Option<Interval> {
-    let resolver = Resolver { clock, tense };
+    let resolver = Resolver {
+        clock,
+        tense,
+        in_range: false,
+    };
     match *expression {
         Expression::Weekday(weekday, None) if tense == Tense::Past => {
             let today = resolver.today()?;
@@ -59,6 +67,8 @@ pub(super) fn bounded(bound: Bound, interval: Interval) -> Interval {
 struct Resolver<'c> {
     clock: &'c Clock,
     tense: Tense,
+    /// True for the start and the end of a range. A weekday then includes today.
+    in_range: bool,
 }
 
 impl Resolver<'_> {
@@ -93,16 +103,180 @@ impl Resolver<'_> {
             Expression::Season { month, year, step } => self.months(month, 3, year, step),
             Expression::Quarter { quarter, year } => self.months(quarter * 3 - 2, 3, year, None),
             Expression::Year(year) => self.months(1, 12, Some(year), None),
-            Expression::Between(ref from, ref to) => {
-                let (from, to) = (self.interval(from)?, self.interval(to)?);
-                // The later expression may come first.
-                Some(Interval {
-                    from: from.from.min(to.from),
-                    to: from.to.max(to.to),
-                })
+            Expression::Between(ref from, ref to) => self.range(from, to),
+            Expression::PartOf(part, ref whole) => {
+                let is_year = matches!(
+                    **whole,
+                    Expression::Year(_) | Expression::Recurring(Unit::Year, _)
+                );
+                self.part_of(part, self.interval(whole)?, is_year)
             }
-            Expression::PartOf(part, ref whole) => part_of(part, self.interval(whole)?),
+            Expression::Offset {
+                count,
+                unit,
+                all,
+                ref anchor,
+            } => self.offset(count, unit, all, self.interval(anchor)?),
         }
+    }
+
+    /// Returns the interval from one expression to another. An end without a
+    /// week or a year is resolved first, and the start is the latest one before
+    /// it. In a text about the future, and after a start that is complete, the
+    /// end is the earliest one after the start.
+    fn range(&self, from: &Expression, to: &Expression) -> Option<Interval> {
+        let ends = Resolver {
+            in_range: true,
+            ..*self
+        };
+        let start_first = to.is_open() && (!from.is_open() || self.tense == Tense::Future);
+        let (from, to) = if start_first {
+            let start = ends.interval(from)?;
+            let end = ends.at(start.to, Tense::Future, to);
+            (start, end.or_else(|| ends.interval(to))?)
+        } else {
+            let end = ends.interval(to)?;
+            let start = match from.is_open() {
+                true => ends.at(end.from.saturating_sub(1), Tense::Past, from),
+                false => None,
+            };
+            (start.or_else(|| ends.interval(from))?, end)
+        };
+        // The later expression may come first.
+        Some(Interval {
+            from: from.from.min(to.from),
+            to: from.to.max(to.to),
+        })
+    }
+
+    /// Resolves an expression as at another time.
+    fn at(&self, at: i64, tense: Tense, expression: &Expression) -> Option<Interval> {
+        let zone = self.clock.zone.clone();
+        let clock = Clock::new(Some(Timestamp::from_millisecond(at).ok()?), zone);
+        let resolver = Resolver {
+            clock: &clock,
+            tense,
+            in_range: self.in_range,
+        };
+        resolver.interval(expression)
+    }
+
+    /// Returns the day of a time.
+    fn date(&self, at: i64) -> Option<Date> {
+        let at = Timestamp::from_millisecond(at).ok()?;
+        Some(at.to_zoned(self.clock.zone.clone()).date())
+    }
+
+    /// `three days before November 10` is a day. As with `ago`, weeks and months
+    /// are counted to a week and a month around the day.
+    fn offset(&self, count: i64, unit: Unit, all: bool, anchor: Interval) -> Option<Interval> {
+        let first = self.date(anchor.from)?;
+        let end = self
+            .date(anchor.to.saturating_sub(1))?
+            .saturating_add(days(1));
+        let moved = |date: Date| {
+            date.saturating_add(match unit {
+                Unit::Hour | Unit::Day | Unit::Weekend => days(count),
+                Unit::Week => days(count.saturating_mul(7)),
+                Unit::Month => months(count),
+                Unit::Quarter => months(count.saturating_mul(3)),
+                Unit::Year => months(count.saturating_mul(12)),
+            })
+        };
+        if all {
+            return match count < 0 {
+                true => self.between(moved(first), first),
+                false => self.between(end, moved(end)),
+            };
+        }
+        let in_months = matches!(unit, Unit::Month | Unit::Quarter | Unit::Year);
+        let is_day = first.saturating_add(days(1)) >= end;
+        // `a year before 2026`, `two months after March`.
+        if in_months && !is_day {
+            return self.between(moved(first), moved(end));
+        }
+        let date = match count < 0 {
+            true => moved(first),
+            false => moved(end.saturating_sub(days(1))),
+        };
+        match (unit, in_months) {
+            (Unit::Week, _) => self.days(date.saturating_sub(days(3)), 7),
+            (_, true) => self.days(date.saturating_sub(days(15)), 31),
+            _ => self.days(date, 1),
+        }
+    }
+
+    /// Returns a part of an interval. Early, middle and late overlap, because
+    /// people do not draw a line between them.
+    fn part_of(&self, part: Part, whole: Interval, is_year: bool) -> Option<Interval> {
+        const WEEK: i64 = 7 * 24 * 60 * 60 * 1000;
+        let tenths = |count: i64| whole.from.saturating_add(whole.length() / 10 * count);
+        let dates = || {
+            let end = self.date(whole.to.saturating_sub(1))?;
+            Some((self.date(whole.from)?, end.saturating_add(days(1))))
+        };
+        // A part of a year, by its number of periods of this many months.
+        let of_year = |number: Number, count: i64| {
+            let number = match number {
+                Number::FromStart(number) => number,
+                Number::Last => 12 / count - 1,
+            };
+            let first = dates()?.0.saturating_add(months(number * count));
+            self.between(first, first.saturating_add(months(count)))
+        };
+        let (from, to) = match part {
+            Part::Early => (whole.from, tenths(4)),
+            Part::Middle => (tenths(3), tenths(7)),
+            Part::Late => (tenths(6), whole.to),
+            Part::Week(number) => {
+                let from = whole.from.saturating_add(WEEK * number);
+                (from, from.saturating_add(WEEK))
+            }
+            Part::LastWeek => (whole.to.saturating_sub(WEEK), whole.to),
+            Part::Day(number) => {
+                let (first, end) = dates()?;
+                let day = match number {
+                    Number::FromStart(number) => first.saturating_add(days(number)),
+                    Number::Last => end.saturating_sub(days(1)),
+                };
+                return self.days(day, 1)?.and(whole);
+            }
+            Part::Weekday {
+                number,
+                weekday,
+                days: count,
+            } => {
+                let (first, end) = dates()?;
+                let day = match number {
+                    Number::FromStart(number) => {
+                        let ahead = weekday - first.weekday().to_monday_zero_offset();
+                        let ahead = i64::from(ahead.rem_euclid(7));
+                        first.saturating_add(days(ahead + 7 * number))
+                    }
+                    Number::Last => {
+                        let last = end.saturating_sub(days(1));
+                        let back = last.weekday().to_monday_zero_offset() - weekday;
+                        last.saturating_sub(days(i64::from(back.rem_euclid(7))))
+                    }
+                };
+                // A weekend belongs to the month of its Saturday.
+                let found = self.days(day, count)?;
+                return whole.contains(found.from).then_some(found);
+            }
+            Part::Months { number, count } => return of_year(number, count)?.and(whole),
+            Part::Half(number) if is_year => return of_year(number, 6)?.and(whole),
+            Part::Half(number) => {
+                let (first, end) = dates()?;
+                let length = i64::from(first.until(end).ok()?.get_days());
+                let middle = self.start(first.saturating_add(days(length / 2)));
+                match number {
+                    Number::FromStart(0) => (whole.from, middle),
+                    Number::FromStart(1) | Number::Last => (middle, whole.to),
+                    Number::FromStart(_) => return None,
+                }
+            }
+        };
+        Interval { from, to }.and(whole)
     }
 
     fn today(&self) -> Option<Date> {
@@ -221,6 +395,7 @@ impl Resolver<'_> {
                 let days_on = i64::from(weekday.to_monday_zero_offset());
                 monday_of(today).saturating_add(days(days_on))
             }
+            (None, Tense::Past) if is_today && self.in_range => today,
             (None, Tense::Past) => before()?,
             (None, Tense::Future) if is_today => today,
             (None, Tense::Future) => after()?,
@@ -286,24 +461,6 @@ impl Resolver<'_> {
         };
         self.between(first, first.saturating_add(months(count)))
     }
-}
-
-/// Returns a part of an interval. Early, middle and late overlap, because people do not
-/// draw a line between them.
-fn part_of(part: Part, whole: Interval) -> Option<Interval> {
-    const WEEK: i64 = 7 * 24 * 60 * 60 * 1000;
-    let tenths = |count: i64| whole.from.saturating_add(whole.length() / 10 * count);
-    let (from, to) = match part {
-        Part::Early => (whole.from, tenths(4)),
-        Part::Middle => (tenths(3), tenths(7)),
-        Part::Late => (tenths(6), whole.to),
-        Part::Week(number) => {
-            let from = whole.from.saturating_add(WEEK * number);
-            (from, from.saturating_add(WEEK))
-        }
-        Part::LastWeek => (whole.to.saturating_sub(WEEK), whole.to),
-    };
-    Interval { from, to }.and(whole)
 }
 
 fn monday_of(date: Date) -> Date {

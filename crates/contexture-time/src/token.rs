@@ -94,6 +94,30 @@ const NUMBERS: [&str; 13] = [
     "eleven", "twelve",
 ];
 
+const ORDINALS: [&str; 21] = [
+    "zeroth",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+];
+
 /// Returns the number of a month that is written out.
 pub(super) fn month(word: &str) -> Option<i8> {
     let at = MONTHS.iter().position(|month| *month == word)?;
@@ -138,6 +162,17 @@ pub(super) fn number(word: &str) -> Option<i64> {
         _ => in_words
             .map(|at| at as i64)
             .or_else(|| word.parse().ok().filter(|n| (0..=10_000).contains(n))),
+    }
+}
+
+/// Returns an ordinal number in words, from 1 for `first`.
+pub(super) fn ordinal(word: &str) -> Option<i64> {
+    match word {
+        "thirtieth" => Some(30),
+        _ => {
+            let at = ORDINALS.iter().position(|ordinal| *ordinal == word)?;
+            i64::try_from(at).ok().filter(|at| *at > 0)
+        }
     }
 }
 

@@ -36,9 +36,15 @@ fn days(interval: Interval) -> String {
 }
 
 fn check(query: &str, expected: &[&str]) {
-    let reading = read(query);
+    check_on(NOW, query, expected);
+}
+
+fn check_on(now: &str, query: &str, expected: &[&str]) {
+    let clock = Clock::new(Some(now.parse().unwrap()), TimeZone::UTC);
+    let reading = read_times(query, &clock);
     let found: Vec<String> = reading.intervals.into_iter().map(days).collect();
-    assert_eq!(found, expected, "{query}");
+    assert_eq!(found, expected, "{query} on {now}");
+    assert!(!reading.contradicts, "{query}");
 }
 
 #[test]
@@ -209,6 +215,139 @@ fn bounds_open_an_interval_to_one_side() {
 }
 
 #[test]
+fn the_end_of_a_range_has_begun_and_its_start_is_before_it() {
+    const TUESDAY: &str = "2026-11-17T12:00:00Z";
+    const FRIDAY: &str = "2026-11-20T12:00:00Z";
+    for (now, query, expected) in [
+        (FRIDAY, "from Monday to Friday", "2026-11-16..2026-11-20"),
+        (TUESDAY, "from Monday to Friday", "2026-11-09..2026-11-13"),
+        (
+            TUESDAY,
+            "between Monday and Wednesday",
+            "2026-11-09..2026-11-11",
+        ),
+        (
+            TUESDAY,
+            "since Monday until Wednesday",
+            "2026-11-09..2026-11-11",
+        ),
+        (TUESDAY, "from Monday to Tuesday", "2026-11-16..2026-11-17"),
+        (TUESDAY, "from Friday to Monday", "2026-11-13..2026-11-16"),
+        (TUESDAY, "from Monday to Monday", "2026-11-09..2026-11-16"),
+        (TUESDAY, "from Monday until today", "2026-11-16..2026-11-17"),
+        (
+            TUESDAY,
+            "from last Monday to Friday",
+            "2026-11-16..2026-11-20",
+        ),
+        (
+            TUESDAY,
+            "between October and December",
+            "2025-10-01..2025-12-31",
+        ),
+        (
+            TUESDAY,
+            "from November to January",
+            "2025-11-01..2026-01-31",
+        ),
+        (
+            TUESDAY,
+            "from November to January 2025",
+            "2024-11-01..2025-01-31",
+        ),
+        (
+            TUESDAY,
+            "from November 2024 to January",
+            "2024-11-01..2025-01-31",
+        ),
+        (
+            TUESDAY,
+            "from 28 December to 3 January",
+            "2025-12-28..2026-01-03",
+        ),
+        (TUESDAY, "between 5 and 3 May", "2026-05-03..2026-05-05"),
+        (TUESDAY, "from Q4 to Q1", "2025-10-01..2026-03-31"),
+        (
+            TUESDAY,
+            "from late October to early November",
+            "2026-10-19..2026-11-12",
+        ),
+    ] {
+        check_on(now, query, &[expected]);
+    }
+    let said = Clock::new(Some(TUESDAY.parse().unwrap()), TimeZone::UTC);
+    let told = |text: &str| mentioned_times(text, &said).into_iter().map(days).collect();
+    let told: Vec<String> = told("I will be in Rome from Monday to Friday.");
+    assert_eq!(told, ["2026-11-23..2026-11-27"]);
+}
+
+#[test]
+fn parts_of_a_period_are_counted() {
+    for (query, expected) in [
+        ("last Tuesday of October", "2026-10-27"),
+        ("on the last Tuesday in October", "2026-10-27"),
+        ("first Monday in November", "2026-11-02"),
+        ("the second Friday of last month", "2026-10-09"),
+        ("the 3rd Friday of May 2025", "2025-05-16"),
+        ("the last day of October", "2026-10-31"),
+        ("the first day of the month", "2026-11-01"),
+        ("the first of November", "2026-11-01"),
+        ("the first of November 2024", "2024-11-01"),
+        ("the twenty-first of May", "2026-05-21"),
+        ("the last weekend of October", "2026-10-31..2026-11-01"),
+        ("third quarter of 2026", "2026-07-01..2026-09-30"),
+        ("the third quarter 2026", "2026-07-01..2026-09-30"),
+        ("the last quarter of 2025", "2025-10-01..2025-12-31"),
+        ("second half of 2026", "2026-07-01..2026-12-31"),
+        ("the first half of last year", "2025-01-01..2025-06-30"),
+        ("H2 2025", "2025-07-01..2025-12-31"),
+        ("the second half of October", "2026-10-16..2026-10-31"),
+        ("the last month of 2025", "2025-12-01..2025-12-31"),
+        ("the last week in February", "2026-02-22..2026-02-28"),
+    ] {
+        check(query, &[expected]);
+        assert_eq!(read(query).order, None, "{query}");
+        assert!(!read(&format!("{query}, or not?")).compares, "{query}");
+    }
+    check("last Tuesday in the office", &["2026-11-17"]);
+    check("the last week in Berlin", &["2026-11-09..2026-11-15"]);
+    for not_a_time in [
+        "the first of many",
+        "the second half of the game",
+        "the third quarter",
+        "the first day of school",
+        "H2 and H1",
+    ] {
+        check(not_a_time, &[]);
+    }
+    let query = "What did I first eat on the first Monday in November?";
+    assert_eq!(read(query).order, Some(Order::First));
+}
+
+#[test]
+fn times_are_counted_from_a_date() {
+    for (query, expected) in [
+        ("three days before November 10", "2026-11-07"),
+        ("a day after 3 May 2025", "2025-05-04"),
+        ("two weeks after 3 May", "2026-05-14..2026-05-20"),
+        ("two days prior to last Monday", "2026-11-14"),
+        ("the day before November 10", "2026-11-09"),
+        (
+            "in the three days before November 10",
+            "2026-11-07..2026-11-09",
+        ),
+        ("the week after 3 May", "2026-05-04..2026-05-10"),
+        ("a month after 3 May 2026", "2026-05-19..2026-06-18"),
+        ("a year before 2026", "2025-01-01..2025-12-31"),
+        ("since three days before November 10", "2026-11-07..…"),
+    ] {
+        check(query, &[expected]);
+    }
+    check("two weeks after we moved", &[]);
+    check("before November 10", &["…..2026-11-09"]);
+}
+
+#[test]
 fn bounds_that_contradict_are_not_used() {
     let reading = read("what happened after May 2026 and before March 2026");
     assert!(reading.contradicts && reading.intervals.is_empty());
@@ -284,6 +423,10 @@ fn the_ends_of_the_calendar_are_no_error() {
             "on Monday",
             "last winter",
             "the last 10000 days",
+            "from Monday to Friday",
+            "10000 years before May",
+            "the last Monday of the year",
+            "the second half of next year",
         ] {
             let reading = read_times(query, &clock);
             assert!(
@@ -313,7 +456,9 @@ proptest! {
                 "last", "this", "next", "week", "month", "year", "monday", "march", "may", "17",
                 "17th", "2026", "of", "the", "between", "and", "from", "to", "since", "before",
                 "ago", "three", "days", "a", "couple", "31", "february", "2026-02-31", "q4",
-                "summer", "in", "on", "yesterday", "999999999999", "0", "00/00/0000",
+                "summer", "in", "on", "yesterday", "999999999999", "0", "00/00/0000", "first",
+                "second", "half", "quarter", "day", "weekend", "after", "until", "early", "early",
+                "29",
             ]),
             0..12,
         ),

@@ -32,6 +32,28 @@ pub(super) fn overruled_reserve(
 /// are longer, and a larger reserve would cost a long conversation its history.
 const MAX_DEFAULT_RESERVE: Tokens = 32_000;
 
+/// Returns the warning about a model that is not in the model table.
+pub fn unknown_model(model: &Model) -> Option<Warning> {
+    if model.known {
+        return None;
+    }
+    let (name, window) = (&model.name, model.window);
+    let message = match &model.like {
+        Some(like) => format!(
+            "model `{name}` is not in the model table: using the values of {like}, a window of \
+             {window} tokens"
+        ),
+        None => {
+            format!(
+                "model `{name}` is not in the model table: assuming a window of {window} tokens"
+            )
+        }
+    };
+    let lines = format!("add `[models.\"{name}\"]` with `window = …` to contexture.toml");
+    let warning = Warning::new("unknown_model", message).advise(Advice::from(lines));
+    Some(warning.advise(Advice::call(Operation::UpdateModels)))
+}
+
 pub(super) fn budget(
     request: &Request,
     facts: &mut Facts,
@@ -39,24 +61,7 @@ pub(super) fn budget(
     margin: f64,
     warnings: &mut Vec<Warning>,
 ) -> Result<Budget, Error> {
-    if !model.known {
-        let (name, window) = (&model.name, model.window);
-        let message = match &model.like {
-            Some(like) => format!(
-                "model `{name}` is not in the model table: using the values of {like}, a window \
-                 of {window} tokens"
-            ),
-            None => format!(
-                "model `{name}` is not in the model table: assuming a window of {window} tokens"
-            ),
-        };
-        let lines = format!("add `[models.\"{name}\"]` with `window = …` to contexture.toml");
-        warnings.push(
-            Warning::new("unknown_model", message)
-                .advise(Advice::from(lines))
-                .advise(Advice::call(Operation::UpdateModels)),
-        );
-    }
+    warnings.extend(unknown_model(model));
     let asked = request.max_tokens.or(facts.max_tokens);
     let asked = match (asked, &request.model, facts.budget_needed.take()) {
         (Some(asked), ..) => asked,

@@ -1,7 +1,8 @@
 //! Decides whether a sentence states a fact.
 //!
 //! A relation is stored as a fact, so nothing is extracted from a question, a
-//! condition, a wish, a guess or a report of another person's words.
+//! condition, a wish, a guess, a denial with `neither` or `nor`, or a report of
+//! another person's words.
 
 /// Words that turn a sentence into a condition, a wish or a guess.
 const SUPPOSED: &[&str] = &[
@@ -91,7 +92,8 @@ pub(super) fn is_stated(sentence: &str) -> bool {
     let lower = sentence.to_lowercase().replace('\u{2019}', "'");
     let is_cue = |word: &str| {
         let word = word.trim_end_matches("'d");
-        SUPPOSED.contains(&word) || REPORTED.contains(&word)
+        let denied = matches!(word, "neither" | "nor");
+        denied || SUPPOSED.contains(&word) || REPORTED.contains(&word)
     };
     let mut words = lower.split(|c: char| !(c.is_alphanumeric() || c == '\''));
     let conditional = |word: &str| matches!(word, "i'd" | "we'd" | "you'd" | "they'd" | "he'd");
@@ -120,6 +122,7 @@ mod tests {
             "It's not true that I work at Nokia.",
             "I wish I lived in Oslo.",
             "They heard Ana works at Nokia.",
+            "Neither Ana nor Ben works at Nokia.",
         ] {
             assert!(!is_stated(not), "{not}");
         }

@@ -30,7 +30,30 @@ const NO_NAMES: &str = "\
     Been Has Have Had Not Don't Can't Won't Didn't Isn't Added Fixed Updated Changed Removed \
     Created Deleted Moved Running Error Warning Note Todo Info Debug Failed Success True False \
     None Null Let Look See Check Try Use Run Make Take Give Get Got \
-    Go Come Keep Set Add Fix Remove Update Create Delete Open Close Start Stop Read Write";
+    Go Come Keep Set Add Fix Remove Update Create Delete Open Close Start Stop Read Write \
+    Neither Either Nor Everyone Someone Anyone Everything Something Nothing Anything People";
+
+/// Pronouns that are not names, without their ending `body`.
+const NO_BODIES: &[&str] = &["No", "Every", "Some", "Any"];
+
+/// Words that are not persons at the start of a sentence, although a relation of
+/// persons can follow them: `Production moved to Berlin`.
+const NO_PERSONS: &str = "\
+    Accounting Administration Agent Agents Army Art Baby Band Boss Boy Boys Brother Business \
+    Checkout Child Children Class Client Clients Coach Colleagues Company Couple Cousin Customer \
+    Customers Daughter Design Developer Developers Doctor Employees Engineer Engineers Engineering \
+    Family Father Finance Folks Friend Friends Girl Girls Government Grandfather \
+    Grandmother Guests Guy Guys Headquarters Husband Humans Kid Kids Legal Management Manager \
+    Marketing Members Men Money Mother Music Nature Neighbors Neighbours Nephew Niece Half \
+    Operations Others Owner Parents Part Partner Police Production Refugees Research Researchers \
+    Residents Roommate Sales Security Server Sister Son Staff Student Students Support Teacher \
+    Teachers Team Teams Teammates Tourists Traffic Training Two Three Four Five User Users Wife \
+    Women Work Workers Worker Writer Writers Author Authors Pilot Project Projects \
+    School Service Services System Systems Data Development Office Offices Conference Event Events \
+    Meeting Meetings Dinner Lunch Breakfast Life Love One Same Such Several Various Other Fans";
+
+/// Endings of longer words that are not persons.
+const NO_PERSON_ENDINGS: &[&str] = &["ing", "tion", "sion", "ment", "ness", "ship", "ity"];
 
 /// Last words of names that are not persons.
 const ORGANIZATIONS: &[&str] = &[
@@ -107,7 +130,14 @@ struct Word<'t> {
 }
 
 /// Finds the proper names of `text`.
-pub(super) fn names(text: &str, known: &TextContext<'_>, found: &mut Vec<Found>) {
+///
+/// A word that begins a sentence and is followed by one of `verbs` may be a person.
+pub(super) fn names(
+    text: &str,
+    known: &TextContext<'_>,
+    verbs: &BTreeSet<String>,
+    found: &mut Vec<Found>,
+) {
     let mut sure: BTreeSet<&str> = known.names.iter().copied().collect();
     sure.extend(known.speaker);
     let runs = runs(text);
@@ -133,6 +163,23 @@ pub(super) fn names(text: &str, known: &TextContext<'_>, found: &mut Vec<Found>)
                     end: word.start + word.text.len(),
                     name: (word.start, word.start + word.text.len()),
                     what: What::Speaker,
+                });
+            }
+            continue;
+        }
+        if let [word] = run.words.as_slice()
+            && word.opens
+            && !sure.contains(word.text)
+            && let Some(what) = opening(word.text)
+            && is_before(text, word, verbs)
+        {
+            let (start, end) = (word.start, word.start + word.text.len());
+            if !is_attached(text, start, end) {
+                found.push(Found {
+                    start,
+                    end,
+                    name: (start, end),
+                    what,
                 });
             }
             continue;
@@ -196,6 +243,28 @@ pub(super) fn names(text: &str, known: &TextContext<'_>, found: &mut Vec<Found>)
     }
 }
 
+/// Returns the meaning that a word can have at the start of a relation.
+fn opening(word: &str) -> Option<What> {
+    use std::sync::LazyLock;
+    static NONE: LazyLock<BTreeSet<&'static str>> =
+        LazyLock::new(|| NO_PERSONS.split_ascii_whitespace().collect());
+    if matches!(word, "He" | "She") {
+        return Some(What::Pronoun);
+    }
+    let is_long = word.len() > 6;
+    let is_noun = is_long && NO_PERSON_ENDINGS.iter().any(|end| word.ends_with(end));
+    let is_person = word.chars().count() > 1 && !is_no_name(word) && !NONE.contains(word);
+    (is_person && !is_noun).then_some(What::Opening)
+}
+
+/// Returns true when one of `verbs` follows a word after a space.
+fn is_before(text: &str, word: &Word<'_>, verbs: &BTreeSet<String>) -> bool {
+    let after = &text[word.start + word.text.len()..];
+    let next = after.strip_prefix(' ').unwrap_or_default();
+    let next = next.split(char::is_whitespace).next().unwrap_or_default();
+    verbs.contains(next)
+}
+
 /// Returns true for a part of another word: `Node.js`, `@Ana`, `Vec::new`.
 fn is_attached(text: &str, start: usize, end: usize) -> bool {
     let joins = |c: char| matches!(c, '/' | '\\' | '@' | '#' | '_' | '`' | '<' | '$' | '=');
@@ -211,7 +280,8 @@ fn is_no_name(word: &str) -> bool {
     use std::sync::LazyLock;
     static NONE: LazyLock<BTreeSet<&'static str>> =
         LazyLock::new(|| NO_NAMES.split_ascii_whitespace().collect());
-    is_month(word) || NONE.contains(word)
+    let is_pronoun = |head: &str| NO_BODIES.contains(&head);
+    is_month(word) || NONE.contains(word) || word.strip_suffix("body").is_some_and(is_pronoun)
 }
 
 /// Consecutive words with capitals.

@@ -1,6 +1,6 @@
 //! Invalid records, requests and files.
 
-use contexture::memory::{ContextFilters, ContextRequest};
+use contexture::memory::{ContextFilters, ContextRequest, Recall};
 use contexture::store::Record;
 use serde_json::json;
 
@@ -252,4 +252,49 @@ fn percentages_beyond_a_hundred_and_depths_without_end_are_refused() {
         error.to_string().contains("did you mean `recall`"),
         "{error}"
     );
+}
+
+#[test]
+fn an_event_without_text_is_rejected_with_its_line() {
+    let mind = TestMemory::of(&talk());
+    for content in [
+        r#""""#,
+        r#"" ""#,
+        "{}",
+        "[]",
+        r#"{"text":""}"#,
+        r#"{"speaker":"Ana","text":" "}"#,
+        r#"{"parts":[null,""]}"#,
+    ] {
+        let lines = format!("{{\"content\":\"A boat.\"}}\n{{\"content\":{content}}}\n");
+        let error = mind.try_record(&lines).unwrap_err().to_string();
+        let expected = "records.jsonl:2: content: is empty";
+        assert!(error.contains(expected), "{content}: {error}");
+    }
+    for content in ["0", r#"{"name":"deploy"}"#, r#"{"ok":true}"#] {
+        mind.record(&format!("{{\"content\":{content}}}\n"));
+    }
+    mind.record("{\"content\":{},\"summary\":\"A storm.\"}\n");
+}
+
+#[test]
+fn an_unknown_model_is_a_warning_and_the_result_is_cached() {
+    let mind = TestMemory::of(&talk());
+    let ask = |model: &str| {
+        let how = Recall {
+            model: Some(model),
+            now: Some(now()),
+            ..Recall::default()
+        };
+        let request = query_for("boat", 300);
+        mind.memory().recall(&request, &how).unwrap().context
+    };
+    let first = ask("foo-1");
+    let warning = &first.metadata.warnings[0];
+    assert_eq!(&*warning.code, "unknown_model");
+    assert!(warning.message.contains("`foo-1`"), "{}", warning.message);
+    assert!(std::sync::Arc::ptr_eq(&first, &ask("foo-1")));
+    let other = ask("foo-2");
+    assert!(other.metadata.warnings[0].message.contains("`foo-2`"));
+    assert!(ask("gpt-5.6").metadata.warnings.is_empty());
 }

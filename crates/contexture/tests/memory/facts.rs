@@ -90,6 +90,9 @@ fn reports_and_negations_are_not_facts() {
         "I have never worked at Opel.",
         "Do I work at Apple?",
         "I used to work at Volvo.",
+        "I worked at Saab.",
+        "Until 2019 I worked at Saab.",
+        "Neither Ida nor Jon works at Saab.",
     ] {
         let mind = told(&[("2026-01-05", text)]);
         assert!(
@@ -97,4 +100,35 @@ fn reports_and_negations_are_not_facts() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_denied_relation_of_another_person_ends() {
+    let lives = ("2026-01-05", "My sister Lena lives in Berlin.");
+    for denial in [
+        "Lena no longer lives in Berlin.",
+        "Lena does not live in Berlin.",
+        "Lena lived in Berlin until last week.",
+    ] {
+        let mind = told(&[lives, ("2026-02-10", denial)]);
+        assert!(
+            relations(&mind, "Where does Lena live?").is_empty(),
+            "{denial}"
+        );
+    }
+    let moved = "Lena does not live in Berlin. She moved to Munich.";
+    let mind = told(&[lives, ("2026-02-10", moved)]);
+    let shown = ["Lena --[lives_in]--> Munich (2026-02-10)"];
+    assert_eq!(relations(&mind, "Where does Lena live?"), shown);
+}
+
+#[test]
+fn a_person_at_the_start_of_a_sentence_has_relations() {
+    let mind = told(&[
+        ("2026-01-05", "Alice lives in Paris."),
+        ("2026-01-06", "Everyone moved to Berlin."),
+        ("2026-01-07", "Before 2020, Otto lived in Graz."),
+    ]);
+    let shown = ["Alice --[lives_in]--> Paris (2026-01-05)"];
+    assert_eq!(relations(&mind, "Where do Alice and Otto live?"), shown);
 }
