@@ -70,9 +70,11 @@ impl Format for Loomsidian {
             }
         }
         if let Some(state) = data.state {
-            let state: Result<Entries<'_>, _> = serde_json::from_str(state.get());
-            let state = state.map_err(|_| file.refuse("has a `state` that is not an object"))?;
-            for (name, raw) in state.0 {
+            let entries: Option<Entries<'_>> = serde_json::from_str(state.get()).ok();
+            if entries.is_none() {
+                writer.unknown_part(NAME, &file.name, state.get().as_bytes())?;
+            }
+            for (name, raw) in entries.map(|it| it.0).unwrap_or_default() {
                 match serde_json::from_str::<Note>(raw.get()) {
                     Ok(note) => notes.push((name, note)),
                     Err(_) => writer.unknown_part(NAME, &file.name, raw.get().as_bytes())?,

@@ -286,13 +286,13 @@ fn an_odd_node_of_loomsidian_is_stored() {
         "b": {"text": 7, "parentId": "a"},
         "c": {"text": " upon", "parentId": "b", "bookmarked": "yes"},
         "d": 7,
-    }, "current": 7});
+    }, "current": 7, "state": [8]});
     let path = place.file("vault/.obsidian/plugins/loom/data.json", data.to_string());
     let report = place.import("loomsidian", &path);
-    assert_eq!((report.counts.nodes, report.counts.unknown), (2, 2));
+    assert_eq!((report.counts.nodes, report.counts.unknown), (2, 3));
     assert_eq!(
         rows(&place, "loomsidian", &path),
-        ["7", r#"{"text":7,"parentId":"a"}"#]
+        ["7", "[8]", r#"{"text":7,"parentId":"a"}"#]
     );
     let shown = place.trees();
     assert!(shown.contains("c < a human:  upon"), "{shown}");
