@@ -92,7 +92,7 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<()> {
         check_tenant(tenant)?;
     }
     if args.dry_run {
-        let checked = archive::check(path).map_err(Error::from)?;
+        let checked = archive::check(path).map_err(|error| Error::from(named(error, path)))?;
         let told = format!(
             "the archive of {} is intact: {}",
             checked.created_at,
@@ -122,9 +122,19 @@ pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<()> {
              first: `contexture tenant delete {}`",
             shown(&name)
         )),
-        other => Error::from(other),
+        other => Error::from(named(other, path)),
     })?;
     show(options, &imported, &sentence(&imported))
+}
+
+/// Names the file in an error about an archive.
+fn named(error: StoreError, path: &Path) -> StoreError {
+    match error {
+        StoreError::Invalid { field, message } if field == "archive" => {
+            StoreError::invalid(path.display().to_string(), message)
+        }
+        other => other,
+    }
 }
 
 fn shown(tenant: &str) -> &str {

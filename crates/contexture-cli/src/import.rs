@@ -22,9 +22,20 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
             "--tenant is for archives; write `contexture import archive FILE --tenant NAME`";
         return Err(output::Usage(message.to_owned()).into());
     }
+    let named = args.source.as_deref().and_then(contexture_import::format);
+    if let Some(format) = named
+        && args.path.is_none()
+        && !format.has_places()
+    {
+        let name = format.name();
+        return Err(output::Usage(format!(
+            "{name} has no default directory; give the path of the exported zip file: \
+             `contexture import {name} FILE.zip`"
+        ))
+        .into());
+    }
     let engine = store::engine_with(&args.options, true, "contexture import")?;
     let environment = Environment::of_process();
-    let named = args.source.as_deref().and_then(contexture_import::format);
     let formats: Vec<&'static dyn Format> = match named {
         Some(format) => vec![format],
         None => contexture_import::formats().to_vec(),
@@ -100,7 +111,10 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
     }
     let counts = &report.counts;
     for (number, what) in [
-        (counts.too_long, "line(s) were too long and were left out"),
+        (
+            counts.too_long,
+            "line(s) or conversation(s) were too long and were left out",
+        ),
         (
             counts.incomplete_requests,
             "request(s) are not complete in the files and were not rebuilt",
@@ -126,14 +140,19 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
             .iter()
             .filter(|file| file.source == format.name())
             .collect();
-        if files.is_empty() {
-            continue;
-        }
         let mut counts = Counts::default();
         files.iter().for_each(|file| counts.add(&file.counts));
+        // A warning reports each file that failed.
+        let is_failed = files.iter().all(|file| file.error.is_some());
+        if is_failed && counts.is_nothing_new() && counts.unknown == 0 {
+            continue;
+        }
         let title = format.title();
         let files = output::many(files.len() as u64, "file");
-        lines.push_str(&format!("{title}: {files}, {}\n", sentence(&counts)));
+        lines.push_str(&format!(
+            "{title}: {files}, {}\n",
+            sentence(&counts, args.dry_run)
+        ));
     }
     if report.files.is_empty() {
         lines.push_str(match report.unchanged {
@@ -145,7 +164,8 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
             _ => "nothing new\n",
         });
     }
-    if report.unchanged > 0 {
+    // While files are watched, only changes are reported.
+    if report.unchanged > 0 && !args.watch {
         let unchanged = output::many(report.unchanged, "file");
         output::say(&format!("{unchanged} not changed since the last import"));
     }
@@ -155,7 +175,7 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
     output::text(&lines)
 }
 
-fn sentence(counts: &Counts) -> String {
+fn sentence(counts: &Counts, dry_run: bool) -> String {
     let all = [
         (counts.sessions, "session"),
         (counts.turns, "turn"),
@@ -174,7 +194,49 @@ fn sentence(counts: &Counts) -> String {
     }
     if counts.unknown > 0 {
         let rows = output::many(counts.unknown, "row");
-        parts.push(format!("{rows} not understood (kept)"));
+        let kept = match counts.unknown_truncated {
+            _ if dry_run => String::new(),
+            0 => " (kept)".to_owned(),
+            1 if counts.unknown == 1 => " (the first 64 KiB kept)".to_owned(),
+            all if all == counts.unknown => " (the first 64 KiB of each kept)".to_owned(),
+            some => format!(" (kept; of {some} only the first 64 KiB)"),
+        };
+        parts.push(format!("{rows} not understood{kept}"));
     }
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_kept_only_where_they_are() {
+        let said = |unknown, unknown_truncated, dry_run| {
+            let counts = Counts {
+                unknown,
+                unknown_truncated,
+                ..Counts::default()
+            };
+            sentence(&counts, dry_run)
+        };
+        for (found, expected) in [
+            (said(1, 0, false), "1 row not understood (kept)"),
+            (
+                said(1, 1, false),
+                "1 row not understood (the first 64 KiB kept)",
+            ),
+            (
+                said(2, 2, false),
+                "2 rows not understood (the first 64 KiB of each kept)",
+            ),
+            (
+                said(3, 1, false),
+                "3 rows not understood (kept; of 1 only the first 64 KiB)",
+            ),
+            (said(3, 1, true), "3 rows not understood"),
+        ] {
+            assert_eq!(found, format!("nothing new, {expected}"));
+        }
+    }
 }

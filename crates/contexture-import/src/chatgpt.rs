@@ -7,12 +7,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use contexture_store::{Author, TreeMode};
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::error::ImportError;
-use crate::exported::{TreeMessage, conversations, is_conversations, tree};
+use crate::exported::{
+    Branching, Entries, Export, TreeMessage, connect, is_conversations, lenient, time,
+};
 use crate::file::SourceFile;
 use crate::format::{Environment, Format};
 use crate::writer::Writer;
@@ -36,148 +38,195 @@ impl Format for ChatGpt {
         Vec::new()
     }
 
+    fn has_places(&self) -> bool {
+        false
+    }
+
     fn is_transcript(&self, path: &Path) -> bool {
         is_conversations(path)
     }
 
     fn read(&self, file: &mut SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
-        let mut number = 0;
-        let now = file.now;
-        conversations(file, |raw| {
-            number += 1;
-            let conversation: Result<Conversation, _> = serde_json::from_str(raw);
-            let conversation = match conversation {
-                Ok(conversation) if conversation.mapping.is_some() => conversation,
-                _ => return Ok(writer.unknown(NAME, &file.name, number, raw.as_bytes())?),
+        let (now, name) = (file.now, file.name.clone());
+        EXPORT.read(file, writer, |raw, writer| {
+            let Ok(conversation) = serde_json::from_str::<Conversation>(raw) else {
+                return Ok(false);
             };
-            let Some(document) = conversation.tree() else {
-                return Ok(());
+            let Some((tree, unknown)) = conversation.read() else {
+                return Ok(false);
             };
-            writer.tree_or_skip(&document, now)?;
-            Ok(())
-        })?;
-        if number > 0 && writer.counts.unknown == number {
-            return Err(file.refuse(
-                "has no conversation with `mapping`; for an export of claude.ai, use the source \
-                 `claude`",
-            ));
-        }
-        file.new_offset = file.size();
-        Ok(())
+            for node in unknown {
+                writer.unknown_part(NAME, &name, node.get().as_bytes())?;
+            }
+            tree.write(writer, now)?;
+            Ok(true)
+        })
     }
 }
 
-#[derive(Deserialize)]
-struct Conversation {
-    title: Option<String>,
-    create_time: Option<f64>,
-    // In the order of the file.
-    mapping: Option<serde_json::Map<String, Value>>,
-    current_node: Option<String>,
-    conversation_id: Option<String>,
-    id: Option<String>,
-}
+const EXPORT: Export = Export {
+    source: NAME,
+    field: "mapping",
+    other_field: "chat_messages",
+    other_advice: "for an export of claude.ai, use the source `claude`",
+};
+
+/// A field is read on its own, so that one of another type does not hide the
+/// others.
+type Field<'a> = Option<&'a RawValue>;
 
 #[derive(Deserialize)]
-struct MappedNode {
-    message: Option<Message>,
-    parent: Option<String>,
+struct Conversation<'a> {
+    #[serde(borrow)]
+    title: Field<'a>,
+    #[serde(borrow)]
+    create_time: Field<'a>,
+    #[serde(borrow)]
+    mapping: Entries<'a>,
+    #[serde(borrow)]
+    current_node: Field<'a>,
+    #[serde(borrow)]
+    conversation_id: Field<'a>,
+    #[serde(borrow)]
+    id: Field<'a>,
 }
 
 #[derive(Deserialize)]
-struct Message {
-    author: Option<MessageAuthor>,
-    create_time: Option<f64>,
-    content: Option<Value>,
-    metadata: Option<Metadata>,
+struct MappedNode<'a> {
+    #[serde(borrow)]
+    message: Field<'a>,
+    #[serde(borrow)]
+    parent: Field<'a>,
+    #[serde(borrow)]
+    children: Field<'a>,
 }
 
 #[derive(Deserialize)]
-struct MessageAuthor {
-    role: Option<String>,
-    name: Option<String>,
+struct Message<'a> {
+    #[serde(borrow)]
+    author: Field<'a>,
+    #[serde(borrow)]
+    create_time: Field<'a>,
+    #[serde(borrow)]
+    content: Field<'a>,
+    #[serde(borrow)]
+    metadata: Field<'a>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Metadata {
-    model_slug: Option<String>,
-    is_visually_hidden_from_conversation: Option<bool>,
-}
-
-impl Conversation {
-    fn tree(self) -> Option<contexture_store::TreeDocument> {
-        let id = self.conversation_id.or(self.id)?;
+impl<'a> Conversation<'a> {
+    /// Returns the conversation, and the nodes that are not understood. Returns
+    /// `None` if the conversation has no id.
+    fn read(self) -> Option<(Branching, Vec<&'a RawValue>)> {
+        let id: String = lenient(self.conversation_id).or_else(|| lenient(self.id))?;
         let mut parents: HashMap<String, Option<String>> = HashMap::new();
+        let mut parents_by_child: HashMap<String, String> = HashMap::new();
         let mut found: Vec<TreeMessage> = Vec::new();
-        for (id, node) in self.mapping? {
-            let node: MappedNode = match serde_json::from_value(node) {
-                Ok(node) => node,
-                Err(_) => continue,
+        let mut unknown = Vec::new();
+        // The nodes whose parent cannot be read.
+        let mut lost = Vec::new();
+        for (id, raw) in self.mapping.0 {
+            let Ok(node) = serde_json::from_str::<MappedNode>(raw.get()) else {
+                lost.push(id);
+                unknown.push(raw);
+                continue;
             };
-            parents.insert(id.clone(), node.parent.clone());
+            let parent: Option<String> = lenient(node.parent);
+            for child in lenient::<Vec<Value>>(node.children).unwrap_or_default() {
+                if let Value::String(child) = child {
+                    parents_by_child.insert(child, id.clone());
+                }
+            }
+            if parent.is_none() && node.parent.is_some() {
+                lost.push(id.clone());
+            }
+            parents.insert(id.clone(), parent.clone());
             let Some(message) = node.message else {
                 continue;
             };
-            let role = message.author.as_ref().and_then(|it| it.role.as_deref());
-            let name = message.author.as_ref().and_then(|it| it.name.as_deref());
-            let text = message.content.as_ref().map(content).unwrap_or_default();
-            let metadata = message.metadata.unwrap_or_default();
-            let is_hidden = metadata.is_visually_hidden_from_conversation == Some(true);
-            if text.trim().is_empty() || is_hidden && role == Some("system") {
-                continue;
+            match read_message(message) {
+                ReadMessage::Unknown => unknown.push(raw),
+                ReadMessage::Empty => {}
+                ReadMessage::Text(message) => found.push(TreeMessage {
+                    id,
+                    parent,
+                    ..message
+                }),
             }
-            let text = match (role, name) {
-                (Some("tool"), Some(name)) => format!("[{name}]\n{text}"),
-                (Some("tool"), None) => format!("[tool]\n{text}"),
-                _ => text,
-            };
-            found.push(TreeMessage {
-                id,
-                parent: node.parent,
-                author: match role {
-                    Some("user" | "system") => Author::Human,
-                    _ => Author::Model,
-                },
-                text,
-                at: message.create_time.and_then(time),
-                model: metadata.model_slug.filter(|_| role == Some("assistant")),
-                bookmarked: false,
-            });
         }
-        let kept: std::collections::HashSet<String> =
-            found.iter().map(|message| message.id.clone()).collect();
-        // A node without content is left out, and its children follow the node
-        // before it.
-        let nearest = |start: Option<&String>| {
-            let mut at = start.cloned();
-            for _ in 0..=parents.len() {
-                match at {
-                    Some(id) if kept.contains(&id) => return Some(id),
-                    Some(id) => at = parents.get(&id).cloned().flatten(),
-                    None => return None,
-                }
-            }
-            None
-        };
+        // The parent of such a node is the node that lists it as a child.
+        for id in lost {
+            let parent = parents_by_child.get(&id).cloned();
+            parents.insert(id, parent);
+        }
         for message in &mut found {
-            message.parent = nearest(message.parent.as_ref());
+            if message.parent.is_none() {
+                message.parent = parents.get(&message.id).cloned().flatten();
+            }
         }
-        let current = nearest(self.current_node.as_ref());
-        tree(
-            &format!("{NAME}:{id}"),
-            TreeMode::Dialogue,
-            self.title.filter(|title| !title.trim().is_empty()),
-            self.create_time.and_then(time),
-            found,
-            current.as_deref(),
-        )
+        let current = lenient(self.current_node);
+        let current = connect(&mut found, &parents, current.as_ref());
+        let title = lenient(self.title).filter(|title: &String| !title.trim().is_empty());
+        let tree = Branching {
+            id: format!("{NAME}:{id}"),
+            mode: TreeMode::Dialogue,
+            title,
+            created_at: time(self.create_time),
+            messages: found,
+            current,
+        };
+        Some((tree, unknown))
     }
 }
 
-/// Reads Unix seconds.
-fn time(seconds: f64) -> Option<Timestamp> {
-    Timestamp::from_millisecond((seconds * 1000.0) as i64).ok()
+/// A message of the export.
+enum ReadMessage {
+    /// A message without an id and a parent.
+    Text(TreeMessage),
+    /// A message without text, or one that is hidden.
+    Empty,
+    /// The message is not understood.
+    Unknown,
+}
+
+fn read_message(raw: &RawValue) -> ReadMessage {
+    let Ok(message) = serde_json::from_str::<Message>(raw.get()) else {
+        return ReadMessage::Unknown;
+    };
+    let shown = match message.content {
+        None => String::new(),
+        Some(raw) => match serde_json::from_str(raw.get()) {
+            Ok(value) => content(&value),
+            Err(_) => return ReadMessage::Unknown,
+        },
+    };
+    let author: Value = lenient(message.author).unwrap_or_default();
+    let metadata: Value = lenient(message.metadata).unwrap_or_default();
+    let role = author.get("role").and_then(Value::as_str);
+    let name = author.get("name").and_then(Value::as_str);
+    let is_hidden = metadata.get("is_visually_hidden_from_conversation");
+    let is_hidden = is_hidden.and_then(Value::as_bool) == Some(true);
+    if shown.trim().is_empty() || is_hidden && role == Some("system") {
+        return ReadMessage::Empty;
+    }
+    let model = metadata.get("model_slug").and_then(Value::as_str);
+    ReadMessage::Text(TreeMessage {
+        id: String::new(),
+        parent: None,
+        author: match role {
+            Some("user" | "system") => Author::Human,
+            _ => Author::Model,
+        },
+        text: match (role, name) {
+            (Some("tool"), Some(name)) => format!("[{name}]\n{shown}"),
+            (Some("tool"), None) => format!("[tool]\n{shown}"),
+            _ => shown,
+        },
+        at: time(message.create_time),
+        model: model
+            .filter(|_| role == Some("assistant"))
+            .map(str::to_owned),
+        bookmarked: false,
+    })
 }
 
 /// Returns the content of a message as text.
@@ -191,10 +240,13 @@ fn content(content: &Value) -> String {
     let kind = text("content_type");
     match kind {
         "text" | "multimodal_text" => {
-            let parts = content.get("parts").and_then(Value::as_array);
-            let parts = parts.into_iter().flatten().map(part);
-            let parts: Vec<String> = parts.filter(|part| !part.trim().is_empty()).collect();
-            parts.join("\n\n")
+            let parts: Vec<String> = match content.get("parts") {
+                None | Some(Value::Null) => Vec::new(),
+                Some(Value::Array(parts)) => parts.iter().map(part).collect(),
+                Some(one) => vec![part(one)],
+            };
+            let parts = parts.into_iter().filter(|part| !part.trim().is_empty());
+            parts.collect::<Vec<_>>().join("\n\n")
         }
         "code" => {
             let language = text("language");

@@ -4,15 +4,16 @@
 //! Newer exports give the parent of each message, so that a conversation is a
 //! tree. In older ones the messages follow each other.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use contexture_store::{Author, TreeDocument, TreeMode};
-use jiff::Timestamp;
+use contexture_store::{Author, TreeMode};
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::error::ImportError;
-use crate::exported::{TreeMessage, conversations, is_conversations, tree};
+use crate::exported::{Branching, Export, TreeMessage, connect, is_conversations, lenient, time};
 use crate::file::SourceFile;
 use crate::format::{Environment, Format};
 use crate::writer::Writer;
@@ -39,141 +40,195 @@ impl Format for ClaudeExport {
         Vec::new()
     }
 
+    fn has_places(&self) -> bool {
+        false
+    }
+
     fn is_transcript(&self, path: &Path) -> bool {
         is_conversations(path)
     }
 
     fn read(&self, file: &mut SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
-        let mut number = 0;
-        let now = file.now;
-        conversations(file, |raw| {
-            number += 1;
-            let conversation: Result<Conversation, _> = serde_json::from_str(raw);
-            let conversation = match conversation {
-                Ok(conversation) => conversation,
-                Err(_) => return Ok(writer.unknown(NAME, &file.name, number, raw.as_bytes())?),
+        let (now, name) = (file.now, file.name.clone());
+        EXPORT.read(file, writer, |raw, writer| {
+            let Ok(conversation) = serde_json::from_str::<Conversation>(raw) else {
+                return Ok(false);
             };
-            if let Some(document) = conversation.tree() {
-                writer.tree_or_skip(&document, now)?;
+            let (tree, unknown) = conversation.read();
+            for message in unknown {
+                writer.unknown_part(NAME, &name, message.get().as_bytes())?;
             }
-            Ok(())
-        })?;
-        if number > 0 && writer.counts.unknown == number {
-            return Err(file.refuse(
-                "has no conversation with `chat_messages`; for an export of ChatGPT, use the \
-                 source `chatgpt`",
-            ));
-        }
-        file.new_offset = file.size();
-        Ok(())
+            tree.write(writer, now)?;
+            Ok(true)
+        })
     }
 }
 
+const EXPORT: Export = Export {
+    source: NAME,
+    field: "chat_messages",
+    other_field: "mapping",
+    other_advice: "for an export of ChatGPT, use the source `chatgpt`",
+};
+
+/// A field is read on its own, so that one of another type does not hide the
+/// others.
+type Field<'a> = Option<&'a RawValue>;
+
 #[derive(Deserialize)]
-struct Conversation {
+struct Conversation<'a> {
     uuid: String,
-    name: Option<String>,
-    created_at: Option<Timestamp>,
-    current_leaf_message_uuid: Option<String>,
-    chat_messages: Vec<ChatMessage>,
+    #[serde(borrow)]
+    name: Field<'a>,
+    #[serde(borrow)]
+    created_at: Field<'a>,
+    #[serde(borrow)]
+    current_leaf_message_uuid: Field<'a>,
+    #[serde(borrow)]
+    chat_messages: Vec<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct ChatMessage {
+struct ChatMessage<'a> {
     uuid: String,
-    sender: Option<String>,
-    text: Option<String>,
-    #[serde(default)]
-    content: Vec<Value>,
-    created_at: Option<Timestamp>,
-    parent_message_uuid: Option<String>,
-    #[serde(default)]
-    attachments: Vec<Attachment>,
-    #[serde(default)]
-    files: Vec<Attachment>,
+    #[serde(borrow)]
+    sender: Field<'a>,
+    #[serde(borrow)]
+    text: Field<'a>,
+    #[serde(borrow)]
+    content: Field<'a>,
+    #[serde(borrow)]
+    created_at: Field<'a>,
+    #[serde(borrow)]
+    parent_message_uuid: Field<'a>,
+    #[serde(borrow)]
+    attachments: Field<'a>,
+    #[serde(borrow)]
+    files: Field<'a>,
 }
 
-#[derive(Deserialize)]
-struct Attachment {
-    file_name: Option<String>,
-    extracted_content: Option<String>,
-}
-
-impl Conversation {
-    fn tree(self) -> Option<TreeDocument> {
-        let has_parents = self
-            .chat_messages
-            .iter()
-            .any(|message| message.parent_message_uuid.is_some());
+impl<'a> Conversation<'a> {
+    /// Returns the conversation, and the messages that are not understood.
+    fn read(self) -> (Branching, Vec<&'a RawValue>) {
+        let mut parents: HashMap<String, Option<String>> = HashMap::new();
         let mut messages: Vec<TreeMessage> = Vec::new();
-        for message in self.chat_messages {
-            let parent = match has_parents {
-                true => message.parent_message_uuid.clone(),
-                false => messages.last().map(|last| last.id.clone()),
+        let mut unknown = Vec::new();
+        let mut has_parents = false;
+        for raw in self.chat_messages {
+            let Ok(message) = serde_json::from_str::<ChatMessage>(raw.get()) else {
+                unknown.push(raw);
+                continue;
             };
+            let parent: Option<String> = lenient(message.parent_message_uuid);
+            has_parents |= parent.is_some();
+            let parent = parent.filter(|parent| parent != NO_PARENT);
+            parents.insert(message.uuid.clone(), parent.clone());
+            let Some(text) = message.shown() else {
+                unknown.push(raw);
+                continue;
+            };
+            let sender: Option<String> = lenient(message.sender);
             messages.push(TreeMessage {
-                text: message.shown(),
-                author: match message.sender.as_deref() {
+                text,
+                author: match sender.as_deref() {
                     Some("human") => Author::Human,
                     _ => Author::Model,
                 },
-                parent: parent.filter(|parent| parent != NO_PARENT),
-                at: message.created_at,
+                parent,
+                at: time(message.created_at),
                 model: None,
                 bookmarked: false,
                 id: message.uuid,
             });
         }
+        if !has_parents {
+            let mut last: Option<String> = None;
+            for message in &mut messages {
+                message.parent = last.replace(message.id.clone());
+            }
+        }
         let last = messages.last().map(|last| last.id.clone());
-        let current = self.current_leaf_message_uuid.or(last);
-        tree(
-            &format!("{NAME}:{}", self.uuid),
-            TreeMode::Dialogue,
-            self.name.filter(|name| !name.trim().is_empty()),
-            self.created_at,
+        let current = lenient(self.current_leaf_message_uuid);
+        let current = connect(&mut messages, &parents, current.as_ref()).or(last);
+        let tree = Branching {
+            id: format!("{NAME}:{}", self.uuid),
+            mode: TreeMode::Dialogue,
+            title: lenient(self.name).filter(|name: &String| !name.trim().is_empty()),
+            created_at: time(self.created_at),
             messages,
-            current.as_deref(),
-        )
+            current,
+        };
+        (tree, unknown)
     }
 }
 
-impl ChatMessage {
-    /// Returns the message as text.
-    fn shown(&self) -> String {
-        let mut parts: Vec<String> = Vec::new();
-        for block in &self.content {
-            let text = |name: &str| block.get(name).and_then(Value::as_str);
-            parts.push(match text("type") {
-                Some("text") => text("text").unwrap_or_default().to_owned(),
-                Some("thinking") => {
-                    format!("[thinking]\n{}", text("thinking").unwrap_or_default())
-                }
-                Some("tool_use") => {
-                    let input = block.get("input").unwrap_or(&Value::Null);
-                    format!("[call of {}] {input}", text("name").unwrap_or_default())
-                }
-                Some("tool_result") => {
-                    let content = block.get("content").map(result_text).unwrap_or_default();
-                    format!(
-                        "[result of {}]\n{content}",
-                        text("name").unwrap_or_default()
-                    )
-                }
-                _ => block.to_string(),
-            });
+impl ChatMessage<'_> {
+    /// Returns the message as text. Returns `None` if its content is not
+    /// understood, and the message has no text either.
+    fn shown(&self) -> Option<String> {
+        let content = self.content.map_or(Ok(Value::Null), |content| {
+            serde_json::from_str(content.get())
+        });
+        let is_read = content.is_ok();
+        let blocks = match content.unwrap_or_default() {
+            Value::Null => Vec::new(),
+            Value::Array(blocks) => blocks,
+            other => vec![other],
+        };
+        let has_blocks = blocks.iter().any(|it| it.is_object() || it.is_string());
+        let mut parts: Vec<String> = blocks.iter().map(block_text).collect();
+        let text = lenient(self.text).filter(|text: &String| !text.trim().is_empty());
+        let is_empty = parts.iter().all(|part| part.trim().is_empty());
+        match text {
+            Some(text) if is_empty || !has_blocks => parts = vec![text],
+            None if !is_read => return None,
+            _ => {}
         }
-        if parts.iter().all(|part| part.trim().is_empty()) {
-            parts = vec![self.text.clone().unwrap_or_default()];
-        }
-        for file in self.attachments.iter().chain(&self.files) {
-            let name = file.file_name.as_deref().unwrap_or("file");
-            parts.push(match &file.extracted_content {
-                Some(content) => format!("[attachment {name}]\n{content}"),
-                None => format!("[attachment {name}]"),
-            });
+        for list in [self.attachments, self.files] {
+            let files = match lenient(list).unwrap_or_default() {
+                Value::Null => Vec::new(),
+                Value::Array(files) => files,
+                other => vec![other],
+            };
+            parts.extend(files.iter().map(attachment_text));
         }
         parts.retain(|part| !part.trim().is_empty());
-        parts.join("\n\n")
+        Some(parts.join("\n\n"))
+    }
+}
+
+fn block_text(block: &Value) -> String {
+    let text = |name: &str| block.get(name).and_then(Value::as_str);
+    match text("type") {
+        Some("text") => text("text").unwrap_or_default().to_owned(),
+        Some("thinking") => {
+            format!("[thinking]\n{}", text("thinking").unwrap_or_default())
+        }
+        Some("tool_use") => {
+            let input = block.get("input").unwrap_or(&Value::Null);
+            format!("[call of {}] {input}", text("name").unwrap_or_default())
+        }
+        Some("tool_result") => {
+            let content = block.get("content").map(result_text).unwrap_or_default();
+            format!(
+                "[result of {}]\n{content}",
+                text("name").unwrap_or_default()
+            )
+        }
+        _ => match block {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        },
+    }
+}
+
+fn attachment_text(file: &Value) -> String {
+    let text = |name: &str| file.get(name).and_then(Value::as_str);
+    let name = text("file_name").or(file.as_str()).unwrap_or("file");
+    match text("extracted_content") {
+        Some(content) => format!("[attachment {name}]\n{content}"),
+        None => format!("[attachment {name}]"),
     }
 }
 

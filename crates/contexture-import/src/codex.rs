@@ -69,11 +69,7 @@ impl Format for Codex {
         let mut reader = Reader::new(file, writer)?;
         let packed = File::open(file.path).map_err(|error| ImportError::file(file.path, error))?;
         let unpacked = ruzstd::decoding::StreamingDecoder::new(std::io::BufReader::new(packed));
-        let unpacked = unpacked.map_err(|error| {
-            file.refuse(format!(
-                "is not a zstd file: {error}; unpack it with `zstd -d`"
-            ))
-        })?;
+        let unpacked = unpacked.map_err(|_| not_zstd(file))?;
         let end = rows(
             file,
             Lines::new(unpacked, 0, file.max_line),
@@ -87,13 +83,24 @@ impl Format for Codex {
     }
 }
 
+fn not_zstd(file: &SourceFile<'_>) -> ImportError {
+    file.refuse("is not a zstd file, or is damaged; check it with `zstd -t`")
+}
+
 fn rows<R: Read>(
     file: &SourceFile<'_>,
     mut lines: Lines<R>,
     reader: &mut Reader,
     writer: &mut Writer<'_>,
 ) -> Result<u64, ImportError> {
-    let failed = |error| ImportError::file(file.path, error);
+    let failed = |error: std::io::Error| {
+        let is_packed = file.path.extension().is_some_and(|it| it == "zst");
+        match error.raw_os_error() {
+            // The decoder found the error.
+            None if is_packed => not_zstd(file),
+            _ => ImportError::file(file.path, error),
+        }
+    };
     while let Some(line) = lines.next().map_err(failed)? {
         match line {
             Line::Text { offset, bytes } => reader.row(offset, bytes, writer)?,

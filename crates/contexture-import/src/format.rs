@@ -63,6 +63,12 @@ pub trait Format: Sync {
     /// transcripts. They need not exist.
     fn places(&self, environment: &Environment) -> Vec<PathBuf>;
 
+    /// Returns true if the program has default files or directories. An export
+    /// has none.
+    fn has_places(&self) -> bool {
+        true
+    }
+
     /// Returns true if a file in a directory is one of the format.
     fn is_transcript(&self, path: &Path) -> bool;
 

@@ -12,7 +12,6 @@ use contexture_store::{
     Block, Message, MessageRole, NewSession, NewTurn, StopReason, TurnError, TurnStatus,
 };
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::ImportError;
@@ -61,7 +60,7 @@ impl Format for GeminiCli {
             let bytes = file.bytes(MAX_FILE)?;
             let whole: Map<String, Value> = serde_json::from_slice(&bytes)
                 .map_err(|error| file.refuse(format!("is not a chat of Gemini CLI: {error}")))?;
-            chat.set(whole);
+            chat.set(&whole, file, writer)?;
             chat.write(file, writer)?;
             file.new_offset = file.size();
             return Ok(());
@@ -91,23 +90,19 @@ impl Format for GeminiCli {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct ChatMessage {
     id: String,
     timestamp: Option<Timestamp>,
-    #[serde(rename = "type")]
     kind: String,
     content: Option<Value>,
     model: Option<String>,
-    #[serde(default)]
     tool_calls: Vec<ToolCall>,
-    #[serde(default)]
     thoughts: Vec<Thought>,
     tokens: Option<Value>,
+    // Whether every part of the message is understood.
+    is_whole: bool,
 }
 
-#[derive(Deserialize)]
 struct ToolCall {
     id: Option<String>,
     name: Option<String>,
@@ -116,10 +111,65 @@ struct ToolCall {
     status: Option<String>,
 }
 
-#[derive(Deserialize)]
 struct Thought {
     subject: Option<String>,
     description: Option<String>,
+}
+
+impl ChatMessage {
+    /// Reads a message. A field of another type is left out. Returns `None` if
+    /// the message has no id or no type.
+    fn read(value: &Value) -> Option<Self> {
+        let mut is_whole = true;
+        let mut list = |name: &str| {
+            let (items, odd): (Vec<&Value>, Vec<&Value>) = match value.get(name) {
+                None | Some(Value::Null) => (Vec::new(), Vec::new()),
+                Some(Value::Array(items)) => items.iter().partition(|item| item.is_object()),
+                Some(other) => (Vec::new(), vec![other]),
+            };
+            is_whole &= odd.is_empty();
+            items
+        };
+        let tool_calls = list("toolCalls").into_iter().map(|call| ToolCall {
+            id: text_field(call, "id"),
+            name: text_field(call, "name"),
+            args: present(call, "args"),
+            result: present(call, "result"),
+            status: text_field(call, "status"),
+        });
+        let tool_calls = tool_calls.collect();
+        let thoughts = list("thoughts").into_iter().map(|thought| Thought {
+            subject: text_field(thought, "subject"),
+            description: text_field(thought, "description"),
+        });
+        let thoughts = thoughts.collect();
+        Some(Self {
+            id: text_field(value, "id")?,
+            timestamp: text_field(value, "timestamp").and_then(|time| time.parse().ok()),
+            kind: text_field(value, "type")?,
+            content: present(value, "content"),
+            model: text_field(value, "model"),
+            tool_calls,
+            thoughts,
+            tokens: present(value, "tokens"),
+            is_whole,
+        })
+    }
+
+    /// Returns true if the message is understood completely.
+    fn is_known(&self) -> bool {
+        let kinds = ["user", "gemini", "info", "warning", "error"];
+        self.is_whole && kinds.contains(&self.kind.as_str())
+    }
+}
+
+fn text_field(value: &Value, name: &str) -> Option<String> {
+    Some(value.get(name)?.as_str()?.to_owned())
+}
+
+/// Returns a field unless it is null.
+fn present(value: &Value, name: &str) -> Option<Value> {
+    value.get(name).filter(|field| !field.is_null()).cloned()
 }
 
 #[derive(Default)]
@@ -139,7 +189,7 @@ impl Chat {
         writer: &mut Writer<'_>,
     ) -> Result<bool, ImportError> {
         if let Some(Value::Object(fields)) = row.get("$set") {
-            self.set(fields.clone());
+            self.set(fields, file, writer)?;
             return Ok(true);
         }
         if let Some(Value::String(id)) = row.get("$rewindTo") {
@@ -151,16 +201,13 @@ impl Chat {
             return Ok(true);
         }
         if row.contains_key("sessionId") {
-            self.set(row);
+            self.set(&row, file, writer)?;
             return Ok(true);
         }
-        let Ok(message) = serde_json::from_value::<ChatMessage>(Value::Object(row)) else {
+        let Some(message) = ChatMessage::read(&Value::Object(row)) else {
             return Ok(false);
         };
-        let is_known = matches!(
-            message.kind.as_str(),
-            "user" | "gemini" | "info" | "warning" | "error"
-        );
+        let is_known = message.is_known();
         self.put(message);
         Ok(is_known)
     }
@@ -172,20 +219,38 @@ impl Chat {
         }
     }
 
-    fn set(&mut self, fields: Map<String, Value>) {
+    /// Changes the data of the session. A message in it that is not understood
+    /// is stored as it is.
+    fn set(
+        &mut self,
+        fields: &Map<String, Value>,
+        file: &SourceFile<'_>,
+        writer: &mut Writer<'_>,
+    ) -> Result<(), ImportError> {
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
         self.id = text("sessionId").map(str::to_owned).or(self.id.take());
         self.kind = text("kind").map(str::to_owned).or(self.kind.take());
         let started = text("startTime").and_then(|time| time.parse().ok());
         self.started = self.started.or(started);
-        if let Some(Value::Array(messages)) = fields.get("messages") {
-            self.messages.clear();
-            for message in messages {
-                if let Ok(message) = serde_json::from_value(message.clone()) {
-                    self.put(message);
+        let mut unknown = |value: &Value| {
+            let raw = value.to_string();
+            writer.unknown_part(NAME, &file.name, raw.as_bytes())
+        };
+        match fields.get("messages") {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(messages)) => {
+                self.messages.clear();
+                for value in messages {
+                    let message = ChatMessage::read(value);
+                    if !message.as_ref().is_some_and(ChatMessage::is_known) {
+                        unknown(value)?;
+                    }
+                    message.into_iter().for_each(|message| self.put(message));
                 }
             }
+            Some(other) => unknown(other)?,
         }
+        Ok(())
     }
 
     /// Records the messages as turns. Existing turns are not recorded again.

@@ -1,6 +1,7 @@
 //! [`Import`]: finds files and imports those that have changed.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use contexture_store::Store;
@@ -56,7 +57,8 @@ pub struct Report {
     pub counts: Counts,
     /// Each file that was read, in order.
     pub files: Vec<FileReport>,
-    /// The number of files that had not changed.
+    /// The number of files that had not changed, also of those that failed
+    /// before.
     pub unchanged: u64,
 }
 
@@ -83,11 +85,25 @@ impl Report {
     }
 }
 
+/// A file that could not be imported.
+struct Failure {
+    // The size, the time of the last change and the identity of the file.
+    version: Option<(u64, i64, String)>,
+    error: String,
+    // Whether the content of the file is at fault, so that it fails again until
+    // it changes.
+    is_lasting: bool,
+}
+
 /// Imports files into a store.
+///
+/// A file that fails is reported once: the same import reports it again when the
+/// file or the error changes.
 pub struct Import<'s> {
     writer: Writer<'s>,
     store: &'s dyn Store,
     options: Options,
+    failures: HashMap<(&'static str, PathBuf), Failure>,
 }
 
 impl<'s> Import<'s> {
@@ -97,6 +113,7 @@ impl<'s> Import<'s> {
             writer: Writer::new(store, options.dry_run, options.max_message_bytes),
             store,
             options,
+            failures: HashMap::new(),
         }
     }
 
@@ -164,17 +181,43 @@ impl<'s> Import<'s> {
         report: &mut Report,
         numbers: &mut Vec<usize>,
     ) -> Result<(), ImportError> {
+        let key = (format.name(), path.to_owned());
+        let version = version(path);
+        let earlier = self.failures.get(&key);
+        let earlier = earlier.filter(|it| it.version == version);
+        if earlier.is_some_and(|it| it.is_lasting) {
+            report.unchanged += 1;
+            return Ok(());
+        }
+        let earlier = earlier.map(|it| it.error.clone());
         let number = self.writer.begin_file()?;
         let done = self.read(format, path);
         let error = match done {
-            Ok(true) => None,
-            Ok(false) => {
-                report.unchanged += 1;
-                return Ok(());
+            Ok(is_read) => {
+                self.failures.remove(&key);
+                if !is_read {
+                    report.unchanged += 1;
+                    return Ok(());
+                }
+                None
             }
             Err(error) if error.is_store() => return Err(error),
             // Everything found before the error is saved.
-            Err(error) => Some(error.to_string()),
+            Err(error) => {
+                let failure = Failure {
+                    version,
+                    error: error.to_string(),
+                    is_lasting: matches!(error, ImportError::Content { .. }),
+                };
+                let message = failure.error.clone();
+                self.failures.insert(key, failure);
+                if earlier.as_ref() == Some(&message) {
+                    self.writer.end_file()?;
+                    report.unchanged += 1;
+                    return Ok(());
+                }
+                Some(message)
+            }
         };
         self.writer.end_file()?;
         numbers.push(number);
@@ -221,6 +264,12 @@ impl<'s> Import<'s> {
         }
         Ok(true)
     }
+}
+
+/// Returns the size, the time of the last change and the identity of a file.
+fn version(path: &Path) -> Option<(u64, i64, String)> {
+    let file = SourceFile::open(path, Timestamp::UNIX_EPOCH, 0).ok()?;
+    Some((file.size(), file.modified(), file.identity()))
 }
 
 /// Returns when a file was created, or last changed where that is not known.

@@ -3,14 +3,15 @@
 //! The file holds one tree, or a tree for each note under `state`. A node is a
 //! piece of text; the text of a path is the concatenation of its nodes.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use contexture_store::{Author, TreeMode};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use crate::error::ImportError;
-use crate::exported::{TreeMessage, tree};
+use crate::exported::{Branching, Entries, TreeMessage, connect, lenient};
 use crate::file::SourceFile;
 use crate::format::{Environment, Format};
 use crate::writer::Writer;
@@ -45,7 +46,7 @@ impl Format for Loomsidian {
 
     fn read(&self, file: &mut SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
         let bytes = file.bytes(MAX_FILE)?;
-        let data: Data = serde_json::from_slice(&bytes)
+        let data: Data<'_> = serde_json::from_slice(&bytes)
             .map_err(|error| file.refuse(format!("is not the data of Loomsidian: {error}")))?;
         // The vault is the directory above `.obsidian`, else the file's own.
         let mut vault = file
@@ -55,76 +56,106 @@ impl Format for Loomsidian {
         let vault = vault.nth(1).or(file.path.parent());
         let vault = vault.and_then(Path::file_name).unwrap_or_default();
         let vault = vault.to_string_lossy().into_owned();
-        let mut notes: Vec<(String, Note)> = Vec::new();
+        let mut notes: Vec<(String, Note<'_>)> = Vec::new();
         if let Some(nodes) = data.nodes {
-            let note = Note {
-                nodes,
-                current: data.current,
-            };
-            notes.push((String::new(), note));
+            match serde_json::from_str(nodes.get()) {
+                Ok(nodes) => notes.push((
+                    String::new(),
+                    Note {
+                        nodes,
+                        current: data.current,
+                    },
+                )),
+                Err(_) => writer.unknown_part(NAME, &file.name, nodes.get().as_bytes())?,
+            }
         }
-        for (name, value) in data.state.unwrap_or_default() {
-            match serde_json::from_value::<Note>(value.clone()) {
-                Ok(note) => notes.push((name, note)),
-                Err(_) => {
-                    let raw = value.to_string();
-                    writer.unknown(NAME, &file.name, notes.len() as u64, raw.as_bytes())?;
+        if let Some(state) = data.state {
+            let entries: Option<Entries<'_>> = serde_json::from_str(state.get()).ok();
+            if entries.is_none() {
+                writer.unknown_part(NAME, &file.name, state.get().as_bytes())?;
+            }
+            for (name, raw) in entries.map(|it| it.0).unwrap_or_default() {
+                match serde_json::from_str::<Note>(raw.get()) {
+                    Ok(note) => notes.push((name, note)),
+                    Err(_) => writer.unknown_part(NAME, &file.name, raw.get().as_bytes())?,
                 }
             }
         }
         if notes.is_empty() {
+            writer.discard_unknown();
             return Err(file.refuse("has neither `nodes` nor `state` with trees"));
         }
         for (name, note) in notes {
+            let mut parents: HashMap<String, Option<String>> = HashMap::new();
             let mut messages = Vec::new();
-            for (id, node) in &note.nodes {
-                let Ok(node) = serde_json::from_value::<LoomNode>(node.clone()) else {
-                    writer.counts.unknown += 1;
+            for (id, raw) in note.nodes.0 {
+                let node: Option<LoomNode<'_>> = serde_json::from_str(raw.get()).ok();
+                let parent: Option<String> = node.as_ref().and_then(|it| lenient(it.parent_id));
+                parents.insert(id.clone(), parent.clone());
+                let text = node.as_ref().and_then(|it| lenient(it.text));
+                let (Some(node), Some(text)) = (node, text) else {
+                    writer.unknown_part(NAME, &file.name, raw.get().as_bytes())?;
                     continue;
                 };
                 messages.push(TreeMessage {
-                    id: id.clone(),
-                    parent: node.parent_id,
+                    id,
+                    parent,
                     author: Author::Human,
-                    text: node.text,
+                    text,
                     at: None,
                     model: None,
-                    bookmarked: node.bookmarked,
+                    bookmarked: lenient(node.bookmarked) == Some(true),
                 });
             }
-            let id = match name.is_empty() {
-                true => format!("{NAME}:{vault}"),
-                false => format!("{NAME}:{vault}/{name}"),
+            let current = lenient(note.current);
+            let current = connect(&mut messages, &parents, current.as_ref());
+            let tree = Branching {
+                id: match name.is_empty() {
+                    true => format!("{NAME}:{vault}"),
+                    false => format!("{NAME}:{vault}/{name}"),
+                },
+                mode: TreeMode::Buffer,
+                title: (!name.is_empty()).then_some(name),
+                created_at: None,
+                messages,
+                current,
             };
-            let title = (!name.is_empty()).then_some(name);
-            let current = note.current.as_deref();
-            if let Some(document) = tree(&id, TreeMode::Buffer, title, None, messages, current) {
-                writer.tree_or_skip(&document, file.now)?;
-            }
+            tree.write(writer, file.now)?;
         }
         file.new_offset = file.size();
         Ok(())
     }
 }
 
+/// A field is read on its own, so that one of another type does not hide the
+/// others.
+type Field<'a> = Option<&'a RawValue>;
+
 #[derive(Deserialize)]
-struct Data {
-    nodes: Option<Map<String, Value>>,
-    current: Option<String>,
-    state: Option<Map<String, Value>>,
+struct Data<'a> {
+    #[serde(borrow)]
+    nodes: Field<'a>,
+    #[serde(borrow)]
+    current: Field<'a>,
+    #[serde(borrow)]
+    state: Field<'a>,
 }
 
 #[derive(Deserialize)]
-struct Note {
-    nodes: Map<String, Value>,
-    current: Option<String>,
+struct Note<'a> {
+    #[serde(borrow)]
+    nodes: Entries<'a>,
+    #[serde(borrow)]
+    current: Field<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LoomNode {
-    text: String,
-    parent_id: Option<String>,
-    #[serde(default)]
-    bookmarked: bool,
+struct LoomNode<'a> {
+    #[serde(borrow)]
+    text: Field<'a>,
+    #[serde(borrow)]
+    parent_id: Field<'a>,
+    #[serde(borrow)]
+    bookmarked: Field<'a>,
 }

@@ -15,8 +15,8 @@ use contexture_store::{
     TurnStatus,
 };
 use jiff::Timestamp;
-use rusqlite::{Connection, OpenFlags, params};
-use serde::Deserialize;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row, params};
 use serde_json::{Map, Value};
 
 use crate::error::ImportError;
@@ -98,10 +98,15 @@ fn read_database(
             error.sqlite_error_code(),
             Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
         );
-        file.refuse(match is_locked {
-            true => "is locked by another program; close it, or try again later".to_owned(),
-            false => format!("cannot be read as a SQLite file of OpenCode: {error}"),
-        })
+        if is_locked {
+            // The file may be readable later without a change.
+            let message = "is locked by another program; close it, or try again later";
+            let error = std::io::Error::new(std::io::ErrorKind::ResourceBusy, message);
+            return ImportError::file(file.path, error);
+        }
+        file.refuse(format!(
+            "cannot be read as a SQLite file of OpenCode: {error}"
+        ))
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(file.path, flags).map_err(failed)?;
@@ -112,40 +117,37 @@ fn read_database(
              ORDER BY parent_id IS NOT NULL, time_created, id",
         )
         .map_err(failed)?;
-    type Row = (
-        String,
-        Option<String>,
-        Option<String>,
-        i64,
-        i64,
-        Option<String>,
-    );
     let rows = select.query_map([], |row| {
-        Ok((
-            row.get(0)?,
-            row.get(1)?,
-            row.get(2)?,
-            row.get(3)?,
-            row.get(4)?,
-            row.get(5)?,
-        ))
+        let mut columns = Vec::with_capacity(6);
+        for column in 0..6 {
+            columns.push(Cell::read(row, column)?);
+        }
+        Ok(columns)
     });
-    let rows: Result<Vec<Row>, _> = rows.map_err(failed)?.collect();
-    for (id, parent, title, created, updated, revert) in rows.map_err(failed)? {
-        if seen.get(&id) == Some(&updated) {
+    let rows: Result<Vec<Vec<Cell>>, _> = rows.map_err(failed)?.collect();
+    for columns in rows.map_err(failed)? {
+        let text = |column: usize| columns.get(column).and_then(Cell::text);
+        let number = |column: usize| columns.get(column).and_then(Cell::number);
+        let Some(id) = text(0) else {
+            let shown: Vec<String> = columns.iter().map(Cell::shown).collect();
+            writer.unknown_part(NAME, &file.name, shown.join("|").as_bytes())?;
+            continue;
+        };
+        let (parent, title, revert) = (text(1), text(2), text(5));
+        let (created, updated) = (number(3), number(4));
+        // A session without a time of its last change is always read.
+        if updated.is_some() && seen.get(&id).copied() == updated {
             continue;
         }
         let mut messages = db
             .prepare_cached("SELECT id, data FROM message WHERE session_id = ?1 ORDER BY id")
             .map_err(failed)?;
         let messages = messages
-            .query_map([&id], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-            })
+            .query_map([&id], |row| Ok((Cell::read(row, 0)?, Cell::read(row, 1)?)))
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(failed)?;
         let mut stored = Stored {
-            created: time(Some(created)).unwrap_or(file.now),
+            created: time(created).unwrap_or(file.now),
             reverted: revert.as_deref().and_then(reverted),
             id: id.clone(),
             parent,
@@ -153,88 +155,149 @@ fn read_database(
             messages: Vec::new(),
         };
         for (message, data) in messages {
+            let value = data.object();
+            let (Some(message), Some(value)) = (message.text(), value) else {
+                writer.unknown_part(NAME, &file.name, data.shown().as_bytes())?;
+                continue;
+            };
             let mut parts = db
                 .prepare_cached("SELECT data FROM part WHERE message_id = ?1 ORDER BY id")
                 .map_err(failed)?;
             let parts = parts
-                .query_map(params![message], |row| row.get::<_, String>(0))
+                .query_map(params![message], |row| Cell::read(row, 0))
                 .and_then(Iterator::collect::<Result<Vec<_>, _>>)
                 .map_err(failed)?;
-            let Ok(data) = serde_json::from_str(&data) else {
-                writer.unknown(NAME, &file.name, writer.counts.unknown, data.as_bytes())?;
-                continue;
-            };
             let mut read = Vec::new();
             for part in parts {
-                match serde_json::from_str(&part) {
-                    Ok(part) => read.push(part),
-                    Err(_) => {
-                        let number = writer.counts.unknown;
-                        writer.unknown(NAME, &file.name, number, part.as_bytes())?;
-                    }
+                match part.object() {
+                    Some(part) => read.push(part),
+                    None => writer.unknown_part(NAME, &file.name, part.shown().as_bytes())?,
                 }
             }
-            stored.messages.push((message, data, read));
+            stored.messages.push((message, value, read));
         }
         write(&stored, file, writer)?;
-        seen.insert(id, updated);
+        if let Some(updated) = updated {
+            seen.insert(id, updated);
+        }
     }
     Ok(())
+}
+
+/// A value of a row. SQLite accepts any type in any column.
+enum Cell {
+    Null,
+    Integer(i64),
+    Real(f64),
+    // Text, or bytes that are not UTF-8.
+    Bytes(Vec<u8>),
+}
+
+impl Cell {
+    fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Self> {
+        Ok(match row.get_ref(column)? {
+            ValueRef::Null => Cell::Null,
+            ValueRef::Integer(number) => Cell::Integer(number),
+            ValueRef::Real(number) => Cell::Real(number),
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+        })
+    }
+
+    fn text(&self) -> Option<String> {
+        match self {
+            Cell::Bytes(bytes) => String::from_utf8(bytes.clone()).ok(),
+            _ => None,
+        }
+    }
+
+    fn number(&self) -> Option<i64> {
+        match self {
+            Cell::Integer(number) => Some(*number),
+            Cell::Real(number) => Some(*number as i64),
+            _ => None,
+        }
+    }
+
+    /// Returns the JSON object that the value holds.
+    fn object(&self) -> Option<Value> {
+        let Cell::Bytes(bytes) = self else {
+            return None;
+        };
+        let value: Option<Value> = serde_json::from_slice(bytes).ok();
+        value.filter(Value::is_object)
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Cell::Null => "null".to_owned(),
+            Cell::Integer(number) => number.to_string(),
+            Cell::Real(number) => number.to_string(),
+            Cell::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        }
+    }
 }
 
 /// Reads a session of an older version: `storage/session/PROJECT/ID.json`,
 /// `storage/message/SESSION/ID.json` and `storage/part/MESSAGE/ID.json`.
 fn read_files(file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct SessionFile {
-        id: String,
-        #[serde(rename = "parentID")]
-        parent_id: Option<String>,
-        title: Option<String>,
-        time: Option<Times>,
-        revert: Option<Value>,
-    }
-    #[derive(Deserialize)]
-    struct Times {
-        created: Option<i64>,
-    }
     const MAX_FILE: u64 = 64 << 20;
     let bytes = file.bytes(MAX_FILE)?;
-    let session: SessionFile = serde_json::from_slice(&bytes)
+    let session: Value = serde_json::from_slice(&bytes)
         .map_err(|error| file.refuse(format!("is not a session of OpenCode: {error}")))?;
+    let field = |name: &str| Some(session.get(name)?.as_str()?.to_owned());
+    let Some(id) = field("id") else {
+        return Err(file.refuse("is not a session of OpenCode: it has no `id`"));
+    };
     let mut above = file.path.ancestors();
     let storage = above.find(|path| path.file_name().is_some_and(|name| name == "session"));
     let storage = storage.and_then(Path::parent).map(Path::to_owned);
     let storage = storage.unwrap_or_default();
-    let created = session.time.and_then(|time| time.created);
+    let created = session.get("time").and_then(|time| time.get("created"));
     let mut stored = Stored {
-        parent: session.parent_id,
-        title: session.title,
-        created: time(created).unwrap_or(file.now),
-        reverted: session.revert.as_ref().and_then(revert_id),
+        parent: field("parentID"),
+        title: field("title"),
+        created: time(created.and_then(Value::as_i64)).unwrap_or(file.now),
+        reverted: session.get("revert").and_then(revert_id),
         messages: Vec::new(),
-        id: session.id,
+        id,
     };
-    for (id, data) in values(&storage.join("message").join(&stored.id)) {
-        let parts = values(&storage.join("part").join(&id));
+    for (id, data) in values(&storage.join("message").join(&stored.id), file, writer)? {
+        let parts = values(&storage.join("part").join(&id), file, writer)?;
         let parts = parts.into_iter().map(|(_, part)| part).collect();
         stored.messages.push((id, data, parts));
     }
     write(&stored, file, writer)
 }
 
-/// Returns the JSON files of a directory by name.
-fn values(directory: &Path) -> Vec<(String, Value)> {
+/// Returns the JSON files of a directory by name. A file that is not understood
+/// is stored as it is.
+fn values(
+    directory: &Path,
+    file: &SourceFile<'_>,
+    writer: &mut Writer<'_>,
+) -> Result<Vec<(String, Value)>, ImportError> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|it| it == "json"));
     paths.sort();
-    let read = |path: PathBuf| {
-        let value = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
-        Some((path.file_stem()?.to_string_lossy().into_owned(), value))
-    };
-    paths.into_iter().filter_map(read).collect()
+    let mut found = Vec::new();
+    for path in paths {
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            // OpenCode deleted the file meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(ImportError::file(&path, error)),
+        };
+        let value: Option<Value> = serde_json::from_slice(&bytes).ok();
+        match value.filter(Value::is_object) {
+            Some(value) => {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                found.push((name.into_owned(), value));
+            }
+            None => writer.unknown_part(NAME, &file.name, &bytes)?,
+        }
+    }
+    Ok(found)
 }
 
 fn reverted(revert: &str) -> Option<String> {

@@ -20,7 +20,9 @@ pub struct Counts {
     pub nodes: u64,
     /// The number of rows that are not understood. They are stored.
     pub unknown: u64,
-    /// Lines over the limit, which are left out.
+    /// Rows that are not understood and of which only the beginning is stored.
+    pub unknown_truncated: u64,
+    /// Lines or conversations over the limit, which are left out.
     pub too_long: u64,
     /// Requests that the file does not hold completely.
     pub incomplete_requests: u64,
@@ -63,6 +65,7 @@ impl Counts {
         self.trees += other.trees;
         self.nodes += other.nodes;
         self.unknown += other.unknown;
+        self.unknown_truncated += other.unknown_truncated;
         self.too_long += other.too_long;
         self.incomplete_requests += other.incomplete_requests;
         self.digest_mismatches += other.digest_mismatches;

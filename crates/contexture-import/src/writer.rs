@@ -344,7 +344,7 @@ impl<'s> Writer<'s> {
         self.push(ImportStep::Content(blobs), bytes)
     }
 
-    /// Stores a row that is not understood.
+    /// Stores a row that is not understood, or the first 64 KiB of a longer one.
     pub fn unknown(
         &mut self,
         source: &str,
@@ -353,6 +353,7 @@ impl<'s> Writer<'s> {
         raw: &[u8],
     ) -> Result<(), StoreError> {
         self.counts.unknown += 1;
+        self.counts.unknown_truncated += u64::from(raw.len() > MAX_KEPT_ROW);
         let raw = &raw[..raw.len().min(MAX_KEPT_ROW)];
         let row = ImportRow {
             source: source.to_owned(),
@@ -362,6 +363,42 @@ impl<'s> Writer<'s> {
         };
         let bytes = row.raw.len() + 128;
         self.push(ImportStep::Row(row), bytes)
+    }
+
+    /// Stores a part of a file that is not understood and has no offset. A hash
+    /// of the part replaces the offset, so that another part never has the same
+    /// number.
+    pub(crate) fn unknown_part(
+        &mut self,
+        source: &str,
+        file: &str,
+        raw: &[u8],
+    ) -> Result<(), StoreError> {
+        let hash = blake3::hash(raw);
+        let start = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+        // The store accepts 63 bits.
+        self.unknown(source, file, u64::from_le_bytes(start) >> 1, raw)
+    }
+
+    /// Discards the rows of the current file that are not written yet. Call this
+    /// before a file is refused that had no other content.
+    pub(crate) fn discard_unknown(&mut self) {
+        let file = self.file();
+        while self.files.last() == Some(&file)
+            && let Some(ImportStep::Row(row)) = self.steps.last()
+        {
+            let is_truncated = row.raw.len() >= MAX_KEPT_ROW;
+            self.bytes = self.bytes.saturating_sub(row.raw.len() + 128);
+            self.counts.unknown = self.counts.unknown.saturating_sub(1);
+            let truncated = &mut self.counts.unknown_truncated;
+            *truncated = truncated.saturating_sub(u64::from(is_truncated));
+            self.steps.pop();
+            self.files.pop();
+        }
+        if self.dry_run || self.counts.unknown == 0 {
+            self.counts.unknown = 0;
+            self.counts.unknown_truncated = 0;
+        }
     }
 
     /// Imports a tree.

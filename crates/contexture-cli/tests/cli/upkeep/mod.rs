@@ -302,14 +302,14 @@ fn a_wrong_archive_is_refused() {
     project.write("cut.ctxa", &bytes[..bytes.len() - 10]);
     project.write("text.ctxa", "a text");
     for (call, expected) in [
-        ("import archive cut.ctxa", "archive: is truncated"),
+        ("import archive cut.ctxa", "cut.ctxa: is truncated"),
         (
             "import archive text.ctxa",
-            "archive: is not an archive of Contexture",
+            "text.ctxa: is not an archive of Contexture",
         ),
         (
             "import archive text.ctxa --dry-run",
-            "archive: is not an archive",
+            "text.ctxa: is not an archive",
         ),
         (
             "import archive",
@@ -320,6 +320,14 @@ fn a_wrong_archive_is_refused() {
             "without --watch and --since",
         ),
         ("import codex --tenant a", "--tenant is for archives"),
+        (
+            "import chatgpt",
+            "chatgpt has no default directory; give the path of the exported zip file",
+        ),
+        (
+            "import claude --watch",
+            "`contexture import claude FILE.zip`",
+        ),
         ("import archive all.ctxa --tenant ../a", "../a"),
         (
             "export one.ctxa --tenant nobody",
