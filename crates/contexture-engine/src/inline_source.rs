@@ -1,9 +1,12 @@
 //! The sources `system` and `items`: instructions and items inside the request
 //! itself.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use contexture_core::{Cut, Item, Role, Text, Trust};
+use contexture_core::message::{Block, Message, MessageRole};
+use contexture_core::{Cut, Item, Part, Role, Text, Trust};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -39,15 +42,59 @@ impl Source for SystemSource {
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
+        let mut items = Vec::new();
         let text = ask.request.system.as_deref().unwrap_or_default().trim_end();
-        if text.trim().is_empty() {
-            return Ok(Offer::default());
+        if !text.trim().is_empty() {
+            let text = Text::guarded(text, ask.policy);
+            items.push(instruction("system".to_owned(), Role::System, text));
         }
-        let mut item = Item::new("system", Role::System, Text::guarded(text, ask.policy)).pinned();
-        item.priority = 1.0;
-        item.trust = Trust::Operator;
-        Ok(Offer::from(vec![item]))
+        for (i, native) in ask.request.native_instructions.iter().enumerate() {
+            // The bytes are sent as they are, so the text is only counted.
+            let text = Text::new(native.raw.as_str());
+            let item = instruction(format!("system/{i}"), Role::System, text);
+            items.push(item.part(Part::Provider(Arc::new(native.clone()))));
+        }
+        for (id, role, text) in instructions(&ask.request.messages) {
+            items.push(instruction(id, role, Text::guarded(&text, ask.policy)));
+        }
+        Ok(Offer::from(items))
     }
+}
+
+fn instruction(id: String, role: Role, text: Text) -> Item {
+    let mut item = Item::new(id, role, text).pinned();
+    item.priority = 1.0;
+    item.trust = Trust::Operator;
+    item
+}
+
+/// Returns the instructions among the messages of a request: their ids, roles
+/// and texts. One in a provider's own form keeps its place between the messages.
+pub(crate) fn instructions(messages: &[Message]) -> impl Iterator<Item = (String, Role, String)> {
+    messages.iter().enumerate().flat_map(|(m, message)| {
+        let role = match message.role {
+            MessageRole::System => Some(Role::System),
+            MessageRole::Developer => Some(Role::Developer),
+            _ => None,
+        };
+        let blocks = role.map(|_| message.blocks()).unwrap_or_default();
+        let count = blocks.len();
+        let read = move |(b, block): (usize, Cow<'_, Block>)| match (role, &*block) {
+            (Some(role), Block::Text { text, native: None }) if !text.trim().is_empty() => {
+                let id = match count {
+                    1 => format!("messages/{m}"),
+                    _ => format!("messages/{m}.{b}"),
+                };
+                Some((id, role, text.trim_end().to_owned()))
+            }
+            _ => None,
+        };
+        blocks
+            .into_iter()
+            .enumerate()
+            .filter_map(read)
+            .collect::<Vec<_>>()
+    })
 }
 
 /// Offers the items of the request that belong to a layer.

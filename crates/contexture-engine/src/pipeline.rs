@@ -40,7 +40,7 @@ mod recipe;
 
 pub use budget::unknown_model;
 use budget::{budget, overruled_reserve};
-use checks::{check_used, described, unread_history};
+use checks::{check_used, described, left_out, unread_history, unread_instructions};
 use gather::{guarded, in_parallel};
 use layers::{blocks, empty_layer, fill, find_layer, set_recorded};
 pub(crate) use recipe::check_variables;
@@ -223,6 +223,7 @@ impl<'a> Call<'a> {
         check_used(request, recipe, &sources)?;
         let mut warnings = Vec::new();
         warnings.extend(unread_history(request, recipe, &sources));
+        warnings.extend(unread_instructions(request, recipe, &sources));
         let named = request.model.as_deref().or(facts.model.as_deref());
         let mut model = engine.model(named, request.format, &mut warnings)?;
         let margin = engine.calibrate(&mut model)?;
@@ -464,7 +465,8 @@ impl<'a> Call<'a> {
         let mut warnings = self.engine.settings_warnings().to_vec();
         warnings.extend(self.state.take_warnings());
         warnings.extend(summarise(&report));
-        warnings.extend(described(&layout, &self.model));
+        warnings.extend(described(&layout, &self.model, self.request.format));
+        warnings.extend(left_out(&report));
         warnings.extend(media::warning(&report));
         let agent = match self.facts.is_agent {
             true => Some(self.ask(0).agent()?),

@@ -11,6 +11,10 @@ use serde::Serialize;
 use crate::advice::Warning;
 use crate::cache::CacheReport;
 
+/// The reason in the report for a block in the form of an API that the request is
+/// not for.
+pub const OTHER_API: &str = "belongs to the API of another provider";
+
 /// The report of a request: every candidate, exactly once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

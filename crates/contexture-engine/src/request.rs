@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use contexture_core::message::Message;
-use contexture_core::{Cut, Role, Tokens};
+use contexture_core::{Cut, Native, Role, Tokens};
 use contexture_providers::Format;
 use contexture_store::AgentRole;
 use jiff::Timestamp;
@@ -74,6 +74,11 @@ pub struct Request {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub system: Option<String>,
+    /// Instructions in a provider's own form, sent byte for byte before the
+    /// conversation. Default: none.
+    #[serde(skip)]
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub native_instructions: Vec<Native>,
     /// Definitions of tools: objects with `name`, `description` and
     /// `parameters`. They are used instead of the project's tools. Default:
     /// the project's tools.

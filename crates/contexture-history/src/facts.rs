@@ -36,6 +36,8 @@ pub enum Speaker {
     ToolCall,
     /// The result of a tool call.
     ToolResult,
+    /// The operator, between the messages.
+    Instruction,
     /// Anything else, such as the error that ended a turn.
     Other,
 }
@@ -68,6 +70,9 @@ pub struct Facts {
     /// Sentences with constraints, from messages that were removed from the
     /// list.
     pub constraints: Vec<Statement>,
+    /// Instructions of the operator between the messages, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<Statement>,
     /// Calls that failed, oldest first.
     pub failures: Vec<Failure>,
     /// The number of failures that were removed from the list.
@@ -215,6 +220,7 @@ impl Facts {
                     let call = calls.end(passage);
                     self.read_result(passage, &call, &mut places, lexicon);
                 }
+                Speaker::Instruction => self.instruct(passage),
                 Speaker::Other if passage.failed => {
                     let error = shorten(passage.text.trim(), SENTENCE_BYTES);
                     self.fail(passage.turn, String::new(), vec![error], false);
@@ -227,6 +233,16 @@ impl Facts {
             self.use_files(turn, &call, &mut places);
         }
         self.bound(lexicon);
+    }
+
+    /// Adds an instruction. One that is repeated is kept once.
+    fn instruct(&mut self, passage: &Passage<'_>) {
+        let text = shorten(passage.text.trim(), LONGEST_MESSAGE);
+        self.instructions.retain(|known| known.text != text);
+        self.instructions.push(Statement {
+            turn: passage.turn,
+            text,
+        });
     }
 
     /// Adds a message of the user.
@@ -437,6 +453,7 @@ impl Facts {
         Newest::of(MOST_SENTENCES).add_all(&mut self.done);
         Newest::of(MOST_SENTENCES).add_all(&mut self.findings);
         drop_oldest(&mut self.decisions, MOST_SENTENCES);
+        drop_oldest(&mut self.instructions, MOST_SENTENCES);
         // A path that is the end of another is the same file, spelled shorter.
         let paths: Vec<String> = self.files.iter().map(|file| file.path.clone()).collect();
         let ends: HashSet<&str> = (paths.iter())

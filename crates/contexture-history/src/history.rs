@@ -115,6 +115,12 @@ impl Target {
         }
     }
 
+    /// Returns true if the first message must be the user's.
+    pub(crate) fn user_first(self) -> bool {
+        let openai = [Format::OpenAiChat, Format::OpenAiResponses];
+        !self.format.is_some_and(|format| openai.contains(&format))
+    }
+
     /// Returns true when a block in the own form of the API `name` can be sent.
     pub(crate) fn accepts(self, name: &str) -> bool {
         match self.format {
@@ -524,7 +530,7 @@ impl Reader<'_> {
         }
         let latest = history.latest.clone();
         let from = latest.map_or(0, |latest| latest.first_message(&history.heads));
-        join(history, prepared, from, false);
+        join(history, prepared, from, false, self.target);
         if self.pins_question {
             self.pin_question(history);
         }

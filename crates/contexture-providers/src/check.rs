@@ -112,7 +112,7 @@ pub(crate) fn check(
         ));
     }
     let demands = Demands {
-        user_first: !(prompt.continues && dialect.model_first),
+        user_first: !dialect.model_first,
         user_last: !goes_on,
         ..Demands::ALL
     };

@@ -466,11 +466,18 @@ impl<'a> Builder<'a, '_> {
             text if is_blank(text) => Cow::Borrowed("{}"),
             text => Cow::Borrowed(text),
         };
-        let arguments = object(&json).unwrap_or_else(|| {
-            let mut wrapped = Map::new();
-            wrapped.insert(MALFORMED.to_owned(), Value::from(&*json));
-            wrapped
-        });
+        let wrapped = |field: &str| Map::from_iter([(field.to_owned(), Value::from(&*json))]);
+        // A tool that accepts any text is a function with one argument here.
+        if is_custom(block) {
+            let arguments = wrapped(INPUT);
+            return Call {
+                id: (self.dialect.call_id)(id),
+                name,
+                json: Cow::Owned(Value::from(arguments.clone()).to_string()),
+                arguments,
+            };
+        }
+        let arguments = object(&json).unwrap_or_else(|| wrapped(MALFORMED));
         Call {
             id: (self.dialect.call_id)(id),
             name,
@@ -513,6 +520,20 @@ impl<'a> Builder<'a, '_> {
 /// providers that take nothing but an object.
 const MALFORMED: &str = "malformed_arguments";
 
+/// The argument of a tool that accepts any text, for an API without such tools.
+pub const INPUT: &str = "input";
+
+/// Returns true for a call of a tool that accepts any text.
+fn is_custom(block: &Block) -> bool {
+    let native = block.native.as_deref();
+    native.is_some_and(|native| {
+        matches!(
+            &*kind_of(native.raw.as_str()),
+            "custom" | "custom_tool_call"
+        )
+    })
+}
+
 /// Returns the type of a block in a provider's own form.
 pub(crate) fn kind_of(raw: &str) -> Cow<'_, str> {
     #[derive(Deserialize)]
@@ -530,6 +551,7 @@ fn has_id(raw: &str) -> bool {
         &value["id"],
         &value["call_id"],
         &value["functionCall"]["id"],
+        &value["function_call"]["id"],
     ];
     ids.into_iter().any(Value::is_string)
 }

@@ -314,9 +314,18 @@ pub(crate) fn expect_source(media: &Media, rule: &'static str) -> Result<(), Ref
             "is not base64 with its padding and without line ends"
         }
         MediaSource::Url(url) if !is_web_address(url) => "is not at an https address",
+        MediaSource::Url(url) if is_google_file(url) && !rule.starts_with("gemini.") => {
+            "is a file that only Gemini can read"
+        }
         _ => return Ok(()),
     };
     Err(refused(rule, format!("{} {wrong}", describe(media))))
+}
+
+/// Returns true for the address of a file that was uploaded to Gemini.
+fn is_google_file(url: &str) -> bool {
+    let hosts = ["https://generativelanguage.googleapis.com/"];
+    hosts.iter().any(|host| url.starts_with(host))
 }
 
 fn is_web_address(url: &str) -> bool {

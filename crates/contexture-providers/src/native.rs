@@ -36,6 +36,7 @@ mod replace;
 mod responses;
 mod shown;
 mod stream;
+mod translated;
 
 use std::fmt;
 use std::ops::Range;
@@ -49,11 +50,13 @@ use crate::json::Json;
 use crate::{Format, usage_of};
 use node::Node;
 
+pub use crate::conversation::INPUT;
 pub use detect::is_native;
 pub use parsed::{ParsedRequest, RequestEnd};
 pub use replace::with_messages;
 pub use shown::{data_bytes, shown};
 pub use stream::StreamReader;
+pub use translated::translated;
 
 /// The API of a provider whose bodies can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -378,6 +381,18 @@ fn opaque(api: Api, raw: RawJson) -> Block {
     Block::Provider {
         provider: api.name().to_owned(),
         raw,
+    }
+}
+
+/// Returns a text with its own form: the same API gets these bytes, and another
+/// API gets the text. A blank one is an opaque block.
+fn own_text(api: Api, raw: RawJson, text: String) -> Block {
+    match text.trim().is_empty() {
+        true => opaque(api, raw),
+        false => Block::Text {
+            text,
+            native: Some(Native::new(api.name(), raw)),
+        },
     }
 }
 

@@ -9,14 +9,16 @@ mod conversation;
 
 use std::sync::Mutex;
 
-use contexture_core::{Code, Tokens};
-use contexture_engine::{Advice, Cause, Concept, Error, Preview, RecipeRef, Request, Root};
+use contexture_core::{Code, Native, Tokens};
+use contexture_engine::{
+    Advice, Cause, Concept, Error, Preview, RecipeRef, Request, Root, Warning,
+};
 use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
 use contexture_store::{Block, Call, NewSession, NewTurn, StoreError};
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::assembled::Assembled;
 use crate::engine::Engine;
@@ -141,7 +143,10 @@ impl Engine {
         let messages = std::mem::take(&mut native.messages);
         let mut request = self.inline(&native, options, format, is_same)?;
         request.messages = messages;
-        let assembled = assemble(&mut request)?;
+        let mut assembled = assemble(&mut request)?;
+        if !is_same {
+            assembled.report.warnings.extend(tools_left_out(&native));
+        }
         check_newest(&assembled, request.messages.len())?;
         let is_changed = !is_same || differs(&assembled);
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
@@ -251,23 +256,42 @@ impl Engine {
         let mut model_warnings = Vec::new();
         let model = self.model(request.model.as_deref(), Some(format), &mut model_warnings)?;
         let counts = self.counts(&model)?;
-        let texts: Vec<String> = native.system.iter().map(text_of).collect();
         if is_same {
-            // Tools stay unchanged: only their size matters.
+            // Tools stay unchanged, and so do the instructions in a field of
+            // their own: only their size matters.
             let tools: Tokens = (native.tools.iter())
                 .map(|tool| counts.counter().count(tool.raw.as_str()))
                 .sum();
-            let system: Tokens = texts.iter().map(|text| counts.counter().count(text)).sum();
-            let in_messages = native.api == Api::OpenAiChat;
-            request.reserve_tools = Some(tools + if in_messages { 0 } else { system });
-            request.system = in_messages.then(|| texts.join("\n\n"));
+            let mut system = 0;
+            for block in &native.system {
+                match in_messages(block, native.api) {
+                    Some(own) => request.native_instructions.push(own),
+                    None => system += counts.counter().count(&text_of(block)),
+                }
+            }
+            request.reserve_tools = Some(tools + system);
         } else {
+            let text = |block: &Block| match block {
+                Block::Text { text, .. } => Some(text.clone()),
+                _ => None,
+            };
+            let texts: Vec<String> = native.system.iter().filter_map(text).collect();
             request.system = Some(texts.join("\n\n"));
             request.tools = native.tools.iter().filter_map(tool_of).collect();
         }
         request.system = request.system.filter(|text| !text.trim().is_empty());
         Ok(request)
     }
+}
+
+/// Returns an instruction that is one of the request's messages, byte for byte.
+fn in_messages(block: &Block, api: Api) -> Option<Native> {
+    let is_message = matches!(api, Api::OpenAiChat | Api::OpenAiResponses);
+    match block {
+        Block::Provider { provider, raw } => Some(Native::new(provider.as_str(), raw.clone())),
+        block => block.native().cloned(),
+    }
+    .filter(|_| is_message)
 }
 
 /// Returns the APIs that the options allow.
@@ -352,25 +376,92 @@ fn text_of(block: &Block) -> String {
     }
 }
 
-/// Returns the definition of a tool in our form, or `None` if the tool is
-/// specific to a provider.
+/// Returns the definition of a tool in our form, or `None` if the provider runs
+/// the tool itself.
 fn tool_of(tool: &native::NativeTool) -> Option<Value> {
     let name = tool.name.clone()?;
     let raw: Value = serde_json::from_str(tool.raw.as_str()).ok()?;
-    // Chat has a function in the tool.
-    let inner = raw.get("function").unwrap_or(&raw);
-    let schema = ["parameters", "input_schema", "parametersJsonSchema"]
-        .iter()
-        .find_map(|key| inner.get(*key).cloned());
+    let kind = raw.get("type").and_then(Value::as_str);
+    if !matches!(kind, None | Some("function" | "custom")) {
+        return None;
+    }
+    // Chat has the definition inside the tool.
+    let inner = raw.get("function").or(raw.get("custom")).unwrap_or(&raw);
+    let schema = SCHEMAS.iter().find_map(|key| inner.get(*key).cloned());
     let mut made = Map::new();
     made.insert("name".to_owned(), name.into());
     if let Some(description) = inner.get("description") {
         made.insert("description".to_owned(), description.clone());
     }
+    let schema = match schema {
+        Some(mut schema) => {
+            lower_types(&mut schema);
+            Some(schema)
+        }
+        // A tool that accepts any text is a function with one argument.
+        None if kind == Some("custom") => Some(json!({
+            "type": "object",
+            "properties": {native::INPUT: {"type": "string"}},
+            "required": [native::INPUT],
+        })),
+        None => None,
+    };
     if let Some(schema) = schema {
         made.insert("parameters".to_owned(), schema);
     }
     Some(made.into())
+}
+
+/// The fields that hold the schema of a tool's arguments.
+const SCHEMAS: [&str; 4] = [
+    "parameters",
+    "input_schema",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+];
+
+/// Writes the types of a schema in lower case, as JSON Schema has them. Gemini
+/// accepts both.
+fn lower_types(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match (name.as_str(), value) {
+                    ("type", Value::String(kind)) => kind.make_ascii_lowercase(),
+                    // A name there is an argument's.
+                    ("properties", Value::Object(schemas)) => {
+                        schemas.values_mut().for_each(lower_types);
+                    }
+                    // These hold values, not schemas.
+                    ("enum" | "const" | "default" | "example" | "examples", _) => {}
+                    (_, value) => lower_types(value),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(lower_types),
+        _ => {}
+    }
+}
+
+/// Returns a warning if tools are left out because only their provider has them.
+fn tools_left_out(native: &NativeRequest) -> Option<Warning> {
+    let left_out = native.tools.iter().filter(|tool| tool_of(tool).is_none());
+    let names: Vec<String> = left_out
+        .map(|tool| match &tool.name {
+            Some(name) => format!("`{name}`"),
+            None => format!("`{}`", native::kind(&tool.raw)),
+        })
+        .collect();
+    let provider = native.api.provider();
+    (!names.is_empty()).then(|| {
+        Warning::new(
+            "tools_left_out",
+            format!(
+                "left out, because {provider} runs them itself: {}",
+                names.join(", ")
+            ),
+        )
+    })
 }
 
 /// Returns the limit on the response that a request sets.
@@ -382,9 +473,11 @@ fn limit_of(native: &NativeRequest) -> Option<Tokens> {
     };
     let gemini = || {
         let settings = native.settings.iter();
-        let mut settings = settings.filter(|(field, _)| field == "generationConfig");
+        let names = ["generationConfig", "generation_config"];
+        let mut settings = settings.filter(|(field, _)| names.contains(&field.as_str()));
         let config: Value = serde_json::from_str(settings.next()?.1.as_str()).ok()?;
-        config.get("maxOutputTokens")?.as_u64()
+        let limit = config.get("maxOutputTokens");
+        limit.or(config.get("max_output_tokens"))?.as_u64()
     };
     FIELDS.iter().find_map(|name| number(name)).or_else(gemini)
 }

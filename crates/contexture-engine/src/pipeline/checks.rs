@@ -1,15 +1,17 @@
 //! Warnings about a request: fields that nothing uses, history that is not
 //! shown, media that are only described.
 
-use contexture_core::{Layout, Media, MediaSource, Part};
-use contexture_providers::describes;
+use contexture_core::{Block, Code, Excluded, Layout, Media, MediaSource, Part, Role};
+use contexture_providers::{Format, describes};
 use contexture_tokens::Model;
 
 use super::LayerSource;
 use crate::advice::{Advice, Warning};
 use crate::engine::usual_format;
 use crate::error::Error;
+use crate::inline_source::instructions;
 use crate::recipe::Recipe;
+use crate::report::{OTHER_API, Report};
 use crate::request::Request;
 use crate::source::Concept;
 
@@ -67,14 +69,57 @@ pub(super) fn unread_history(
     Some(Warning::new("history_unused", message).advise(Advice::set("recipe")))
 }
 
+/// Returns a warning when messages of the request are instructions and no layer
+/// of the recipe shows them.
+pub(super) fn unread_instructions(
+    request: &Request,
+    recipe: &Recipe,
+    sources: &[LayerSource<'_>],
+) -> Option<Warning> {
+    let (id, ..) = instructions(&request.messages).next()?;
+    let mut all = sources.iter();
+    if all.any(|(_, source, _)| source.name() == "system") {
+        return None;
+    }
+    let message = format!(
+        "recipe `{}` has no layer with the source `system`: the instruction `{id}` is left out",
+        recipe.name
+    );
+    Some(Warning::new("instructions_unused", message).advise(Advice::set("recipe")))
+}
+
+/// Returns a warning if content of the user is left out because it has no form in
+/// the API of the request.
+pub(super) fn left_out(report: &Report) -> Option<Warning> {
+    let rows = report.excluded.iter();
+    let is_users = |row: &&Excluded| {
+        row.role == Role::User && row.code == Code::NOT_FOR_PROVIDER && row.reason == OTHER_API
+    };
+    let ids: Vec<&str> = rows.filter(is_users).map(|row| &*row.id).collect();
+    let first = ids.first()?;
+    let more = match ids.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(Warning::new(
+        "content_left_out",
+        format!("`{first}`{more} of the user is left out: it {OTHER_API}"),
+    ))
+}
+
 /// Returns a warning for each medium that the model's provider does not accept,
 /// so that only its description is sent.
-pub(super) fn described(layout: &Layout, model: &Model) -> Vec<Warning> {
-    let Some(format) = usual_format(model.provider) else {
+pub(super) fn described(layout: &Layout, model: &Model, format: Option<Format>) -> Vec<Warning> {
+    let format = format.filter(|format| !matches!(format, Format::Json | Format::Text));
+    let Some(format) = format.or(usual_format(model.provider)) else {
         return Vec::new();
     };
+    let is_own = |block: &Block| {
+        let native = block.native.as_deref();
+        native.is_some_and(|native| *native.provider == *format.name())
+    };
     let media = layout.history.iter().filter_map(|block| match &block.part {
-        Part::Media(media) => Some((block, media)),
+        Part::Media(media) if !is_own(block) => Some((block, media)),
         _ => None,
     });
     // A medium that is left out because of its size has a warning of its own.

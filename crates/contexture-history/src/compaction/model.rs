@@ -180,6 +180,7 @@ impl Summary<'_> {
                 (Speaker::Assistant, _) => "agent".to_owned(),
                 (Speaker::ToolCall, name) => format!("agent calls {}", name.unwrap_or("a tool")),
                 (Speaker::ToolResult, name) => format!("{} returns", name.unwrap_or("a tool")),
+                (Speaker::Instruction, _) => "instruction".to_owned(),
                 (Speaker::Other, _) => "note".to_owned(),
             };
             let failed = if passage.failed { " (failed)" } else { "" };

@@ -80,9 +80,14 @@ impl<'t> Script<'t> {
             MessageRole::User => Speaker::User,
             MessageRole::Assistant => Speaker::Assistant,
             MessageRole::Tool => Speaker::ToolResult,
-            MessageRole::System | MessageRole::Developer => return,
+            MessageRole::System | MessageRole::Developer => Speaker::Instruction,
         };
         for block in message.blocks() {
+            // A recorded system prompt is not a part of the conversation: each
+            // request has its own.
+            if speaker == Speaker::Instruction && block.native().is_none() {
+                continue;
+            }
             let mut line = Line {
                 speaker,
                 text: Cow::Borrowed(""),

@@ -185,6 +185,7 @@ impl Facts {
         let wanted = SECTIONS.map(|(section, ..)| section);
         self.within(room, 0, |room| {
             let (mut text, hidden, room) = self.write_messages(room, stated);
+            let room = self.write_instructions(&mut text, &room);
             self.write_sections(&mut text, &room, &hidden, &wanted);
             text
         })
@@ -198,10 +199,11 @@ impl Facts {
         let stated = Stated::of(self);
         self.within(room, beside, |room| {
             let (mut text, hidden, _) = self.write_messages(room, &stated);
-            self.write_sections(&mut text, room, &hidden, &[Constraints]);
+            let room = self.write_instructions(&mut text, room);
+            self.write_sections(&mut text, &room, &hidden, &[Constraints]);
             text.push_str(prose.trim());
             text.push('\n');
-            self.write_sections(&mut text, room, &[], &[Failures, Files]);
+            self.write_sections(&mut text, &room, &[], &[Failures, Files]);
             text
         })
     }
@@ -329,6 +331,38 @@ impl Facts {
             ..*room
         };
         (text, hidden, room)
+    }
+
+    /// Writes the operator's instructions, the newest first if there are few
+    /// tokens. Returns the limits of the sections.
+    fn write_instructions<'r>(
+        &self,
+        text: &mut String,
+        room: &SummaryLimits<'r>,
+    ) -> SummaryLimits<'r> {
+        let counter = room.counter;
+        let mut left = room.tokens;
+        let mut shown: Vec<String> = Vec::new();
+        for one in self.instructions.iter().rev() {
+            let line = whole_or_cut(&one.text, left.saturating_sub(16), counter);
+            if line.is_empty() {
+                break;
+            }
+            left = left.saturating_sub(counter.count(&line) + 4);
+            shown.push(line);
+        }
+        if !shown.is_empty() {
+            text.push_str(
+                "## Instructions\nOf the system prompt, given during the conversation:\n",
+            );
+        }
+        for line in shown.iter().rev() {
+            text.push_str(&format!("- {line}\n"));
+        }
+        SummaryLimits {
+            tokens: left,
+            ..*room
+        }
     }
 
     fn write_sections(

@@ -5,15 +5,17 @@
 //! whole. Long tool results are shortened here. Token counts that are stored
 //! with the turn are reused.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contexture_core::guard::FindingKind;
 use contexture_core::guard::Policy;
 use contexture_core::{
-    Counts, Cut, Item, MediaSource, Native, Original, Part, Role, Text, Tokens, Trust,
+    Counts, Cut, Item, Media, MediaSource, Native, Original, Part, RawJson, Role, Text, Tokens,
+    Trust,
 };
-use contexture_providers::{describe, media_tokens, native};
+use contexture_providers::{describe, describes, media_tokens, native};
 use contexture_shorten::{Hint, shorten};
 use contexture_store::{
     Block, BlockCounts, Counted, Handle, MessageRole, NewTurn, TurnId, fetchable,
@@ -21,7 +23,7 @@ use contexture_store::{
 use contexture_tokens::Provider;
 
 use contexture_engine::config::Config;
-use contexture_engine::counter_name;
+use contexture_engine::{OTHER_API, counter_name};
 use serde_json::Value;
 
 use super::steps::Previous;
@@ -126,7 +128,7 @@ pub(super) fn know(items: &[BlockItem], blocks: &BlockCounts, counts: &Counts) -
     let mut saved = 0;
     for made in items {
         let whole = blocks[made.row][made.block];
-        if made.item.original.is_some() {
+        if made.item.original.is_some() || made.is_described {
             let tokens = counts.count_of(&made.text) + counts.overhead_of(&made.item);
             saved += whole.saturating_sub(tokens);
         } else if let Some(text) = whole.checked_sub(counts.overhead_of(&made.item)) {
@@ -150,6 +152,8 @@ pub(super) struct BlockItem {
     unsent: Option<&'static str>,
     // Whether it is a result of a call of an earlier turn.
     answers_earlier: bool,
+    // Whether it is a medium of which only the description is sent.
+    is_described: bool,
 }
 
 /// Makes items of a turn.
@@ -171,6 +175,8 @@ pub(super) struct ItemBuilder {
     starts: BTreeSet<usize>,
     // The position of the first message that is read.
     first: usize,
+    // Whether the messages are those of the request itself.
+    is_loose: bool,
     // The texts of blocks that were guarded before.
     texts: BTreeMap<(usize, usize), Text>,
 }
@@ -194,6 +200,7 @@ impl ItemBuilder {
             speaks: None,
             starts: BTreeSet::new(),
             first: 0,
+            is_loose: false,
             texts: BTreeMap::new(),
         }
     }
@@ -207,7 +214,7 @@ impl ItemBuilder {
         texts: BTreeMap<(usize, usize), Text>,
     ) -> Self {
         "messages".clone_into(&mut self.name);
-        (self.first, self.texts) = (first, texts);
+        (self.first, self.texts, self.is_loose) = (first, texts, true);
         self
     }
 
@@ -224,7 +231,14 @@ impl ItemBuilder {
             if previous.starts_step(message) {
                 self.starts.insert(m);
             }
-            let blocks = message.blocks();
+            let mut blocks = message.blocks();
+            if let Some(format) = self.target.format {
+                for block in &mut blocks {
+                    if let Some(translated) = native::translated(block, format) {
+                        *block = Cow::Owned(translated);
+                    }
+                }
+            }
             let calls = blocks
                 .iter()
                 .any(|block| matches!(&**block, Block::ToolCall { .. }));
@@ -250,6 +264,10 @@ impl ItemBuilder {
             for (b, block) in blocks.iter().enumerate() {
                 if !turn.sent.is_empty() && sent::is_replaced(turn, row, block) {
                     made.extend(take_sent().into_iter().flatten());
+                    continue;
+                }
+                // The source `system` offers these.
+                if self.is_loose && is_instruction(message.role) && is_plain_text(block) {
                     continue;
                 }
                 let id = match blocks.len() {
@@ -287,6 +305,18 @@ impl ItemBuilder {
                     // A secret is not sent in another form either.
                     item.native = (!is_changed(&text)).then(|| Arc::new(native.clone()));
                 }
+                // An instruction is sent in the provider's own form between the
+                // messages, or else with the other instructions.
+                if is_instruction(message.role)
+                    && let Some(native) = block.native()
+                    && self.target.accepts(&native.provider)
+                    && let Some(native) = match is_changed(&text) {
+                        true => masked(native, text.as_str()),
+                        false => Some(native.clone()),
+                    }
+                {
+                    item.part = Part::Provider(Arc::new(native));
+                }
                 item.original = original.map(Arc::new);
                 item.handle = handle;
                 made.push(BlockItem {
@@ -295,6 +325,8 @@ impl ItemBuilder {
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
                     answers_earlier: self.answers.len() > earlier,
+                    is_described: (block.media())
+                        .is_some_and(|media| self.is_described(role, block, &media)),
                     item,
                     text,
                 });
@@ -314,6 +346,7 @@ impl ItemBuilder {
             block,
             unsent: None,
             answers_earlier: false,
+            is_described: false,
             item,
             text,
         })
@@ -380,9 +413,9 @@ impl ItemBuilder {
     fn unsent(&self, role: Role, block: &Block, calls: bool, text: &Text) -> Option<&'static str> {
         if let Block::Provider { provider, .. } = block {
             let belongs = self.target.accepts(provider);
-            return (!belongs).then_some("belongs to the API of another provider");
+            return (!belongs).then_some(OTHER_API);
         }
-        if matches!(role, Role::System | Role::Developer) {
+        if matches!(role, Role::System | Role::Developer) && block.native().is_none() {
             return Some("recorded system prompt: each request gets a new one");
         }
         match block {
@@ -416,7 +449,8 @@ impl ItemBuilder {
             }
             // If the latest turn alone is too large, a part of it is better
             // than nothing.
-            Block::Text { .. } => item.cut = Cut::Middle,
+            Block::Text { .. } if item.trust != Trust::Operator => item.cut = Cut::Middle,
+            Block::Text { .. } => {}
             Block::ToolCall {
                 id,
                 name,
@@ -458,12 +492,24 @@ impl ItemBuilder {
             }
             Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
                 if let Some(media) = block.media() {
-                    item.surcharge = media_tokens(&media);
+                    // A description has no tokens beyond its text.
+                    if !self.is_described(item.role, block, &media) {
+                        item.surcharge = media_tokens(&media);
+                    }
                     item.part = Part::Media(media.into());
                 }
             }
         }
         item
+    }
+
+    /// Returns true for a medium that the API does not accept, so that only its
+    /// description is sent.
+    fn is_described(&self, role: Role, block: &Block, media: &Media) -> bool {
+        let native = block.native();
+        let is_own = native.is_some_and(|native| self.target.accepts(&native.provider));
+        let format = self.target.format.filter(|_| !is_own);
+        format.is_some_and(|format| describes(format, role, media))
     }
 
     pub(super) fn finish(self, made: Vec<BlockItem>, shorter: Option<Tokens>) -> PreparedTurn {
@@ -546,6 +592,23 @@ fn whole_thinking(made: &mut [BlockItem]) {
             one.unsent = one.unsent.or(Some(reason));
         }
     }
+}
+
+/// Returns an instruction in a provider's own form with another text.
+fn masked(native: &Native, text: &str) -> Option<Native> {
+    let whole: Value = serde_json::from_str(native.raw.as_str()).ok()?;
+    let made = serde_json::json!({"role": whole.get("role")?, "content": text});
+    let raw = RawJson::parse(&made.to_string()).ok()?;
+    Some(Native::new(native.provider.as_ref(), raw))
+}
+
+fn is_instruction(role: MessageRole) -> bool {
+    matches!(role, MessageRole::System | MessageRole::Developer)
+}
+
+/// Returns true for a text without a form of a provider.
+fn is_plain_text(block: &Block) -> bool {
+    matches!(block, Block::Text { native: None, .. })
 }
 
 /// Returns the handle of a block that can be fetched.

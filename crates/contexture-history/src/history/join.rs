@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use contexture_core::{Code, Content, Cut, Item, Native, Part, Role, Text, Trust};
 
-use super::{History, PreparedTurn, row};
+use super::{History, PreparedTurn, Target, row};
 
 /// The text that replaces the missing result of a call.
 const NO_RESULT: &str = "(no result was recorded)";
 
-/// The text before a conversation that the model began: providers require a
-/// user message first.
+/// The text before a conversation that the model began: most providers require
+/// a user message first.
 const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
 
 /// Joins turns to a history. Each step, one answer of the model with the
@@ -20,12 +20,14 @@ const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
 /// it.
 ///
 /// Messages of the first turn before `from` are left out. With `keeps_ids`, the
-/// ids of calls are unique already.
+/// ids of calls are unique already. `target` decides whether the user must speak
+/// first.
 pub(super) fn join(
     history: &mut History,
     turns: &[Arc<PreparedTurn>],
     from: usize,
     keeps_ids: bool,
+    target: Target,
 ) {
     let shown = |(i, turn): (usize, &Arc<PreparedTurn>)| {
         let from = if i == 0 { from } else { 0 };
@@ -40,6 +42,7 @@ pub(super) fn join(
         names: CallNames::default(),
         tools: BTreeMap::new(),
         keeps_ids,
+        user_first: target.user_first(),
         has_started: false,
         asked_at: None,
     };
@@ -64,6 +67,8 @@ struct Joiner<'h> {
     // The tool of each call.
     tools: BTreeMap<Arc<str>, Arc<str>>,
     keeps_ids: bool,
+    // Whether the provider requires a user message first.
+    user_first: bool,
     // Whether a step began. Results before that answer calls that were
     // summarised.
     has_started: bool,
@@ -165,10 +170,15 @@ impl Joiner<'_> {
         asked && item.role == Role::Assistant
     }
 
-    /// Adds an opening user message if the first item is not the user's:
-    /// providers require one.
+    /// Adds an opening user message if the model speaks first, for a provider
+    /// that requires one. An instruction is nobody's message.
     fn open_history(&mut self, item: &Item) {
-        if self.history.items.is_empty() && !is_users(item) {
+        let is_instruction = |item: &Item| matches!(item.role, Role::System | Role::Developer);
+        if self.user_first
+            && self.history.items.iter().all(is_instruction)
+            && !is_instruction(item)
+            && !is_users(item)
+        {
             let id = format!("{}/opening", self.group);
             self.add(ours(id, Role::User, MODEL_BEGAN));
         }

@@ -27,6 +27,7 @@ pub(crate) struct LooseMessages {
     // The first message that was read, and the steps before it.
     first: usize,
     unread_steps: u64,
+    target: Target,
 }
 
 /// The part of a conversation that a request can show at most: its latest steps.
@@ -105,6 +106,7 @@ impl LooseMessages {
                 tokens: [tokens],
                 first,
                 unread_steps,
+                target,
             };
         }
     }
@@ -152,7 +154,13 @@ impl LooseMessages {
             let text = summary_text(summary, policy);
             history.items.push(summary_item(name, text));
         }
-        join(&mut history, &self.prepared, from.max(self.first), true);
+        join(
+            &mut history,
+            &self.prepared,
+            from.max(self.first),
+            true,
+            self.target,
+        );
         if from < self.first {
             let tokens = self.tokens[0][from..self.first].iter().sum();
             let count = self.first - from;

@@ -4,6 +4,7 @@ use contexture_core::RawJson;
 use contexture_core::message::{Block, Message, MessageRole};
 use serde_json::Value;
 
+use super::chat::{image_type, told};
 use super::node::{Node, object};
 use super::{
     Api, NativeError, NativeRequest, NativeTool, message, opaque, sendable, settings, with_native,
@@ -26,7 +27,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
             "assistant" => messages.extend(assistant(&one)?),
             // Instructions between the messages stay where they are.
             "system" => {
-                let block = opaque(API, without_marks(&one)?);
+                let block = super::own_text(API, without_marks(&one)?, told(&one)?);
                 messages.push(message(MessageRole::System, vec![block]));
             }
             _ => {
@@ -232,6 +233,7 @@ fn read(node: &Node<'_>, role: MessageRole) -> Result<Block, NativeError> {
                 false => block,
             }
         }
+        "document" if is_written(node) => super::own_text(API, raw.clone(), document(node)?),
         "image" | "document" => match media(node, &kind)? {
             Some(block) => match sendable(&DIALECT, &block) {
                 Some(media) => keep(block, media_block(&media)),
@@ -241,6 +243,23 @@ fn read(node: &Node<'_>, role: MessageRole) -> Result<Block, NativeError> {
         },
         _ => opaque(API, raw),
     })
+}
+
+/// Returns true for a document whose source is text.
+fn is_written(node: &Node<'_>) -> bool {
+    let source = node.find("source");
+    source.is_some_and(|source| matches!(source.kind_field().as_str(), "text" | "content"))
+}
+
+/// Returns the text of a document, after its title.
+fn document(node: &Node<'_>) -> Result<String, NativeError> {
+    let mut texts: Vec<String> = node.string("title")?.into_iter().collect();
+    if let Some(source) = node.find("source") {
+        texts.extend(source.string("data")?);
+        texts.push(told(&source)?);
+    }
+    texts.retain(|text| !text.trim().is_empty());
+    Ok(texts.join("\n\n"))
 }
 
 fn media(node: &Node<'_>, kind: &str) -> Result<Option<Block>, NativeError> {
@@ -258,7 +277,8 @@ fn media(node: &Node<'_>, kind: &str) -> Result<Option<Block>, NativeError> {
     let media_type = source.string("media_type")?;
     Ok(Some(match kind {
         "image" => Block::Image {
-            media_type: media_type.unwrap_or_else(|| "image/png".to_owned()),
+            media_type: media_type
+                .unwrap_or_else(|| image_type(url.as_deref().unwrap_or_default()).to_owned()),
             data,
             url,
             native: None,
@@ -291,6 +311,10 @@ fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
                     "text" => {
                         texts.push(item.string("text")?.unwrap_or_default());
                         plain &= item.fields()?.len() == 2;
+                    }
+                    "document" if is_written(item) => {
+                        texts.push(document(item)?);
+                        plain = false;
                     }
                     kind @ ("image" | "document") => match media(item, kind)? {
                         Some(block) => media_blocks.push(block),

@@ -21,11 +21,10 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
     for one in given {
         let role = one.required_text("role")?;
         match &*role {
-            "system" | "developer" if messages.is_empty() => system.push(instruction(one, &role)?),
+            "system" | "developer" if messages.is_empty() => system.push(instruction(one)?),
             // Instructions between the messages stay where they are.
             "system" | "developer" => {
-                let block = opaque(API, one.raw_json());
-                messages.push(message(MessageRole::System, vec![block]));
+                messages.push(message(MessageRole::System, vec![instruction(one)?]));
             }
             "user" => messages.push(message(MessageRole::User, user(one)?)),
             "assistant" => messages.extend(assistant(one)?),
@@ -88,23 +87,17 @@ pub(super) fn response(node: &Node<'_>) -> Result<(Vec<Message>, Option<String>)
     Ok((messages, choice.string("finish_reason")?))
 }
 
-fn instruction(node: &Node<'_>, role: &str) -> Result<Block, NativeError> {
+fn instruction(node: &Node<'_>) -> Result<Block, NativeError> {
+    Ok(super::own_text(API, node.raw_json(), told(node)?))
+}
+
+/// Returns the text of a message's content, a text or a list of parts.
+pub(super) fn told(node: &Node<'_>) -> Result<String, NativeError> {
     let content = node.find("content").filter(|content| !content.is_null());
-    let text = match content {
+    Ok(match content {
         Some(content) if content.is_list() => texts(&content)?.join("\n\n"),
         Some(content) => content.expect_text()?,
         None => String::new(),
-    };
-    let expected = map! {"role": Json::text("system"), "content": Json::text(&text)};
-    let raw = node.raw_json();
-    Ok(match role {
-        "system" => with_native(API, Block::text(text.as_str()), &raw, &expected),
-        _ => with_native(
-            API,
-            Block::text(text.as_str()),
-            &raw,
-            &Json::Value(Value::Null),
-        ),
     })
 }
 
@@ -227,10 +220,9 @@ pub(super) fn from_address(address: &str, kind: &str) -> Block {
     {
         Some((media_type, data)) => (media_type.to_owned(), Some(data.to_owned()), None),
         None => {
-            let guessed = if kind == "image" {
-                "image/png"
-            } else {
-                "application/pdf"
+            let guessed = match kind {
+                "image" => image_type(address),
+                _ => "application/pdf",
             };
             (guessed.to_owned(), None, Some(address.to_owned()))
         }
@@ -251,6 +243,19 @@ pub(super) fn from_address(address: &str, kind: &str) -> Block {
     }
 }
 
+/// Returns the type of a picture by the extension in its address. The type of
+/// one without a known extension is assumed.
+pub(super) fn image_type(address: &str) -> &'static str {
+    let end = address.find(['?', '#']).unwrap_or(address.len());
+    let (_, extension) = address[..end].rsplit_once('.').unwrap_or_default();
+    match extension.to_ascii_lowercase().as_str() {
+        "jpg" | "jpeg" => "image/jpeg",
+        "webp" => "image/webp",
+        "gif" => "image/gif",
+        _ => "image/png",
+    }
+}
+
 /// Reads the model's content: one message, or none if it is blank.
 fn assistant(node: &Node<'_>) -> Result<Option<Message>, NativeError> {
     let mut blocks = Vec::new();
@@ -265,6 +270,10 @@ fn assistant(node: &Node<'_>) -> Result<Option<Message>, NativeError> {
                         text: part.string("text")?.unwrap_or_default(),
                         native: Some(Native::new(API.name(), part.raw_json())),
                     },
+                    "refusal" => {
+                        let text = part.string("refusal")?.unwrap_or_default();
+                        super::own_text(API, part.raw_json(), text)
+                    }
                     _ => opaque(API, part.raw_json()),
                 });
             }
@@ -366,12 +375,7 @@ pub(super) fn sent(arguments: &Value) -> String {
 
 fn result(node: &Node<'_>) -> Result<Block, NativeError> {
     let id = node.required("tool_call_id")?;
-    let content = node.find("content").filter(|content| !content.is_null());
-    let text = match content {
-        Some(content) if content.is_list() => texts(&content)?.join("\n\n"),
-        Some(content) => content.expect_text()?,
-        None => String::new(),
-    };
+    let text = told(node)?;
     let expected = map! {
         "role": Json::text("tool"),
         "tool_call_id": Json::Text(id.clone().into()),

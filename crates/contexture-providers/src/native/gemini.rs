@@ -22,10 +22,9 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
     }
     let mut tools = Vec::new();
     for tool in node.list("tools")? {
-        let declared = tool.list("functionDeclarations")?;
-        let declared = match declared.is_empty() {
-            true => tool.list("function_declarations")?,
-            false => declared,
+        let declared = match field(&tool, "functionDeclarations") {
+            Some(declared) if !declared.is_null() => declared.items()?,
+            _ => Vec::new(),
         };
         // A tool of Google's own has no declaration.
         if declared.is_empty() {
@@ -41,9 +40,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
             });
         }
     }
-    let system = node
-        .find("systemInstruction")
-        .or(node.find("system_instruction"));
+    let system = field(node, "systemInstruction");
     let system = match system.filter(|system| !system.is_null()) {
         Some(system) => reader.parts(&system, MessageRole::System)?,
         None => Vec::new(),
@@ -146,7 +143,7 @@ impl Reader {
     ) -> Result<Block, NativeError> {
         let raw = node.raw_json();
         let is_model = role == MessageRole::Assistant;
-        if let Some(call) = node.find("functionCall").filter(|_| is_model) {
+        if let Some(call) = field(node, "functionCall").filter(|_| is_model) {
             let name = call.required("name")?;
             let id = call.string("id")?.filter(|id| !id.trim().is_empty());
             let number = unnamed.entry(name.clone()).or_default();
@@ -171,7 +168,7 @@ impl Reader {
             };
             return Ok(with_native(API, block, &raw, &expected));
         }
-        if let Some(result) = node.find("functionResponse").filter(|_| !is_model) {
+        if let Some(result) = field(node, "functionResponse").filter(|_| !is_model) {
             return self.result(&result, node, unnamed);
         }
         if let Some(text) = node.string("text")? {
@@ -193,8 +190,8 @@ impl Reader {
             };
             return Ok(with_native(API, block, &raw, &expected));
         }
-        let data = node.find("inlineData");
-        let file = node.find("fileData");
+        let data = field(node, "inlineData");
+        let file = field(node, "fileData");
         let media = match (&data, &file) {
             (Some(data), _) => block_of(data, "data")?,
             (None, Some(file)) => block_of(file, "fileUri")?,
@@ -263,11 +260,29 @@ impl Reader {
     }
 }
 
-fn block_of(node: &Node<'_>, field: &str) -> Result<Option<Block>, NativeError> {
-    let (Some(media_type), Some(bytes)) = (node.string("mimeType")?, node.string(field)?) else {
+/// Returns a field by its name, which Google also accepts in snake case.
+fn field<'a>(node: &Node<'a>, name: &str) -> Option<Node<'a>> {
+    node.find(name).or_else(|| {
+        let mut snake = String::with_capacity(name.len() + 2);
+        for c in name.chars() {
+            if c.is_ascii_uppercase() {
+                snake.push('_');
+            }
+            snake.push(c.to_ascii_lowercase());
+        }
+        node.find(&snake)
+    })
+}
+
+fn block_of(node: &Node<'_>, name: &str) -> Result<Option<Block>, NativeError> {
+    let text = |name: &str| -> Result<Option<String>, NativeError> {
+        let found = field(node, name).filter(|text| !text.is_null());
+        found.map(|text| text.expect_text()).transpose()
+    };
+    let (Some(media_type), Some(bytes)) = (text("mimeType")?, text(name)?) else {
         return Ok(None);
     };
-    let (data, url) = match field {
+    let (data, url) = match name {
         "data" => (Some(bytes), None),
         _ => (None, Some(bytes)),
     };

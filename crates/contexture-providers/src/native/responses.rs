@@ -3,7 +3,7 @@
 use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 use serde_json::Value;
 
-use super::chat::{arguments, from_address, sent};
+use super::chat::{arguments, from_address, sent, told};
 use super::node::Node;
 use super::{
     Api, NativeError, NativeRequest, NativeTool, message, opaque, sendable, settings, with_native,
@@ -14,6 +14,8 @@ use crate::openai_responses::{DIALECT, media_part};
 const API: Api = Api::OpenAiResponses;
 
 pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
+    let system = node.string("instructions")?.filter(|text| !text.is_empty());
+    let mut system: Vec<Block> = system.map(Block::text).into_iter().collect();
     let mut messages: Vec<Message> = Vec::new();
     if let Some(input) = node.find("input").filter(|input| !input.is_null()) {
         match input.text() {
@@ -21,7 +23,10 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
             None => {
                 for item in input.items()? {
                     let (role, blocks) = read(&item)?;
-                    add(&mut messages, role, blocks);
+                    match role {
+                        MessageRole::System if messages.is_empty() => system.extend(blocks),
+                        role => add(&mut messages, role, blocks),
+                    }
                 }
             }
         }
@@ -32,11 +37,10 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
             raw: tool.raw_json(),
         })
     };
-    let system = node.string("instructions")?.filter(|text| !text.is_empty());
     Ok(NativeRequest {
         api: API,
         model: node.string("model")?,
-        system: system.map(Block::text).into_iter().collect(),
+        system,
         tools: node
             .list("tools")?
             .into_iter()
@@ -114,7 +118,7 @@ fn read(node: &Node<'_>) -> Result<(MessageRole, Vec<Block>), NativeError> {
                 "user" => Ok((MessageRole::User, user(node)?)),
                 "assistant" => one(MessageRole::Assistant, said(node)?),
                 // Instructions between the messages stay where they are.
-                _ => one(MessageRole::System, opaque(API, raw)),
+                _ => one(MessageRole::System, super::own_text(API, raw, told(node)?)),
             }
         }
         "function_call" | "custom_tool_call" => one(MessageRole::Assistant, call(node, &kind)?),

@@ -134,7 +134,7 @@ fn anthropic_request() {
         outline(&read.messages),
         [
             "user: text Build.",
-            r#"system: anthropic {"role":"system","content":[{"type":"text","text":"Two agents."}]}"#,
+            "system: text Two agents. +own",
             "assistant: call t1 shell {}",
             "tool: result t1 no such file\n\n{\"type\":\"tool_reference\",\"tool_name\":\"x\"} failed +own",
             "user: media image/png",
@@ -203,7 +203,7 @@ fn chat_request() {
             "user: media image/png +own",
             "assistant: call a get {}",
             "tool: result a 1",
-            r#"system: openai-chat {"role":"system","content":"Later."}"#,
+            "system: text Later. +own",
         ]
     );
 }
@@ -266,7 +266,7 @@ fn responses_whole_and_request() {
     assert_eq!(read.system, [Block::text("Be brief.")]);
     let mut expected = vec![
         r#"user: openai-responses {"type":"additional_tools","tools":[]}"#.to_owned(),
-        r#"system: openai-responses {"type":"message","role":"developer","content":[{"type":"input_text","text":"cwd /srv"}]}"#.to_owned(),
+        "system: text cwd /srv +own".to_owned(),
         "user: text Go.".to_owned(),
     ];
     expected.extend(said);
@@ -275,6 +275,78 @@ fn responses_whole_and_request() {
         r#"assistant: openai-responses {"type":"compaction","id":"cmp_1","encrypted_content":"c2Vj"}"#.to_owned(),
     );
     assert_eq!(outline(&read.messages), expected);
+}
+
+/// A program may give its system prompt in a field, as messages, or both.
+#[test]
+fn instructions_before_the_conversation_are_no_part_of_it() {
+    let lead = r#"{"role":"developer","name":"ops","content":[{"type":"text","text":"A"},{"type":"text","text":"B"}]},{"role":"system","content":"C"}"#;
+    let body =
+        format!(r#"{{"model":"gpt-4o","messages":[{lead},{{"role":"user","content":"Hi"}}]}}"#);
+    let chat = read_request(body.as_bytes(), &[Api::OpenAiChat]).unwrap();
+    let body = format!(
+        r#"{{"model":"gpt-4o","instructions":"I","input":[{lead},{{"role":"user","content":"Hi"}}]}}"#
+    );
+    let responses = read_request(body.as_bytes(), &[Api::OpenAiResponses]).unwrap();
+    for (read, before) in [(chat, 0), (responses, 1)] {
+        assert_eq!(outline(&read.messages), ["user: text Hi"]);
+        let system = &read.system[before..];
+        let raw = |block: &Block| block.native().unwrap().raw.as_str().to_owned();
+        let raws: Vec<String> = system.iter().map(raw).collect();
+        assert_eq!(raws.join(","), lead);
+        let texts = system.iter().map(|block| match block {
+            Block::Text { text, .. } => text.as_str(),
+            _ => "",
+        });
+        assert_eq!(texts.collect::<Vec<_>>(), ["A\n\nB", "C"]);
+    }
+}
+
+/// Texts that another API can express are read as texts.
+#[test]
+fn texts_in_other_forms_are_texts() {
+    let body = r#"{"model":"claude-sonnet-5-5","max_tokens":9,"messages":[{"role":"user","content":[
+        {"type":"document","title":"Notes","source":{"type":"text","media_type":"text/plain","data":"The code is 7."}},
+        {"type":"image","source":{"type":"url","url":"https://x.test/a.webp?k=1"}}]}]}"#;
+    let read = read_request(body.as_bytes(), &Api::ALL).unwrap();
+    assert_eq!(
+        outline(&read.messages),
+        [
+            "user: text Notes\n\nThe code is 7. +own",
+            "user: media image/webp"
+        ]
+    );
+    let body = r#"{"model":"gpt-4o","messages":[
+        {"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x.test/a.JPG"}}]},
+        {"role":"assistant","content":[{"type":"refusal","refusal":"No."}]}]}"#;
+    let read = read_request(body.as_bytes(), &Api::ALL).unwrap();
+    assert_eq!(
+        outline(&read.messages),
+        ["user: media image/jpeg", "assistant: text No. +own"]
+    );
+}
+
+/// Google's own examples have names in snake case.
+#[test]
+fn gemini_in_snake_case() {
+    let body = r#"{"system_instruction":{"parts":[{"text":"Be brief."}]},
+        "tools":[{"function_declarations":[{"name":"get"}]}],
+        "generation_config":{"max_output_tokens":9},"contents":[
+        {"role":"user","parts":[{"inline_data":{"mime_type":"image/png","data":"AAAA"}},{"text":"Go."}]},
+        {"role":"model","parts":[{"function_call":{"name":"get","args":{"n":1}}}]},
+        {"role":"user","parts":[{"function_response":{"name":"get","response":{"output":"1"}}}]}]}"#;
+    let read = read_request(body.as_bytes(), &Api::ALL).unwrap();
+    assert_eq!(read.system, [Block::text("Be brief.")]);
+    assert_eq!(read.tools[0].name.as_deref(), Some("get"));
+    assert_eq!(
+        outline(&read.messages),
+        [
+            "user: media image/png +own",
+            "user: text Go.",
+            r#"assistant: call get-1 get {"n":1} +own"#,
+            "tool: result get-1 1 +own",
+        ]
+    );
 }
 
 fn super_reason(body: &str) -> Option<String> {

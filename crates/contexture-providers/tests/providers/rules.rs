@@ -28,7 +28,13 @@ fn check_talk(talk: &Talk, rule: &str) {
 
 #[test]
 fn a_conversation_starts_with_the_user() {
-    check(vec![model("Hello.")], "user_first");
+    let talk = Talk {
+        history: vec![model("Hello.")],
+        event: vec![user("Go on.")],
+        ..Talk::default()
+    };
+    assert_eq!(talk.broken(Format::Anthropic), "anthropic.user_first");
+    assert_eq!(talk.broken(Format::Gemini), "gemini.user_first");
 }
 
 #[test]

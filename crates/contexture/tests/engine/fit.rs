@@ -653,3 +653,244 @@ fn a_result_three_messages_late_is_an_error_with_the_call() {
     let error = error.map(|fitted| fitted.body).unwrap_err().to_string();
     assert!(error.contains("call_7"), "{error}");
 }
+
+/// A run of the Responses or the Chat API whose system prompt is in messages, with
+/// an instruction between the steps.
+fn instructed(api: &str, steps: usize) -> (Value, String) {
+    let (field, lead) = match api {
+        "openai-chat" => (
+            "messages",
+            r#"{"role":"developer","name":"ops","content":[{"type":"text","text":"You are Zorb."},{"type":"text","text":"ALWAYS_ANSWER_IN_FRENCH."}]},{"role":"system","content":"Be kind."}"#,
+        ),
+        _ => (
+            "input",
+            r#"{"role":"developer","content":"You are Zorb. ALWAYS_ANSWER_IN_FRENCH."}"#,
+        ),
+    };
+    let mut body = run(api, steps);
+    if let Some(fields) = body.as_object_mut() {
+        fields.remove("instructions");
+    }
+    let messages = body[field].as_array_mut().unwrap();
+    if api == "openai-chat" {
+        messages.remove(0);
+    }
+    messages.insert(
+        1,
+        json!({"role": "developer", "content": "From now on: NO_EMOJI."}),
+    );
+    let lead_values: Vec<Value> = serde_json::from_str(&format!("[{lead}]")).unwrap();
+    messages.splice(0..0, lead_values);
+    (body, lead.to_owned())
+}
+
+#[test]
+fn instructions_among_the_messages_keep_their_bytes() {
+    let lab = Lab::new("");
+    for (api, field) in [("openai-chat", "messages"), ("openai-responses", "input")] {
+        let (whole, lead) = instructed(api, 80);
+        let lead = lead.as_str();
+        // The fields of a JSON object of the test are sorted.
+        let whole = whole
+            .to_string()
+            .replace(&sorted_list(lead), &format!("[{lead},"));
+        assert!(whole.contains(&format!("[{lead},")), "{api}");
+        // It fits.
+        let fitted = fit(&lab, &whole, 100_000);
+        assert_eq!((&fitted.body, fitted.is_changed), (&whole, false), "{api}");
+        let rows = &fitted.assembled.report.included;
+        assert!(rows.iter().all(|row| !row.id.contains("opening")), "{api}");
+        // It does not.
+        let fitted = fit(&lab, &whole, 6_000);
+        assert!(fitted.is_changed, "{api}");
+        let begins = format!("\"{field}\":[{lead},");
+        assert!(fitted.body.contains(&begins), "{api}: {}", fitted.body);
+        for known in ["NO_EMOJI", "[Previous conversation summary]"] {
+            assert!(fitted.body.contains(known), "{api}: {known}");
+        }
+        assert!(!fitted.body.contains("begins with the assistant"), "{api}");
+        // Another API has a field for them.
+        for (format, to) in [
+            (Format::Anthropic, "claude-sonnet-5-5"),
+            (Format::Gemini, "gemini-3.8-flash"),
+        ] {
+            let options = FitOptions {
+                to: Some(format),
+                model: Some(to.to_owned()),
+                ..FitOptions::default()
+            };
+            let fitted = lab.engine.fit(&lab.root, whole.as_bytes(), &options);
+            let made: Value = serde_json::from_str(&fitted.unwrap().body).unwrap();
+            let system = match format {
+                Format::Anthropic => made["system"].to_string(),
+                _ => made["systemInstruction"].to_string(),
+            };
+            for known in ["ALWAYS_ANSWER_IN_FRENCH", "NO_EMOJI"] {
+                assert!(system.contains(known), "{api} to {to}: {system}");
+            }
+        }
+    }
+}
+
+/// Returns the beginning of a list with these values, as the tests write it.
+fn sorted_list(values: &str) -> String {
+    let values: Vec<Value> = serde_json::from_str(&format!("[{values}]")).unwrap();
+    let values: Vec<String> = values.iter().map(Value::to_string).collect();
+    format!("[{},", values.join(","))
+}
+
+#[test]
+fn a_session_keeps_instructions_among_the_messages() {
+    let lab = Lab::new("");
+    for (api, field) in [("openai-chat", "messages"), ("openai-responses", "input")] {
+        for steps in [1, 2, 40, 41, 80] {
+            let options = FitOptions {
+                session: Some(format!("told-{api}")),
+                max_tokens: Some(6_000),
+                now: Some(lab.tick()),
+                ..FitOptions::default()
+            };
+            let (body, _) = instructed(api, steps);
+            let fitted = lab
+                .engine
+                .fit(&lab.root, body.to_string().as_bytes(), &options)
+                .unwrap();
+            let made: Value = serde_json::from_str(&fitted.body).unwrap();
+            assert_eq!(made[field][0], body[field][0], "{api}, {steps} steps");
+            assert!(fitted.body.contains("NO_EMOJI"), "{api}, {steps} steps");
+        }
+    }
+}
+
+/// Content that another API can express is sent there, and other content of the
+/// user is named in a warning.
+#[test]
+fn translated_content_is_not_lost() {
+    let lab = Lab::new("");
+    let to = |body: Value, format: Format, model: &str, max_tokens: Option<u64>| {
+        let options = FitOptions {
+            to: Some(format),
+            model: Some(model.to_owned()),
+            max_tokens,
+            ..FitOptions::default()
+        };
+        let fitted = lab
+            .engine
+            .fit(&lab.root, body.to_string().as_bytes(), &options);
+        let fitted = fitted.unwrap();
+        let warnings = &fitted.assembled.report.warnings;
+        let codes: Vec<String> = warnings.iter().map(|one| one.code.to_string()).collect();
+        let made: Value = serde_json::from_str(&fitted.body).unwrap();
+        (made, codes.join(" "))
+    };
+    let chat = |content: Value| json!({"model": "gpt-4o", "messages": [{"role": "user", "content": content}]});
+    let text = json!({"type": "text", "text": "See."});
+    let file = json!({"type": "file", "file": {"file_id": "file-1"}});
+    let (made, codes) = to(
+        chat(json!([text, file])),
+        Format::OpenAiResponses,
+        "gpt-4o",
+        None,
+    );
+    let part = json!({"type": "input_file", "file_id": "file-1"});
+    assert_eq!(made["input"][0]["content"][1], part);
+    assert!(!codes.contains("content_left_out"), "{codes}");
+    let (_, codes) = to(
+        chat(json!([text, file])),
+        Format::Anthropic,
+        "claude-sonnet-5-5",
+        None,
+    );
+    assert!(codes.contains("content_left_out"), "{codes}");
+    let audio = json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}});
+    let (_, codes) = to(
+        chat(json!([text, audio])),
+        Format::OpenAiResponses,
+        "gpt-4o",
+        None,
+    );
+    assert!(codes.contains("media_described"), "{codes}");
+    // Only the description is counted.
+    let url = "https://x.test/a.pdf";
+    let pdf = json!({"model": "gpt-4o", "input": [{"role": "user", "content": [
+        {"type": "input_file", "file_url": url}, {"type": "input_text", "text": "See."}]}]});
+    let (made, codes) = to(pdf.clone(), Format::OpenAiChat, "gpt-4o", Some(32_000));
+    assert!(made["messages"].to_string().contains(url), "{made}");
+    assert!(codes.contains("media_described"), "{codes}");
+    let same = fit(&lab, &pdf.to_string(), 100_000);
+    assert!(!same.is_changed);
+    assert_eq!(same.assembled.report.warnings, []);
+    // A file of Gemini is not at a public address.
+    let uri = "https://generativelanguage.googleapis.com/v1beta/files/abc";
+    let gemini = json!({"contents": [{"role": "user", "parts": [{"text": "See."},
+        {"fileData": {"mimeType": "image/png", "fileUri": uri}}]}]});
+    let (made, codes) = to(gemini, Format::Anthropic, "claude-sonnet-5-5", None);
+    assert!(!made.to_string().contains("\"url\""), "{made}");
+    assert!(codes.contains("media_described"), "{codes}");
+}
+
+#[test]
+fn translated_tools_keep_their_meaning() {
+    let lab = Lab::new("");
+    let to = |body: Value, format: Format, model: &str| {
+        let options = FitOptions {
+            to: Some(format),
+            model: Some(model.to_owned()),
+            ..FitOptions::default()
+        };
+        let fitted = lab
+            .engine
+            .fit(&lab.root, body.to_string().as_bytes(), &options);
+        let fitted = fitted.unwrap();
+        let made: Value = serde_json::from_str(&fitted.body).unwrap();
+        (made, fitted.assembled.report.warnings)
+    };
+    let gemini = json!({"contents": [{"role": "user", "parts": [{"text": "Go."}]}],
+        "tools": [{"functionDeclarations": [{"name": "get", "parameters": {"type": "OBJECT",
+            "properties": {"type": {"type": "STRING", "enum": ["A"]}}}}]}]});
+    let (made, _) = to(gemini, Format::Anthropic, "claude-sonnet-5-5");
+    let schema = &made["tools"][0]["input_schema"];
+    assert_eq!(schema["type"], "object");
+    assert_eq!(
+        schema["properties"]["type"],
+        json!({"type": "string", "enum": ["A"]})
+    );
+    let anthropic = json!({"model": "claude-sonnet-5-5", "max_tokens": 100,
+        "messages": [{"role": "user", "content": "Go."}],
+        "tools": [{"type": "web_search_20250305", "name": "web_search"},
+            {"type": "custom", "name": "get", "input_schema": {"type": "object"}}]});
+    let (made, warnings) = to(anthropic, Format::OpenAiChat, "gpt-4o");
+    assert_eq!(made["tools"].as_array().unwrap().len(), 1);
+    assert!(warnings.iter().any(|one| one.code == "tools_left_out"));
+    let custom = json!({"model": "gpt-5.5", "tools": [{"type": "custom",
+            "custom": {"name": "sql", "description": "Runs SQL."}}],
+        "messages": [{"role": "user", "content": "Go."},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "1"}]});
+    let (made, _) = to(custom, Format::Anthropic, "claude-sonnet-5-5");
+    assert_eq!(made["tools"][0]["description"], "Runs SQL.");
+    let call = &made["messages"][1]["content"][0];
+    assert_eq!(call["input"], json!({"input": "SELECT 1"}));
+}
+
+/// A conversation in the request itself may have its instructions in it.
+#[test]
+fn instructions_of_inline_messages_are_sent() {
+    let lab = Lab::new("");
+    let messages = json!([{"role": "system", "content": "Sys2"},
+        {"role": "user", "content": "x"}, {"role": "developer", "content": "Dev2"}]);
+    for format in [Format::OpenAiChat, Format::Anthropic] {
+        let request = Request {
+            messages: serde_json::from_value(messages.clone()).unwrap(),
+            format: Some(format),
+            ..Request::default()
+        };
+        let made = lab.engine.assemble(&lab.root, &request).unwrap();
+        let body = made.render(format).unwrap();
+        for known in ["Sys2", "Dev2"] {
+            assert!(body.contains(known), "{body}");
+        }
+        assert_eq!(made.report.excluded, [], "{body}");
+    }
+}
