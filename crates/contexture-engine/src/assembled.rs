@@ -30,6 +30,8 @@ pub struct Assembled {
     pub model: Model,
     /// Whether the model continues its own last message.
     pub continues: bool,
+    /// Whether the provider stores earlier messages, which the request follows.
+    pub follows_stored: bool,
     /// The sampling settings for the answer.
     pub sampling: Sampling,
     /// The session it belongs to.
@@ -90,6 +92,7 @@ impl Assembled {
             max_output: (limit > 0).then_some(limit),
             spare: self.report.budget.remaining,
             continues: self.continues,
+            follows_stored: self.follows_stored,
             sampling: &self.sampling,
             cache_key: self.cache_key.as_deref(),
             deferred: &self.deferred,

@@ -451,6 +451,8 @@ impl<'a> Call<'a> {
         let mut details = Details::default();
         let mut parent_turn = self.facts.parent_turn;
         let mut made_of = None;
+        let given = self.request.given;
+        let mut continues = self.facts.continues || given.ends_with_model;
         for (at, (_, source, _)) in self.sources.iter().enumerate() {
             let ask = self.ask(at);
             let mut account = Account {
@@ -458,6 +460,7 @@ impl<'a> Call<'a> {
                 report: &mut report,
                 parent_turn: &mut parent_turn,
                 made_of: &mut made_of,
+                continues: &mut continues,
                 details: &mut details,
             };
             guarded(source.name(), || source.account(&ask, &mut account))?;
@@ -484,7 +487,8 @@ impl<'a> Call<'a> {
             report,
             budget: self.budget,
             model: self.model.clone(),
-            continues: self.facts.continues,
+            continues,
+            follows_stored: given.follows_stored,
             sampling: self.facts.sampling.clone().unwrap_or_default(),
             session_label: self.facts.label.clone(),
             deferred,

@@ -90,6 +90,10 @@ pub struct Request {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "clap", arg(skip))]
     pub messages: Vec<Message>,
+    /// Facts about the provider's own request that the conversation is from.
+    #[serde(skip)]
+    #[cfg_attr(feature = "clap", arg(skip))]
+    pub given: GivenRequest,
     /// Texts that the request may contain. Each is cut, dropped and reported
     /// like any other candidate. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -259,6 +263,17 @@ fn role(name: &str) -> Result<AgentRole, String> {
 #[cfg(feature = "clap")]
 fn filters(text: &str) -> Result<ContextFilters, crate::Error> {
     ContextFilters::from_json(text)
+}
+
+/// Facts about a provider's own request whose conversation is fitted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GivenRequest {
+    /// Whether it ends with the model's message, which the model continues.
+    pub ends_with_model: bool,
+    /// Whether the provider stores earlier messages, which the request follows
+    /// (`previous_response_id`). Results of calls that are not in the request
+    /// are then accepted, and always sent.
+    pub follows_stored: bool,
 }
 
 impl Request {

@@ -233,6 +233,7 @@ impl Saved {
             max_output: self.settings.max_output,
             spare: self.settings.spare,
             continues: self.settings.continues,
+            follows_stored: self.settings.follows_stored,
             sampling: &self.settings.sampling,
             cache_key: self.settings.cache_key.as_deref(),
             deferred: &deferred,

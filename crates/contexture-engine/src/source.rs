@@ -743,6 +743,8 @@ pub struct Account<'a> {
     /// `None` if it was made of no session. If one of them is deleted meanwhile,
     /// the request is not saved.
     pub made_of: &'a mut Option<Vec<contexture_store::TurnId>>,
+    /// Whether the model continues its own last message.
+    pub continues: &'a mut bool,
     /// Details that sources attach to the request, found by type.
     pub details: &'a mut Details,
 }

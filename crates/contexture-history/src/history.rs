@@ -24,7 +24,7 @@ use crate::facts::Facts;
 
 use items::{ItemBuilder, count, know};
 pub(crate) use items::{ResultLimits, by_message, count_turn, counter_of, fits};
-use join::join;
+use join::{CallIds, join};
 pub(crate) use loose::{LooseMessages, Reach};
 pub(crate) use stale::Clearing;
 
@@ -62,6 +62,8 @@ pub(crate) struct PreparedTurn {
     // The tokens of the turn in this window, if they are fewer than the stored
     // counts because its results are shortened here.
     shorter: Option<Tokens>,
+    // Whether the provider paused the turn.
+    is_paused: bool,
     bytes: usize,
 }
 
@@ -273,6 +275,9 @@ pub(crate) struct History {
     pub(crate) unread: u64,
     /// The blocks of the user's latest message.
     pub(crate) question: Vec<Arc<str>>,
+    /// Whether the provider paused the latest turn, and resumes it when it is
+    /// sent back.
+    pub(crate) is_paused: bool,
 }
 
 /// The latest compaction on the path to a turn.
@@ -530,7 +535,8 @@ impl Reader<'_> {
         }
         let latest = history.latest.clone();
         let from = latest.map_or(0, |latest| latest.first_message(&history.heads));
-        join(history, prepared, from, false, self.target);
+        join(history, prepared, from, CallIds::Repeated, self.target);
+        history.is_paused = prepared.last().is_some_and(|turn| turn.is_paused);
         if self.pins_question {
             self.pin_question(history);
         }

@@ -165,7 +165,8 @@ fn summarises(ask: &Ask<'_>) -> bool {
 
 fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
     let messages = &ask.request.messages;
-    check_messages(messages)?;
+    let follows_stored = ask.request.given.follows_stored;
+    check_messages(messages, follows_stored)?;
     let target = Target {
         provider: ask.model.provider,
         format: ask.request.format,
@@ -173,6 +174,8 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
     let limits = ResultLimits::of(ask.engine.config(), ask.budget.window());
     // A window over the latest steps shows none of the steps far before them.
     let reach = match &ask.layer.fit {
+        // Results of stored calls may be anywhere.
+        _ if follows_stored => None,
         Fit::Path(path) if path.head == 0.0 => {
             let tokens = ask.budget.available();
             // With a summary, the latest steps fill what it leaves.
@@ -192,6 +195,7 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
         target,
         limits.shown,
         reach,
+        follows_stored,
     ))
 }
 

@@ -70,6 +70,8 @@ struct Progress {
     compactions: usize,
     compacted: Option<Compacted>,
     is_settled: bool,
+    // Whether the provider resumes the latest turn when it is sent back.
+    is_paused: bool,
 }
 
 /// The reason why history must be summarised, and the tokens to reach.
@@ -192,6 +194,7 @@ impl Source for HistorySource {
         let summarised = history.latest.as_ref().map_or(0, |latest| latest.depth);
         progress.turns_since_summary = session.turns.saturating_sub(summarised);
         progress.question = history.question;
+        progress.is_paused = history.is_paused;
         if let Some(call) = history.waiting.first() {
             ask.warn(Warning::new(
                 "call_without_result",
@@ -226,6 +229,7 @@ impl Source for HistorySource {
             *account.made_of = Some(progress.made_of.clone());
             warn_of_unseen_pins(ask, &session.label)?;
         }
+        *account.continues |= progress.is_paused;
         account.report.stale_results = progress.stale;
         if let Some(compacted) = progress.compacted.take() {
             account.details.insert(compacted);

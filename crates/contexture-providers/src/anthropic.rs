@@ -18,6 +18,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     model_media: false,
     result_media: true,
     goes_on,
+    resumes: true,
     model_first: false,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,

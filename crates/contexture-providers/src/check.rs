@@ -97,7 +97,8 @@ pub(crate) fn check(
                 .collect(),
         }
     }));
-    let goes_on = prompt.continues && (dialect.goes_on)(prompt.model);
+    let goes_on = prompt.continues
+        && ((dialect.goes_on)(prompt.model) || dialect.resumes && is_paused(conversation));
     let ends_with_model = turns
         .last()
         .is_some_and(|turn| turn.speaker == Speaker::Model);
@@ -114,6 +115,7 @@ pub(crate) fn check(
     let demands = Demands {
         user_first: !dialect.model_first,
         user_last: !goes_on,
+        complete: !prompt.follows_stored,
         ..Demands::ALL
     };
     check_turns(dialect, &turns, demands)?;
@@ -128,6 +130,17 @@ pub(crate) fn check(
         }
     }
     Ok(())
+}
+
+/// Returns true if the model's last message uses tools of the provider: it may
+/// have been paused (`pause_turn`), and is then sent back to be resumed.
+fn is_paused(conversation: &Conversation<'_>) -> bool {
+    let mut spoken = conversation.messages.iter().rev();
+    let last = spoken.find(|message| message.speaker != Speaker::Other);
+    last.is_some_and(|message| {
+        let mut pieces = message.pieces.iter();
+        pieces.any(|piece| matches!(piece.content, Content::Provider(_)) && !piece.is_thinking())
+    })
 }
 
 /// Returns messages with adjacent ones of one speaker merged: a message of
@@ -298,10 +311,13 @@ fn check_call_ids(rules: &Rules, turns: &[Turn<'_>]) -> Result<(), Refused> {
 /// Checks that calls are answered in the message directly after them.
 fn check_adjacent(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result<(), Refused> {
     let mut open: BTreeSet<&str> = BTreeSet::new();
+    let mut called: BTreeSet<&str> = BTreeSet::new();
     for (at, turn) in turns.iter().enumerate() {
         let mut unanswered = std::mem::take(&mut open);
         for id in results(turn) {
-            if !unanswered.remove(id) {
+            // The provider stores the other calls.
+            let is_stored = !demands.complete && !called.contains(id);
+            if !unanswered.remove(id) && !is_stored {
                 return Err(not_called(rules, id));
             }
         }
@@ -320,6 +336,7 @@ fn check_adjacent(rules: &Rules, turns: &[Turn<'_>], demands: Demands) -> Result
             ));
         }
         open.extend(calls(turn));
+        called.extend(calls(turn));
     }
     open.first()
         .map_or(Ok(()), |id| Err(not_answered(rules, id)))

@@ -209,6 +209,8 @@ impl<'a> Conversation<'a> {
             && text.ends_with(char::is_whitespace)
         {
             *text = Cow::Owned(text.trim_end().to_owned());
+            // The provider's own form has the white space.
+            piece.native = None;
         }
     }
 

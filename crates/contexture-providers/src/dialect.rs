@@ -19,6 +19,9 @@ pub(crate) struct Dialect {
     pub(crate) result_media: bool,
     /// Whether a model can continue its own last message.
     pub(crate) goes_on: fn(model: &str) -> bool,
+    /// Whether any model resumes its own last message that uses the provider's
+    /// tools: the provider paused it.
+    pub(crate) resumes: bool,
     /// Whether the model's message may come first.
     pub(crate) model_first: bool,
     /// Whether it accepts a text as the name of a tool.

@@ -283,6 +283,7 @@ pub(crate) trait Node: Sized {
     fn is_map(&self) -> bool;
     fn as_number(&self) -> Option<u64>;
     fn is_true(&self) -> bool;
+    fn is_null(&self) -> bool;
 
     /// Returns the list at `key`, or nothing.
     fn list(&self, key: &str) -> &[Self] {
@@ -318,6 +319,10 @@ impl Node for Value {
 
     fn is_true(&self) -> bool {
         self.as_bool() == Some(true)
+    }
+
+    fn is_null(&self) -> bool {
+        Value::is_null(self)
     }
 }
 
@@ -373,6 +378,13 @@ impl Node for Json<'_> {
         match self {
             Json::Raw { parsed, .. } => parsed.is_true(),
             json => matches!(json, Json::Value(Value::Bool(true))),
+        }
+    }
+
+    fn is_null(&self) -> bool {
+        match self {
+            Json::Raw { parsed, .. } => parsed.is_null(),
+            json => matches!(json, Json::Value(Value::Null)),
         }
     }
 }

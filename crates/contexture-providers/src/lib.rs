@@ -129,6 +129,10 @@ pub struct Prompt<'a> {
     /// Whether the model continues its own last message. That message may then
     /// also be the first, if the provider accepts that.
     pub continues: bool,
+    /// Whether the conversation follows messages that the provider stores
+    /// (`previous_response_id`). Results of calls that are not in the request
+    /// are then accepted. Only OpenAI Responses has this.
+    pub follows_stored: bool,
     /// The sampling settings for the answer.
     pub sampling: &'a Sampling,
     /// Tools that the model can search for: they are sent, but the provider puts
@@ -196,6 +200,7 @@ impl<'a> Prompt<'a> {
             max_output: None,
             spare,
             continues: false,
+            follows_stored: false,
             sampling: Sampling::unset(),
             cache_key: None,
             deferred: &[],
@@ -290,10 +295,7 @@ impl Prompt<'_> {
             Format::Gemini => self.within_window(&gemini::DIALECT, gemini::request)?,
         };
         let value = request.clone().into_value();
-        match self.continues {
-            true => preflight_continued(format, &value)?,
-            false => preflight(format, &value)?,
-        }
+        preflight::made(format, &value, self)?;
         Ok(request)
     }
 

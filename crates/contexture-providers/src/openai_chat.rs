@@ -6,7 +6,7 @@ use contexture_core::{Media, MediaKind, MediaSource};
 use serde_json::{Map, Value, json};
 
 use crate::check::{self, refused};
-use crate::conversation::{Content, Conversation, Message, Piece, Speaker, kind_of};
+use crate::conversation::{Content, Conversation, Message, Piece, Speaker, is_blank, kind_of};
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
 use crate::json::{Json, Node, map};
 use crate::openai::{
@@ -22,6 +22,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     model_media: false,
     result_media: false,
     goes_on: |_| true,
+    resumes: false,
     model_first: true,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,
@@ -60,7 +61,7 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
                 let marked = breakpoints.iter().any(|(message, _)| *message == at);
                 user(message, marked, &mut messages);
             }
-            Speaker::Model => messages.push(assistant(message)),
+            Speaker::Model => messages.extend(assistant(message)),
             Speaker::Other => messages.extend(whole_messages(message)),
         }
     }
@@ -95,8 +96,10 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
 
 /// Returns a message of the assistant. A call is an object of its own. Other
 /// content in OpenAI's own form consists of fields of the message, or of parts
-/// of its content.
-fn assistant(message: Message<'_>) -> Json<'_> {
+/// of its content. Returns `None` for a message that OpenAI rejects because it
+/// has none of its kinds of content, such as one that only has the reasoning of
+/// another server.
+fn assistant(message: Message<'_>) -> Option<Json<'_>> {
     let mut texts: Vec<Json<'_>> = Vec::new();
     let mut parts = Vec::new();
     let mut has_parts = false;
@@ -135,6 +138,7 @@ fn assistant(message: Message<'_>) -> Json<'_> {
         (false, true) => Json::Value(Value::Null),
         (false, false) => joined(texts),
     };
+    let mut is_empty = content.is_null() && calls.is_empty();
     let mut message = map! {"role": Json::text("assistant"), "content": content};
     if !calls.is_empty() {
         message.push("tool_calls", calls);
@@ -142,7 +146,21 @@ fn assistant(message: Message<'_>) -> Json<'_> {
     for raw in fields {
         message.push_raw_fields(raw);
     }
-    message
+    is_empty &= !CONTENT_FIELDS.iter().any(|field| has(&message, field));
+    (!is_empty).then_some(message)
+}
+
+/// The fields of the model's message that are content, besides `content` and
+/// `tool_calls`.
+pub(crate) const CONTENT_FIELDS: [&str; 3] = ["refusal", "audio", "function_call"];
+
+/// Returns true if a message has a field that is neither null nor a blank text.
+pub(crate) fn has<N: Node>(message: &N, field: &str) -> bool {
+    let is_content = |value: &N| match value.as_text() {
+        Some(text) => !is_blank(text),
+        None => !value.is_null(),
+    };
+    message.get(field).is_some_and(is_content)
 }
 
 /// Returns texts with a blank line between them.

@@ -10,7 +10,7 @@ use crate::conversation::{
     Content, Conversation, Message, Speaker, Tool, ToolResult, is_blank, kind_of,
 };
 use crate::dialect::{Dialect, PLAIN_NAMES, call_id, is_graphic, is_plain_name, rules};
-use crate::json::{Json, map};
+use crate::json::{Json, Node, map};
 use crate::openai::{
     FILE_NAME, address, breakpoint, has_cache_breakpoints, has_developer_role, instructions,
     push_cache_key, whole_messages,
@@ -24,6 +24,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     model_media: false,
     result_media: true,
     goes_on: |_| true,
+    resumes: false,
     model_first: true,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,
@@ -68,6 +69,8 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
             Speaker::Other => input.extend(whole_messages(message)),
         }
     }
+    let mut lone = lone_reasoning(&input).into_iter();
+    input.retain(|_| !lone.next().unwrap_or_default());
     let mut request = map! {"model": Json::text(prompt.model)};
     push_cache_key(&mut request, prompt);
     if let Some(text) = instructions(&system) {
@@ -98,6 +101,39 @@ pub(crate) fn request<'p>(prompt: &'p Prompt<'_>) -> Result<Json<'p>, Refused> {
         request.push_named(name, value);
     }
     Ok(request)
+}
+
+/// Returns for each item whether it is reasoning that no other item of the model
+/// follows. OpenAI rejects such reasoning: an answer that was cut off may end
+/// with it.
+pub(crate) fn lone_reasoning<N: Node>(input: &[N]) -> Vec<bool> {
+    let mut is_followed = false;
+    let is_lone = |item: &N| {
+        let is_reasoning = item.text("type") == "reasoning";
+        if !is_reasoning {
+            is_followed = is_of_model(item);
+        }
+        is_reasoning && !is_followed
+    };
+    let mut lone: Vec<bool> = input.iter().rev().map(is_lone).collect();
+    lone.reverse();
+    lone
+}
+
+/// Returns true for an item that the model wrote, or that may refer to one.
+fn is_of_model<N: Node>(item: &N) -> bool {
+    match item.text("type") {
+        "message" | "" => item.text("role") == "assistant",
+        "item_reference" => true,
+        kind => !is_input(kind),
+    }
+}
+
+/// Returns true for the items that the program sends, not the model.
+fn is_input(kind: &str) -> bool {
+    kind.ends_with("_output")
+        || kind.ends_with("_response")
+        || matches!(kind, "additional_tools" | "item_reference")
 }
 
 /// Writes a message of the model. Its texts are messages, and its calls are

@@ -11,8 +11,9 @@ use crate::conversation::{Speaker, is_blank};
 use crate::dialect::{Dialect, is_word};
 use crate::json::{Json, Node};
 use crate::marks::MOST_MARKS;
+use crate::openai_responses::lone_reasoning;
 use crate::{
-    Format, Refused, anthropic, gemini, openai_chat, openai_completions, openai_responses,
+    Format, Prompt, Refused, anthropic, gemini, openai_chat, openai_completions, openai_responses,
 };
 
 /// Checks a finished request against the provider's rules: the order of
@@ -29,9 +30,25 @@ pub fn preflight(format: Format, request: &Value) -> Result<(), Refused> {
 /// Checks a finished request like [`preflight`], but accepts one that ends with
 /// the model's own message, if the provider has models that continue it.
 pub fn preflight_continued(format: Format, request: &Value) -> Result<(), Refused> {
-    let demands = Demands {
+    check(format, request, continued(format))
+}
+
+fn continued(format: Format) -> Demands {
+    Demands {
         user_last: format == Format::Gemini,
         ..Demands::ALL
+    }
+}
+
+/// Checks a request that we made of a prompt, as [`preflight`] does.
+pub(crate) fn made(format: Format, request: &Value, prompt: &Prompt<'_>) -> Result<(), Refused> {
+    let demands = match prompt.continues {
+        true => continued(format),
+        false => Demands::ALL,
+    };
+    let demands = Demands {
+        complete: !prompt.follows_stored,
+        ..demands
     };
     check(format, request, demands)
 }
@@ -41,7 +58,7 @@ fn check(format: Format, request: &Value, demands: Demands) -> Result<(), Refuse
         Format::Json | Format::Text => Ok(()),
         Format::Anthropic => anthropic_request(request, demands),
         Format::OpenAiChat => chat_request(request),
-        Format::OpenAiResponses => responses_request(request),
+        Format::OpenAiResponses => responses_request(request, demands),
         Format::OpenAiCompletions => openai_completions::check(request),
         Format::Gemini => gemini_request(request, demands),
     }
@@ -88,7 +105,9 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
         ));
     }
     let tools = request.list("tools");
-    check_tool_names(dialect, tools.iter().map(|tool| tool.text("name")))?;
+    // A set of tools (`mcp_toolset`) has no name.
+    let named = tools.iter().filter(|tool| !is_toolset(*tool));
+    check_tool_names(dialect, named.map(|tool| tool.text("name")))?;
     let mut marks: Vec<&N> = Vec::new();
     marks.extend(tools.iter().filter(|tool| has_mark(*tool)));
     collect_marks(request.list("system"), &mut marks);
@@ -131,6 +150,12 @@ fn anthropic_request<N: Node>(request: &N, demands: Demands) -> Result<(), Refus
         ));
     }
     check_marks(request, &marks)
+}
+
+/// Returns true for a definition of several tools, which has no name.
+fn is_toolset<N: Node>(tool: &N) -> bool {
+    let kind = tool.text("type");
+    !matches!(kind, "" | "custom") && tool.get("name").is_none()
 }
 
 fn anthropic_block<N: Node>(block: &N) -> CheckedPart<'_> {
@@ -281,12 +306,16 @@ fn chat_request<N: Node>(request: &N) -> Result<(), Refused> {
                         name: function.map_or("", |function| function.text("name")),
                     });
                 }
+                // These fields are content, too. A message that has one of them
+                // needs no text.
+                let fields = openai_chat::CONTENT_FIELDS.iter();
+                let present = fields.filter(|field| openai_chat::has(message, field));
+                parts.extend(present.map(|_| CheckedPart::Other));
                 // Some clients write an empty text next to calls.
-                let calls = parts
-                    .iter()
-                    .any(|part| matches!(part, CheckedPart::Call { .. }));
+                let is_text = |part: &CheckedPart<'_>| matches!(part, CheckedPart::Text(_));
+                let has_other = !parts.iter().all(is_text);
                 parts.retain(|part| {
-                    !calls || !matches!(part, CheckedPart::Text(text) if is_blank(text))
+                    !has_other || !matches!(part, CheckedPart::Text(text) if is_blank(text))
                 });
                 Speaker::Model
             }
@@ -300,6 +329,11 @@ fn chat_request<N: Node>(request: &N) -> Result<(), Refused> {
                     continue;
                 }
                 parts = vec![result];
+                Speaker::User
+            }
+            // The result of a `function_call`, from before there were tools.
+            "function" => {
+                parts = vec![CheckedPart::Other];
                 Speaker::User
             }
             role => return Err(unknown_role(dialect, at, role)),
@@ -332,7 +366,7 @@ fn chat_texts<N: Node>(message: &N) -> Vec<CheckedPart<'_>> {
         .collect()
 }
 
-fn responses_request(request: &Value) -> Result<(), Refused> {
+fn responses_request(request: &Value, demands: Demands) -> Result<(), Refused> {
     let dialect = &openai_responses::DIALECT;
     let functions = list(request, "tools")
         .iter()
@@ -347,7 +381,17 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
             parts,
         });
     }
-    for (at, item) in list(request, "input").iter().enumerate() {
+    let input = list(request, "input");
+    if let Some(at) = lone_reasoning(input).iter().position(|lone| *lone) {
+        return Err(refused(
+            dialect.rules.thinking,
+            format!(
+                "item {} is reasoning, and no item of the model follows it: remove the reasoning",
+                at + 1
+            ),
+        ));
+    }
+    for (at, item) in input.iter().enumerate() {
         let id = || Cow::Borrowed(text(item, "call_id"));
         let (speaker, part) = match text(item, "type") {
             "function_call" => {
@@ -387,7 +431,7 @@ fn responses_request(request: &Value) -> Result<(), Refused> {
         user_last: false,
         adjacent: false,
         results_first: false,
-        complete: !continues,
+        complete: demands.complete && !continues,
     };
     check_turns(dialect, &turns, demands)
 }
@@ -447,7 +491,11 @@ fn gemini_request(request: &Value, demands: Demands) -> Result<(), Refused> {
                 CheckedPart::Result {
                     id: id(result, at.wrapping_sub(1)),
                 }
-            } else if let Some(words) = part["text"].as_str() {
+            } else if let Some(words) = part["text"].as_str()
+                // The signature at the end of a streamed answer is on an empty
+                // text.
+                && part.get("thoughtSignature").is_none()
+            {
                 CheckedPart::Text(words)
             } else {
                 CheckedPart::Other

@@ -178,6 +178,12 @@ impl StopReason {
         }
     }
 
+    /// Returns true if the provider paused the answer (`pause_turn`). It resumes
+    /// the answer when the answer is sent back as the last message.
+    pub fn is_pause(&self) -> bool {
+        self.as_str() == "pause_turn"
+    }
+
     /// Returns the name of the reason.
     pub fn as_str(&self) -> &str {
         match self {

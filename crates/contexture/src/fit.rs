@@ -11,12 +11,12 @@ use std::sync::Mutex;
 
 use contexture_core::{Code, Native, Tokens};
 use contexture_engine::{
-    Advice, Cause, Concept, Error, Preview, RecipeRef, Request, Root, Warning,
+    Advice, Cause, Concept, Error, GivenRequest, Preview, RecipeRef, Request, Root, Warning,
 };
 use contexture_history::{Sessions, is_summary, make_ids_unique};
-use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeRequest};
-use contexture_store::{Block, Call, NewSession, NewTurn, StoreError};
+use contexture_providers::{Format, preflight, preflight_continued};
+use contexture_store::{Block, Call, Message, MessageRole, NewSession, NewTurn, StoreError};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -104,9 +104,13 @@ impl Engine {
         let continuation = self.continue_session(root, label, &known, body, apis, options)?;
         self.conversations.keep(label, &known);
         let Continuation {
-            body: read, native, ..
+            body: read,
+            native,
+            ends_with_model,
+            ..
         } = continuation;
         self.fit_read(body, &read, native, options, |request| {
+            request.given.ends_with_model = ends_with_model;
             request.recipe = Some(RecipeRef::Name(SESSION_RECIPE.to_owned()));
             request.session = Some(label.clone());
             self.assemble(root, request)
@@ -142,6 +146,11 @@ impl Engine {
         let is_same = format == api.format();
         let messages = std::mem::take(&mut native.messages);
         let mut request = self.inline(&native, options, format, is_same)?;
+        request.given = GivenRequest {
+            ends_with_model: ends_with_model(&messages),
+            // Another provider does not store the messages before.
+            follows_stored: is_same && follows_stored(&native),
+        };
         request.messages = messages;
         let mut assembled = assemble(&mut request)?;
         if !is_same {
@@ -155,8 +164,17 @@ impl Engine {
             (true, false) => assembled.render(format).map_err(refused)?,
             (true, true) => {
                 let rendered = assembled.render_compact(format).map_err(refused)?;
-                native::with_messages(read, native.conversation, &rendered, api)
-                    .map_err(|error| Error::input(error.to_string()))?
+                let body = native::with_messages(read, native.conversation, &rendered, api)
+                    .map_err(|error| Error::input(error.to_string()))?;
+                // The fields around the messages are the given ones.
+                let value = serde_json::from_str(&body)
+                    .map_err(|error| Error::failure("the result is not JSON", error))?;
+                let checked = match assembled.continues {
+                    true => preflight_continued(format, &value),
+                    false => preflight(format, &value),
+                };
+                checked.map_err(refused)?;
+                body
             }
         };
         Ok(Fitted {
@@ -294,8 +312,39 @@ fn in_messages(block: &Block, api: Api) -> Option<Native> {
     .filter(|_| is_message)
 }
 
+/// Returns true if a conversation ends with the model's message. Instructions
+/// after it belong to neither.
+fn ends_with_model(messages: &[Message]) -> bool {
+    let is_spoken =
+        |role: MessageRole| !matches!(role, MessageRole::System | MessageRole::Developer);
+    let mut latest = messages
+        .iter()
+        .rev()
+        .filter(|message| is_spoken(message.role));
+    latest
+        .next()
+        .is_some_and(|message| message.role == MessageRole::Assistant)
+}
+
+/// Returns true if the provider stores messages that the request follows.
+fn follows_stored(native: &NativeRequest) -> bool {
+    const FIELDS: [&str; 2] = ["previous_response_id", "conversation"];
+    let mut settings = native.settings.iter();
+    native.api == Api::OpenAiResponses
+        && settings.any(|(field, value)| FIELDS.contains(&&**field) && value.as_str() != "null")
+}
+
 /// Returns the APIs that the options allow.
 fn apis(options: &FitOptions) -> Result<&'static [Api], Error> {
+    if options.to == Some(Format::Text) {
+        let formats = Format::ALL.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = formats.filter(|name| *name != "text").collect();
+        return Err(Error::input(format!(
+            "`text` is not a request; expected one of {}",
+            names.join(", ")
+        ))
+        .at("to"));
+    }
     if options.fail_on_cache_break && options.session.is_none() {
         return Err(
             Error::input("there is no previous request to compare with: name the session")

@@ -25,6 +25,8 @@ pub(super) struct Settings {
     pub(super) spare: u64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) continues: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) follows_stored: bool,
     #[serde(default, skip_serializing_if = "Sampling::is_unset")]
     pub(super) sampling: Sampling,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -162,6 +162,7 @@ impl RecordedRequest {
             max_output,
             spare: 0,
             continues: false,
+            follows_stored: false,
             sampling: Sampling::unset().clone(),
             cache_key: None,
             deferred: None,

@@ -111,6 +111,7 @@ pub(crate) fn take(
         max_output: made.prompt.max_output,
         spare: made.prompt.spare,
         continues: made.prompt.continues,
+        follows_stored: made.prompt.follows_stored,
         sampling: made.prompt.sampling.clone(),
         cache_key: made.prompt.cache_key.map(str::to_owned),
         deferred: saved_tools(made.prompt.deferred, previous, &mut blobs),

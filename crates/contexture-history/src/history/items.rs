@@ -18,7 +18,7 @@ use contexture_core::{
 use contexture_providers::{describe, describes, media_tokens, native};
 use contexture_shorten::{Hint, shorten};
 use contexture_store::{
-    Block, BlockCounts, Counted, Handle, MessageRole, NewTurn, TurnId, fetchable,
+    Block, BlockCounts, Counted, Handle, MessageRole, NewTurn, StopReason, TurnId, fetchable,
 };
 use contexture_tokens::Provider;
 
@@ -179,6 +179,7 @@ pub(super) struct ItemBuilder {
     is_loose: bool,
     // The texts of blocks that were guarded before.
     texts: BTreeMap<(usize, usize), Text>,
+    is_paused: bool,
 }
 
 impl ItemBuilder {
@@ -202,6 +203,7 @@ impl ItemBuilder {
             first: 0,
             is_loose: false,
             texts: BTreeMap::new(),
+            is_paused: false,
         }
     }
 
@@ -220,6 +222,7 @@ impl ItemBuilder {
 
     pub(super) fn items(&mut self, turn: &NewTurn, counts: &Counts) -> Vec<BlockItem> {
         let mut made = Vec::with_capacity(turn.messages.len());
+        self.is_paused = turn.stop_reason.as_ref().is_some_and(StopReason::is_pause);
         let mut previous = Previous::default();
         let position = match turn.sent.is_empty() {
             true => None,
@@ -390,6 +393,12 @@ impl ItemBuilder {
             return None;
         };
         let (max_tokens, handle) = (self.max_result?, handle?);
+        // Only its own form shows that it answers a tool that accepts any text, if
+        // the request does not have the call.
+        let is_custom = |own: &Native| native::kind(&own.raw) == "custom_tool_call_output";
+        if !self.names.contains_key(tool_call_id) && block.native().is_some_and(is_custom) {
+            return None;
+        }
         // No counter has more than two tokens per byte, so a short result is
         // within the limit.
         if content.len() as Tokens <= max_tokens / 2 {
@@ -563,6 +572,7 @@ impl ItemBuilder {
             messages,
             starts,
             shorter,
+            is_paused: self.is_paused,
             bytes,
         }
     }

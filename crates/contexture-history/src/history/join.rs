@@ -19,14 +19,13 @@ const MODEL_BEGAN: &str = "(the conversation begins with the assistant)";
 /// results of its calls, is a group; the user's message before it belongs to
 /// it.
 ///
-/// Messages of the first turn before `from` are left out. With `keeps_ids`, the
-/// ids of calls are unique already. `target` decides whether the user must speak
-/// first.
+/// Messages of the first turn before `from` are left out. `ids` describes the
+/// calls. `target` decides whether the user must speak first.
 pub(super) fn join(
     history: &mut History,
     turns: &[Arc<PreparedTurn>],
     from: usize,
-    keeps_ids: bool,
+    ids: CallIds,
     target: Target,
 ) {
     let shown = |(i, turn): (usize, &Arc<PreparedTurn>)| {
@@ -41,7 +40,7 @@ pub(super) fn join(
         open: Vec::new(),
         names: CallNames::default(),
         tools: BTreeMap::new(),
-        keeps_ids,
+        ids,
         user_first: target.user_first(),
         has_started: false,
         asked_at: None,
@@ -58,6 +57,18 @@ pub(super) fn join(
     joiner.give_up();
 }
 
+/// The calls of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallIds {
+    /// Turns may repeat the ids of earlier ones.
+    Repeated,
+    /// All ids are unique.
+    Unique,
+    /// All ids are unique, and the provider stores further calls: their results
+    /// are always kept.
+    Stored,
+}
+
 struct Joiner<'h> {
     history: &'h mut History,
     group: Arc<str>,
@@ -66,7 +77,7 @@ struct Joiner<'h> {
     names: CallNames,
     // The tool of each call.
     tools: BTreeMap<Arc<str>, Arc<str>>,
-    keeps_ids: bool,
+    ids: CallIds,
     // Whether the provider requires a user message first.
     user_first: bool,
     // Whether a step began. Results before that answer calls that were
@@ -85,6 +96,11 @@ impl Joiner<'_> {
         let mut orphan = None;
         for (at, item) in turn.items.iter().enumerate() {
             let is_result = matches!(item.part, Part::ToolResult { .. });
+            let is_earlier = turn.earlier.binary_search(&at).is_ok();
+            if is_earlier && self.ids == CallIds::Stored {
+                self.add_stored(item.clone());
+                continue;
+            }
             // Other blocks in the message of an orphaned result are left out
             // with it.
             if turn.messages[at] < from || orphan == Some(turn.messages[at]) && !is_result {
@@ -105,7 +121,9 @@ impl Joiner<'_> {
                 Part::ToolCall { id, name } => {
                     self.tools.insert(Arc::clone(id), Arc::clone(name));
                     let named = item.native.as_ref().is_some_and(|native| names(native, id));
-                    let name = self.names.call(id, head.depth, named || self.keeps_ids);
+                    let name =
+                        self.names
+                            .call(id, head.depth, named || self.ids != CallIds::Repeated);
                     // The provider's own form has the original id, so it no
                     // longer applies.
                     if named && name != *id {
@@ -127,7 +145,7 @@ impl Joiner<'_> {
                         continue;
                     }
                     // The conversation continued without this result.
-                    if turn.earlier.binary_search(&at).is_ok() && asked.is_none() {
+                    if is_earlier && asked.is_none() {
                         let tool = self.tools.get(id).cloned().unwrap_or_default();
                         let call = self.names.result(id);
                         let item = late(item, &call, &tool);
@@ -191,6 +209,14 @@ impl Joiner<'_> {
             question.clear();
         }
         question.push(Arc::clone(&item.id));
+    }
+
+    /// Adds a result of a call that the provider stores. The provider rejects a
+    /// request without it.
+    fn add_stored(&mut self, mut item: Item) {
+        item.pinned = true;
+        item.cut = Cut::Never;
+        self.history.items.push(item);
     }
 
     fn add(&mut self, mut item: Item) {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::items::{ItemBuilder, count};
-use super::join::join;
+use super::join::{CallIds, join};
 use super::{History, PreparedTurn, SUMMARY_NAME, Target, row, steps, summary_item, summary_text};
 
 /// A conversation that is in no ledger, as items.
@@ -28,6 +28,7 @@ pub(crate) struct LooseMessages {
     first: usize,
     unread_steps: u64,
     target: Target,
+    follows_stored: bool,
 }
 
 /// The part of a conversation that a request can show at most: its latest steps.
@@ -49,6 +50,9 @@ const USUAL_BYTES_PER_TOKEN: usize = 4;
 impl LooseMessages {
     /// Prepares messages for a request: all of them, or those within `reach`.
     /// Earlier messages are neither guarded nor counted.
+    ///
+    /// With `follows_stored`, the messages follow others that the provider
+    /// stores: results of calls that are not among the messages are always kept.
     pub(crate) fn new(
         messages: &[Message],
         counts: &Counts,
@@ -56,6 +60,7 @@ impl LooseMessages {
         target: Target,
         max_result: Option<Tokens>,
         reach: Option<Reach>,
+        follows_stored: bool,
     ) -> Self {
         let mut previous = steps::Previous::default();
         let starts: Vec<usize> = (0..messages.len())
@@ -107,6 +112,7 @@ impl LooseMessages {
                 first,
                 unread_steps,
                 target,
+                follows_stored,
             };
         }
     }
@@ -154,13 +160,12 @@ impl LooseMessages {
             let text = summary_text(summary, policy);
             history.items.push(summary_item(name, text));
         }
-        join(
-            &mut history,
-            &self.prepared,
-            from.max(self.first),
-            true,
-            self.target,
-        );
+        let ids = match self.follows_stored {
+            true => CallIds::Stored,
+            false => CallIds::Unique,
+        };
+        let first = from.max(self.first);
+        join(&mut history, &self.prepared, first, ids, self.target);
         if from < self.first {
             let tokens = self.tokens[0][from..self.first].iter().sum();
             let count = self.first - from;

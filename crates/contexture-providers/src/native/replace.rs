@@ -11,6 +11,9 @@ use super::{Api, BYTE_ORDER_MARK, NativeError, utf8};
 /// The cache mark as requests are rendered without blanks.
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
+/// The name of a cache mark.
+const KEY: &str = "\"cache_control\"";
+
 /// The most cache marks that Anthropic accepts in a request.
 const MOST_MARKS: usize = 4;
 
@@ -32,8 +35,8 @@ impl Api {
 /// `conversation` is the place of the body's conversation, as it was read: it
 /// is not looked at again.
 ///
-/// Cache marks of the body stay. Of those in `rendered`, only the last ones
-/// stay, as many as the API still accepts.
+/// Cache marks of the body stay, among them that of the whole request. Of those
+/// in `rendered`, only the last ones stay, as many as the API still accepts.
 pub fn with_messages(
     body: &[u8],
     conversation: Range<usize>,
@@ -55,10 +58,19 @@ pub fn with_messages(
     let root = Node::of_json(text);
     let fields = root.fields()?;
     let others = fields.iter().filter(|(name, _)| name != field);
+    let within = |value: &Node<'_>| memmem::find_iter(value.raw.as_bytes(), KEY).count();
     let marks: usize = others
-        .map(|(_, value)| memmem::find_iter(value.raw.as_bytes(), "\"cache_control\"").count())
+        .map(|(name, value)| usize::from(name == "cache_control") + within(value))
         .sum();
-    let new = last_marks(new.raw, MOST_MARKS.saturating_sub(marks));
+    // A mark of the whole request is on its last block, and may have a longer
+    // life than ours: a mark with a shorter life must not come before it.
+    let whole = fields.iter().find(|(name, _)| name == "cache_control");
+    let is_longer = whole.is_some_and(|(_, mark)| mark.find("ttl").is_some());
+    let most = match is_longer {
+        true => 0,
+        false => MOST_MARKS.saturating_sub(marks),
+    };
+    let new = last_marks(new.raw, most);
     // Names are written without blanks, so that the rest gets no longer.
     let mut out = String::with_capacity(text.len() + new.len());
     out.push('{');
@@ -118,5 +130,24 @@ mod tests {
             made.contains(r#""messages":[{"type":"text","text":"a"},{"#),
             "{made}"
         );
+    }
+
+    #[test]
+    fn a_mark_of_the_whole_request_counts() {
+        let mark = r#"{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}"#;
+        let new = format!(r#"{{"messages":[{mark},{mark}]}}"#);
+        let count = |whole: &str| {
+            let body = format!(
+                r#"{{"cache_control":{whole},"system":[{mark},{mark},{mark}],"messages":[]}}"#
+            );
+            let made = with_messages(body.as_bytes(), 0..0, &new, Api::Anthropic).unwrap();
+            made.matches("cache_control").count()
+        };
+        assert_eq!(count(r#"{"type":"ephemeral"}"#), 4);
+        // A mark with a longer life must not come after ours.
+        let body =
+            format!(r#"{{"cache_control":{{"type":"ephemeral","ttl":"1h"}},"messages":[{mark}]}}"#);
+        let made = with_messages(body.as_bytes(), 0..0, &new, Api::Anthropic).unwrap();
+        assert_eq!(made.matches("cache_control").count(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //! on with.
 use crate::common::*;
 use contexture_core::guard::Policy;
-use contexture_core::{Item, Join, Role, Text};
+use contexture_core::{Item, Join, Native, Part, RawJson, Role, Text};
 use contexture_providers::{Format, Prompt, preflight, preflight_continued};
 use serde_json::{Value, json};
 
@@ -285,6 +285,52 @@ fn newer_anthropic_models_reject_prefilled_answers() {
             "{model}"
         );
     }
+}
+
+/// Anthropic pauses a long turn with its own tools (`pause_turn`). Every model
+/// resumes it when it is sent back as the last message.
+#[test]
+fn a_paused_turn_is_resumed_by_every_model() {
+    let raw = r#"{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}"#;
+    let native = Native::new("anthropic", RawJson::parse(raw).unwrap());
+    let mut search = model("(a search)");
+    search.part = Part::Provider(native.into());
+    let talk = Talk {
+        history: vec![user("Search."), model("I search. "), search],
+        ..Talk::default()
+    };
+    let layout = talk.layout();
+    let ask = |continues| {
+        let prompt = Prompt {
+            continues,
+            ..Prompt::new(&layout, "claude-opus-4-6", 9000)
+        };
+        prompt.request(Format::Anthropic)
+    };
+    assert_eq!(ask(false).unwrap_err().rule, "anthropic.user_last");
+    let request = ask(true).unwrap();
+    assert_eq!(request["messages"][1]["content"][1]["id"], "srvtoolu_1");
+    assert_eq!(preflight_continued(Format::Anthropic, &request), Ok(()));
+}
+
+/// The provider stores the calls that the results answer.
+#[test]
+fn results_of_stored_calls_are_sent() {
+    let talk = Talk {
+        history: vec![result("c1", "shell", "ok"), user("And?")],
+        ..Talk::default()
+    };
+    let layout = talk.layout();
+    let ask = |follows_stored| {
+        let prompt = Prompt {
+            follows_stored,
+            ..Prompt::new(&layout, "gpt-5.5", 9000)
+        };
+        prompt.request(Format::OpenAiResponses)
+    };
+    assert_eq!(ask(false).unwrap_err().rule, "openai.results_called");
+    let request = ask(true).unwrap();
+    assert_eq!(request["input"][0]["call_id"], "c1");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every rule, broken.
 use crate::common::*;
-use contexture_core::{Item, MediaKind, MediaSource, Role};
+use contexture_core::{Item, MediaKind, MediaSource, Native, Part, RawJson, Role};
 use contexture_providers::{Format, Prompt, preflight};
 use serde_json::{Value, json};
 
@@ -471,6 +471,34 @@ fn a_raw_chat_request_is_checked() {
     );
 }
 
+/// An answer of OpenAI Chat may have no text.
+#[test]
+fn a_chat_answer_without_text_is_accepted() {
+    let check = |messages: Value, rule: &str| {
+        let request = json!({"model": "m", "messages": messages});
+        assert_eq!(broken(Format::OpenAiChat, request), rule);
+    };
+    let ask = json!({"role": "user", "content": "a"});
+    for (field, value) in [
+        ("refusal", json!("I cannot help.")),
+        ("audio", json!({"id": "audio_1"})),
+        ("function_call", json!({"name": "shell", "arguments": "{}"})),
+    ] {
+        for content in [Value::Null, json!("")] {
+            let mut said = json!({"role": "assistant", "content": content});
+            check(json!([ask, said, ask]), "openai.no_blank_text");
+            said[field] = Value::Null;
+            check(json!([ask, said, ask]), "openai.no_blank_text");
+            said[field] = value.clone();
+            check(json!([ask, said, ask]), "none");
+        }
+    }
+    let called = json!({"role": "assistant", "content": null,
+        "function_call": {"name": "shell", "arguments": "{}"}});
+    let answer = json!({"role": "function", "name": "shell", "content": "ok"});
+    check(json!([ask, called, answer]), "none");
+}
+
 #[test]
 fn a_raw_responses_request_is_checked() {
     let check = |request: Value, rule: &str| {
@@ -492,6 +520,51 @@ fn a_raw_responses_request_is_checked() {
         json!({"input": [answer], "previous_response_id": "r1"}),
         "none",
     );
+    // Reasoning belongs to the item of the model after it.
+    let thought = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let said = json!({"role": "assistant", "content": "b"});
+    check(
+        json!({"input": [ask, thought, thought, call, answer]}),
+        "none",
+    );
+    check(json!({"input": [ask, thought, said, ask]}), "none");
+    for input in [
+        json!([ask, thought]),
+        json!([ask, thought, ask]),
+        json!([ask, call, thought, answer]),
+        json!([ask, said, thought, thought, ask]),
+    ] {
+        check(json!({"input": input}), "openai.thinking");
+    }
+}
+
+/// An answer that was cut off while the model reasoned has no item after the
+/// reasoning.
+#[test]
+fn reasoning_without_a_following_item_is_left_out() {
+    let own = |raw: &str| {
+        let native = Native::new("openai-responses", RawJson::parse(raw).unwrap());
+        let mut item = model("(reasoning)");
+        item.part = Part::Provider(native.into());
+        item
+    };
+    let thought = r#"{"type":"reasoning","id":"rs_1","summary":[]}"#;
+    let talk = Talk {
+        history: vec![
+            user("One."),
+            own(thought),
+            user("Two."),
+            own(thought),
+            model("Yes."),
+        ],
+        event: vec![user("Three.")],
+        ..Talk::default()
+    };
+    let request = talk.request(Format::OpenAiResponses).unwrap();
+    let kinds: Vec<&str> = (request["input"].as_array().unwrap().iter())
+        .map(|item| item["role"].as_str().unwrap_or("reasoning"))
+        .collect();
+    assert_eq!(kinds, ["user", "user", "reasoning", "assistant", "user"]);
 }
 
 #[test]
@@ -535,4 +608,10 @@ fn a_raw_gemini_request_is_checked() {
         "gemini.results_called",
     );
     check(json!([{"role": "assistant", "parts": []}]), "gemini.roles");
+    // A stream ends with a signature on an empty text.
+    let ask = json!({"role": "user", "parts": [{"text": "a"}]});
+    let end = json!({"text": "", "thoughtSignature": "c2ln"});
+    let said = |parts: Value| json!([ask, {"role": "model", "parts": parts}, ask]);
+    check(said(json!([{"text": "b"}, end])), "none");
+    check(said(json!([{"text": ""}])), "gemini.no_blank_text");
 }

@@ -111,6 +111,8 @@ struct Checker {
     inherited: Vec<OpenCall>,
     // Calls of earlier turns that were abandoned.
     given_up: Vec<OpenCall>,
+    // Whether calls that are not known here may be answered.
+    accepts_unknown: bool,
     // Calls of this turn that are still to be answered.
     own: Vec<OpenCall>,
     seen: BTreeSet<String>,
@@ -318,7 +320,7 @@ impl Checker {
                     self.outline
                         .answered
                         .push((tool_call_id.clone(), *is_error));
-                } else {
+                } else if !self.accepts_unknown || self.seen.contains(tool_call_id) {
                     return Err(StoreError::invalid(
                         at(),
                         format!(
@@ -334,9 +336,16 @@ impl Checker {
 
 /// Checks messages that are not recorded, as [`NewTurn::outline`] checks those
 /// of a turn.
-pub fn check_messages(messages: &[Message]) -> Result<(), StoreError> {
+///
+/// With `follows_stored`, the messages follow others that the provider stores:
+/// results of calls that are not among the messages are accepted.
+pub fn check_messages(messages: &[Message], follows_stored: bool) -> Result<(), StoreError> {
     check_count(messages)?;
-    Checker::default().outline(messages).map(drop)
+    let checker = Checker {
+        accepts_unknown: follows_stored,
+        ..Checker::default()
+    };
+    checker.outline(messages).map(drop)
 }
 
 fn check_count(messages: &[Message]) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use contexture_history::{LatestMessages, Sessions, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest, ParsedRequest, RequestEnd};
 use contexture_store::{Message, Session};
 
-use super::read;
+use super::{ends_with_model, follows_stored, read};
 
 /// The number of messages of the previous request that are read again. An API
 /// may write one of our messages as several of its own.
@@ -65,6 +65,33 @@ pub(super) struct Continuation<'b> {
     pub(super) native: NativeRequest,
     /// The messages that the session does not have.
     pub(super) new: Vec<Message>,
+    /// Whether the request ends with the model's message.
+    pub(super) ends_with_model: bool,
+}
+
+impl<'b> Continuation<'b> {
+    /// Returns the continuation whose messages from `first` on are new.
+    ///
+    /// Fails for a request that follows messages that the provider stores.
+    fn new(body: Cow<'b, [u8]>, mut native: NativeRequest, first: usize) -> Result<Self, Error> {
+        if follows_stored(&native) {
+            return Err(Error::input(
+                "the request has `previous_response_id` or `conversation`, so that the session \
+                 would not have the whole conversation",
+            )
+            .at("session")
+            .advise("fit the request without a session"));
+        }
+        let ends_with_model = ends_with_model(&native.messages);
+        let new = native.messages.split_off(first);
+        native.messages.clear();
+        Ok(Self {
+            body,
+            native,
+            new,
+            ends_with_model,
+        })
+    }
 }
 
 impl CachedConversation {
@@ -74,13 +101,9 @@ impl CachedConversation {
         body: &'b [u8],
         apis: &[Api],
     ) -> Result<Continuation<'b>, Error> {
-        let mut native = read(body, apis)?;
+        let native = read(body, apis)?;
         self.request = ParsedRequest::new(body, native.api);
-        Ok(Continuation {
-            body: Cow::Borrowed(body),
-            new: std::mem::take(&mut native.messages),
-            native,
-        })
+        Continuation::new(Cow::Borrowed(body), native, 0)
     }
 
     /// Reads a request, and finds the messages of it that the session does not
@@ -95,19 +118,15 @@ impl CachedConversation {
         if !self.latest.is_current(session) {
             self.latest = sessions.latest_messages(session)?;
         }
-        if let Some((end, native, new)) = self.read_end(body, apis) {
+        if let Some((end, native, first)) = self.read_end(body, apis) {
             let mut known = self.request.take();
             let is_known = known
                 .as_mut()
                 .is_some_and(|known| known.replace(body, &end));
             self.request = known.filter(|_| is_known);
-            return Ok(Continuation {
-                body: Cow::Owned(end.body),
-                native,
-                new,
-            });
+            return Continuation::new(Cow::Owned(end.body), native, first);
         }
-        let mut native = read(body, apis)?;
+        let native = read(body, apis)?;
         self.request = ParsedRequest::new(body, native.api);
         let Some(first) = self.latest.first_new_in(&native.messages) else {
             let label = &session.label;
@@ -117,30 +136,18 @@ impl CachedConversation {
             .because(Cause::Conflict)
             .advise("name another session for another conversation"));
         };
-        let new = native.messages.split_off(first);
-        native.messages.clear();
-        Ok(Continuation {
-            body: Cow::Borrowed(body),
-            native,
-            new,
-        })
+        Continuation::new(Cow::Borrowed(body), native, first)
     }
 
-    /// Reads the end of a request that begins like the previous one. Returns
-    /// `None` if the whole request must be read.
-    fn read_end(
-        &self,
-        body: &[u8],
-        apis: &[Api],
-    ) -> Option<(RequestEnd, NativeRequest, Vec<Message>)> {
+    /// Reads the end of a request that begins like the previous one, and finds
+    /// its first message that the session does not have. Returns `None` if the whole request must be read.
+    fn read_end(&self, body: &[u8], apis: &[Api]) -> Option<(RequestEnd, NativeRequest, usize)> {
         let request = self.request.as_ref()?;
         let api = request.api();
         let end = (apis.contains(&api)).then(|| request.end_of(body, READ_AGAIN))??;
         let mut native = native::read_request(&end.body, &[api]).ok()?;
         make_ids_unique(&mut native.messages);
         let first = self.latest.first_new_in_end(&native.messages)?;
-        let new = native.messages.split_off(first);
-        native.messages.clear();
-        Some((end, native, new))
+        Some((end, native, first))
     }
 }

@@ -894,3 +894,129 @@ fn instructions_of_inline_messages_are_sent() {
         assert_eq!(made.report.excluded, [], "{body}");
     }
 }
+
+fn refusal(lab: &Lab, body: &Value, options: &FitOptions) -> contexture::Error {
+    let fitted = lab
+        .engine
+        .fit(&lab.root, body.to_string().as_bytes(), options);
+    fitted.map(|fitted| fitted.body).unwrap_err()
+}
+
+/// The provider stores the calls that the first results answer, and rejects a
+/// request without these results.
+#[test]
+fn results_of_stored_calls_stay() {
+    let lab = Lab::new("");
+    for field in ["previous_response_id", "conversation"] {
+        let mut request = run("openai-responses", 80);
+        request[field] = json!("stored_1");
+        let input = request["input"].as_array_mut().unwrap();
+        for id in ["call_x", "call_y"] {
+            let result = json!({"type": "function_call_output", "call_id": id,
+                "output": format!("the result of {id}")});
+            input.insert(0, result);
+        }
+        for budget in [100_000, 6_000, 2_000] {
+            let fitted = fit(&lab, &request.to_string(), budget);
+            assert_eq!(fitted.is_changed, budget < 100_000);
+            for id in ["call_x", "call_y"] {
+                let text = format!("the result of {id}");
+                assert!(fitted.body.contains(&text), "{budget}: {}", fitted.body);
+            }
+        }
+        // The session would not have the whole conversation.
+        let options = FitOptions {
+            session: Some("stored".to_owned()),
+            ..FitOptions::default()
+        };
+        let error = refusal(&lab, &request, &options).to_string();
+        assert!(error.contains(field), "{error}");
+        assert!(lab.store.session("stored").is_err());
+        // Another provider stores nothing.
+        let options = FitOptions {
+            to: Some(Format::Anthropic),
+            ..FitOptions::default()
+        };
+        let error = refusal(&lab, &request, &options).to_string();
+        assert!(error.contains("call_y"), "{error}");
+        request[field] = Value::Null;
+        let error = refusal(&lab, &request, &FitOptions::default()).to_string();
+        assert!(error.contains("does not exist"), "{error}");
+    }
+}
+
+/// A model continues its own message, and Anthropic resumes a turn that it
+/// paused.
+#[test]
+fn a_request_may_end_with_the_model() {
+    let lab = Lab::new("");
+    let search = json!({"role": "assistant", "content": [
+        {"type": "text", "text": "I search."},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+    ]});
+    let said = json!({"role": "assistant", "content": "The answer is"});
+    for (api, field, model, end) in [
+        ("anthropic", "messages", "claude-opus-4-6", &search),
+        ("anthropic", "messages", "claude-sonnet-4-5", &said),
+        ("openai-chat", "messages", "gpt-4o", &said),
+        ("openai-responses", "input", "gpt-4o", &said),
+    ] {
+        let mut request = run(api, 80);
+        request["model"] = json!(model);
+        let list = request[field].as_array_mut().unwrap();
+        list.push(json!({"role": "user", "content": "Go on."}));
+        list.push(end.clone());
+        for session in [None, Some(format!("{api} {model}"))] {
+            let options = FitOptions {
+                session,
+                max_tokens: Some(6_000),
+                now: Some(lab.tick()),
+                ..FitOptions::default()
+            };
+            let fitted = lab
+                .engine
+                .fit(&lab.root, request.to_string().as_bytes(), &options)
+                .unwrap();
+            assert!(fitted.is_changed);
+            let made: Value = serde_json::from_str(&fitted.body).unwrap();
+            let last = made[field].as_array().unwrap().last().unwrap();
+            assert_eq!(last["role"], "assistant", "{api}: {last}");
+        }
+    }
+    // A model that does not continue its own message.
+    let mut request = run("anthropic", 80);
+    let list = request["messages"].as_array_mut().unwrap();
+    list.push(said);
+    let options = FitOptions {
+        max_tokens: Some(6_000),
+        ..FitOptions::default()
+    };
+    let error = refusal(&lab, &request, &options).to_string();
+    assert!(error.contains("anthropic.user_last"), "{error}");
+}
+
+/// The mark of the whole request is one of the four that Anthropic accepts.
+#[test]
+fn a_request_gets_at_most_four_cache_marks() {
+    let lab = Lab::new("");
+    let mark = json!({"type": "ephemeral"});
+    let mut request = run("anthropic", 80);
+    let text = |text: &str| json!({"type": "text", "text": text, "cache_control": mark});
+    request["system"] = json!([text("One."), text("Two."), text("Three.")]);
+    request["cache_control"] = mark.clone();
+    let fitted = fit(&lab, &request.to_string(), 6_000);
+    assert!(fitted.is_changed);
+    assert_eq!(fitted.body.matches("cache_control").count(), 4);
+}
+
+#[test]
+fn text_is_no_request() {
+    let lab = Lab::new("");
+    let options = FitOptions {
+        to: Some(Format::Text),
+        ..FitOptions::default()
+    };
+    let error = refusal(&lab, &run("anthropic", 2), &options).to_string();
+    assert!(error.contains("to: "), "{error}");
+    assert!(error.contains("openai-chat"), "{error}");
+}

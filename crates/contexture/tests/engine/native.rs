@@ -517,6 +517,88 @@ fn stop_reasons_are_kept_as_the_provider_wrote_them() {
     }
 }
 
+/// Answers without a text, as providers return them: the session stays usable.
+#[test]
+fn a_session_goes_on_after_an_answer_without_text() {
+    let chat = |fields: &str| {
+        format!(
+            r#"{{"choices":[{{"message":{{"role":"assistant","content":null,{fields}}},"finish_reason":"stop"}}]}}"#
+        )
+    };
+    let signed = [
+        r#"{"text":"Yes."}"#.to_owned(),
+        r#"{"text":"","thoughtSignature":"c2ln"}"#.to_owned(),
+    ];
+    let reasoning = r#"{"type":"reasoning","id":"rs_1","summary":[]}"#.to_owned();
+    let cut_off = response(Api::OpenAiResponses, "gpt-5.5", &[reasoning]).replace(
+        r#""completed""#,
+        r#""incomplete","incomplete_details":{"reason":"max_output_tokens"}"#,
+    );
+    let cases = [
+        (Api::OpenAiChat, chat(r#""refusal":"I cannot help.""#)),
+        (
+            Api::OpenAiChat,
+            chat(r#""audio":{"id":"audio_1","data":"","transcript":"Hi."}"#),
+        ),
+        (
+            Api::OpenAiChat,
+            chat(r#""function_call":{"name":"f","arguments":"{}"}"#),
+        ),
+        (Api::OpenAiChat, chat(r#""reasoning_content":"Hm.""#)),
+        (
+            Api::Gemini,
+            response(Api::Gemini, "gemini-3.8-flash", &signed),
+        ),
+        (Api::OpenAiResponses, cut_off),
+    ];
+    let lab = Lab::new("");
+    for (at, (api, body)) in cases.iter().enumerate() {
+        let label = format!("s{at}");
+        lab.session(&label);
+        lab.record(&label, &turn([user("Go.")]));
+        record(&lab, &label, body);
+        lab.record(&label, &turn([user("And?")]));
+        // The answer is sent to its own API, and to the others.
+        for (other, model) in APIS {
+            let assembled = assemble(&lab, &label, model, other.format());
+            let sent = assembled.render(other.format());
+            assert!(sent.is_ok(), "{body} in {other:?}: {sent:?}");
+            let is_reasoning = sent.unwrap().contains("rs_1");
+            assert!(!is_reasoning, "{body} in {api:?}");
+        }
+    }
+}
+
+/// Anthropic resumes a turn that it paused when the turn is sent back as the
+/// last message.
+#[test]
+fn a_paused_turn_is_sent_back() {
+    let lab = Lab::new("");
+    lab.session("s");
+    lab.record("s", &turn([user("Search.")]));
+    let search = r#"{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}"#;
+    let body = anthropic(&[search]).replace("end_turn", "pause_turn");
+    record(&lab, "s", &body);
+    let assembled = assemble(&lab, "s", "claude-sonnet-5-5", Format::Anthropic);
+    let sent: Value = serde_json::from_str(&rendered(&assembled, Format::Anthropic)).unwrap();
+    assert_eq!(sent["messages"][1]["content"][0]["id"], "srvtoolu_1");
+    assert_eq!(sent["messages"].as_array().unwrap().len(), 2);
+    // The answer after the pause continues the same message.
+    let found = r#"{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}"#;
+    record(
+        &lab,
+        "s",
+        &anthropic(&[found, r#"{"type":"text","text":"Found."}"#]),
+    );
+    let assembled = assemble(&lab, "s", "claude-sonnet-5-5", Format::Anthropic);
+    let refused = assembled.render(Format::Anthropic).unwrap_err();
+    assert_eq!(refused.rule, "anthropic.user_last");
+    lab.record("s", &turn([user("Thanks.")]));
+    let assembled = assemble(&lab, "s", "claude-sonnet-5-5", Format::Anthropic);
+    let sent = rendered(&assembled, Format::Anthropic);
+    in_order(&sent, &[search.to_owned(), found.to_owned()]).unwrap();
+}
+
 #[test]
 fn an_opaque_block_of_our_own_form_keeps_its_bytes() {
     let lab = Lab::new("");
