@@ -93,7 +93,9 @@ pub(super) fn unread_instructions(
 pub(super) fn left_out(report: &Report) -> Option<Warning> {
     let rows = report.excluded.iter();
     let is_users = |row: &&Excluded| {
-        row.role == Role::User && row.code == Code::NOT_FOR_PROVIDER && row.reason == OTHER_API
+        row.role == Role::User
+            && row.code == Code::NOT_FOR_PROVIDER
+            && row.reason.to_string() == OTHER_API
     };
     let ids: Vec<&str> = rows.filter(is_users).map(|row| &*row.id).collect();
     let first = ids.first()?;

@@ -342,6 +342,9 @@ impl Imports for Counting {
     fn import(&self, steps: Vec<ImportStep>) -> Done<Vec<ImportOutcome>> {
         self.inner.import(steps)
     }
+    fn content_deletions(&self) -> Done<u64> {
+        self.inner.content_deletions()
+    }
     fn import_cursor(&self, source: &str, file: &str) -> Done<Option<ImportCursor>> {
         self.inner.import_cursor(source, file)
     }
