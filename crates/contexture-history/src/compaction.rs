@@ -35,7 +35,10 @@ pub(crate) use undo::undo;
 /// least a number of tokens. A history that was never summarised may be longer than
 /// any model can read; older turns stay in the ledger, and the summary mentions them.
 const MOST_READ: Tokens = 4;
-const LEAST_READ: Tokens = 400_000;
+const LEAST_READ: Tokens = 100_000;
+
+/// The largest number of older turns among which the first turn is searched.
+const MOST_WALKED: u64 = 10_000;
 
 /// The most facts that a summary is reported to lack.
 const MOST_LOST: usize = 50;
@@ -158,7 +161,7 @@ impl Compactor<'_> {
         let mut facts = earlier
             .as_ref()
             .map_or_else(Facts::default, LatestCompaction::facts);
-        if unread > 0 && earlier_text.is_none() {
+        if (1..=MOST_WALKED).contains(&unread) && earlier_text.is_none() {
             self.read_beginning(&heads, &mut facts)?;
         }
         let focus = plan.focus.map(|focus| guard::visible(focus, self.policy));

@@ -125,7 +125,7 @@ fn every_kind_of_row_is_imported() {
         codex:t1
           task: Which boats are here?
           1 gpt-5.5 stop tool_use 100+9 (0 cached) request
-            system: openai-responses {"type":"message","role":"developer","content":[{"type":"input_text","text":"Be brief."}]}
+            system: Be brief.
             user: <environment_context>Kiel</environment_context>
             user: Which boats are here?
             assistant: openai-responses {"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"c2VhbA=="}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
-use contexture_core::{Budget, Counts, Tokens, assemble, no_loader};
+use contexture_core::{Assembly, Budget, Counts, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning, unknown_model};
 use contexture_recall::{Embedder, Strategy};
 use contexture_store::{EventRecord, MemoryState, Record, RecordKey, RecordKind};
@@ -38,10 +38,26 @@ const QUESTION_PENALTY: f64 = 0.1 / 1.4;
 /// state something.
 const LONGEST_QUESTION: Tokens = 30;
 
-/// A search returns at first as many texts as the budget holds lines of this many
-/// tokens. If their lines are shorter, a second search returns more.
-const USUAL_LINE: Tokens = 24;
-const SHORT_LINE: Tokens = 6;
+/// How many texts a search returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// As many as the budget holds lines of usual length.
+    Usual,
+    /// As many as it holds short lines. The first search was not enough: its lines are
+    /// short, or near-duplicates of each other.
+    Deep,
+}
+
+impl Depth {
+    /// Returns the number of texts for a budget.
+    fn most(self, budget: Tokens) -> usize {
+        let line = match self {
+            Depth::Usual => 24,
+            Depth::Deep => 6,
+        };
+        (budget / line).clamp(256, 4096) as usize
+    }
+}
 
 /// A budget counts as full if at most one part in this many is unused.
 const MOST_UNUSED: Tokens = 64;
@@ -85,6 +101,7 @@ pub(crate) struct Findings {
     /// The number of further records that may be returned and rank below the
     /// found ones.
     pub(crate) lower: usize,
+    depth: Depth,
     request: ContextRequest,
     pub(crate) strategy: Strategy,
     pub(crate) metadata: Metadata,
@@ -98,6 +115,21 @@ pub(crate) struct Findings {
     permissions: Option<Permissions>,
     // The result of the fit, computed once.
     selected: OnceLock<Selected>,
+}
+
+impl Findings {
+    /// Returns the options that the records were found with, without an event and a
+    /// time limit.
+    fn how(&self) -> Recall<'_> {
+        Recall {
+            model: self.model.as_deref(),
+            now: self.now,
+            identity: &self.identity,
+            event: None,
+            permissions: self.permissions.as_ref(),
+            deadline: None,
+        }
+    }
 }
 
 /// A context, and the changes of the guard, by record.
@@ -159,6 +191,17 @@ impl Memory<'_> {
         counts: &Counts,
         of_model: &[Warning],
     ) -> Result<Arc<Findings>, Error> {
+        self.find_to(Depth::Usual, request, how, counts, of_model)
+    }
+
+    fn find_to(
+        &self,
+        depth: Depth,
+        request: &ContextRequest,
+        how: &Recall<'_>,
+        counts: &Counts,
+        of_model: &[Warning],
+    ) -> Result<Arc<Findings>, Error> {
         let started = Instant::now();
         if request.max_tokens == 0 {
             return Err(Error::input("the budget is 0 tokens").advise(Advice::raise("max_tokens")));
@@ -182,7 +225,7 @@ impl Memory<'_> {
             let who = (how.identity, how.permissions);
             let counter = counts.counter().identity();
             let model = serde_json::to_string(of_model).unwrap_or_default();
-            format!("{seq} {later}\n{counter}\n{clock:?}\n{who:?}\n{model}\n{request}")
+            format!("{seq} {later} {depth:?}\n{counter}\n{clock:?}\n{who:?}\n{model}\n{request}")
         };
         let guard = self.view_at(state.clone(), deadline)?;
         let known = guard.as_ref().and_then(|view| self.kept(&key(view), now));
@@ -203,7 +246,7 @@ impl Memory<'_> {
             vector: vector.vector,
             progress,
         };
-        let found = Arc::new(self.look(search, asked, counts, warnings)?);
+        let found = Arc::new(self.look(depth, search, asked, counts, warnings)?);
         let kept_as = key(view);
         let is_damaged = view.index.is_damaged();
         drop(guard);
@@ -211,7 +254,7 @@ impl Memory<'_> {
             // The index file was damaged while it was in use; the next attempt
             // reads the store.
             self.drop_damaged();
-            return self.find(request, how, counts, of_model);
+            return self.find_to(depth, request, how, counts, of_model);
         }
         // An incomplete result is not cached. The warnings about the model are
         // the same in the next recall.
@@ -231,12 +274,8 @@ impl Memory<'_> {
         let state = self.store.memory_state()?;
         if (state.seq, state.later.seq) != (found.seq, found.later) {
             let how = Recall {
-                model: found.model.as_deref(),
-                now: found.now,
-                identity: &found.identity,
-                permissions: found.permissions.as_ref(),
                 event: Some(event),
-                deadline: None,
+                ..found.how()
             };
             return self.recall(&found.request, &how);
         }
@@ -247,6 +286,7 @@ impl Memory<'_> {
 
     fn look(
         &self,
+        depth: Depth,
         search: PreparedSearch<'_>,
         asked: RecallCall<'_>,
         counts: &Counts,
@@ -289,8 +329,9 @@ impl Memory<'_> {
             }
             .find()
         };
-        let most = |line: Tokens| (request.max_tokens / line).clamp(256, 4096) as usize;
-        let mut found = search(most(USUAL_LINE));
+        let most = |depth: Depth| depth.most(request.max_tokens);
+        let mut depth = depth;
+        let mut found = search(most(depth));
         let read = |found: &mut ChannelResults| {
             let candidates = std::mem::take(&mut found.candidates);
             self.records(view, candidates, &found.duplicates, &asked.strategy, counts)
@@ -298,9 +339,10 @@ impl Memory<'_> {
         let mut records = read(&mut found)?;
         let tokens: Tokens = records.iter().map(|record| record.line.tokens).sum();
         let enough = request.max_tokens.saturating_add(request.max_tokens / 2);
-        if found.lower > 0 && tokens < enough && most(SHORT_LINE) > most(USUAL_LINE) {
-            // The records are short: the budget may hold more of them.
-            found = search(most(SHORT_LINE));
+        if found.lower > 0 && tokens < enough && most(Depth::Deep) > most(depth) {
+            // The lines are short: the budget may hold more of them.
+            depth = Depth::Deep;
+            found = search(most(depth));
             records = read(&mut found)?;
         }
         let ChannelResults {
@@ -317,6 +359,7 @@ impl Memory<'_> {
             records,
             duplicates,
             lower,
+            depth,
             request: ContextRequest {
                 query: head.to_owned(),
                 ..request.clone()
@@ -549,26 +592,24 @@ impl Memory<'_> {
         counts: &Counts,
         started: Instant,
     ) -> Result<Recalled, Error> {
-        let request = &found.request;
-        let budget = Budget::new(request.max_tokens, 0, 0)?;
+        let budget = Budget::new(found.request.max_tokens, 0, 0)?;
         let pinned = pinned.map(Arc::new);
-        let fit = |offered: Offered| {
-            let pinned = pinned.clone();
-            let mut selection = Selection::new(self.engine, &found, pinned, request, offered);
-            let layers = vec![selection.document()];
-            let assembly = assemble(layers, budget, counts, &mut no_loader).map_err(|error| {
-                let (needed, available) = error.over_budget().unwrap_or_default();
-                Error::input(format!(
-                    "additional_context alone needs {needed} tokens; the budget is {available}"
-                ))
-            })?;
-            Ok::<_, Error>((selection, assembly))
+        let has_room = |assembly: &Assembly| {
+            let left = assembly.report.budget.available;
+            left > budget.available() / MOST_UNUSED
         };
-        let (mut selection, mut assembly) = fit(Offered::Best)?;
-        let left = assembly.report.budget.available;
-        if selection.has_more() && left > budget.available() / MOST_UNUSED {
-            // Many of the best are near-duplicates of each other.
-            (selection, assembly) = fit(Offered::All)?;
+        // Many of the best may be near-duplicates of each other.
+        let deeper;
+        let (mut selection, mut assembly) =
+            self.selected(&found, pinned.as_ref(), budget, Offered::Best, counts)?;
+        if selection.has_more() && has_room(&assembly) {
+            (selection, assembly) =
+                self.selected(&found, pinned.as_ref(), budget, Offered::All, counts)?;
+        }
+        if found.depth == Depth::Usual && found.lower > 0 && has_room(&assembly) {
+            deeper = self.deeper(&found, counts)?;
+            (selection, assembly) =
+                self.selected(&deeper, pinned.as_ref(), budget, Offered::All, counts)?;
         }
         let findings: Vec<(String, Finding)> = (assembly.report.guard.iter())
             .map(|line| (line.item.to_string(), line.finding.clone()))
@@ -586,6 +627,34 @@ impl Memory<'_> {
     }
 
     /// Returns the counts of a model, and the warnings about it.
+    /// Fits the records of a search into the budget.
+    fn selected<'f>(
+        &self,
+        found: &'f Findings,
+        pinned: Option<&Arc<FoundRecord>>,
+        budget: Budget,
+        offered: Offered,
+        counts: &Counts,
+    ) -> Result<(Selection<'f>, Assembly), Error> {
+        let request = &found.request;
+        let mut selection = Selection::new(self.engine, found, pinned.cloned(), request, offered);
+        let layers = vec![selection.document()];
+        let assembly = assemble(layers, budget, counts, &mut no_loader).map_err(|error| {
+            let (needed, available) = error.over_budget().unwrap_or_default();
+            Error::input(format!(
+                "additional_context alone needs {needed} tokens; the budget is {available}"
+            ))
+        })?;
+        Ok((selection, assembly))
+    }
+
+    /// Finds more records for the same request.
+    fn deeper(&self, found: &Findings, counts: &Counts) -> Result<Arc<Findings>, Error> {
+        let how = found.how();
+        let (_, of_model) = self.counts(how.model)?;
+        self.find_to(Depth::Deep, &found.request, &how, counts, &of_model)
+    }
+
     fn counts(&self, model: Option<&str>) -> Result<(Arc<Counts>, Vec<Warning>), Error> {
         let mut warnings = Vec::new();
         let model = self.engine.model(model, None, &mut warnings)?;

@@ -59,6 +59,7 @@ use crate::dialect::Dialect;
 use crate::json::Json;
 
 pub use endpoint::may_carry_key;
+pub use marks::MOST_MARKS;
 pub use media::{MediaLimits, describe, media_bytes, media_tokens};
 pub use openai::has_cache_breakpoints;
 pub use preflight::{preflight, preflight_continued};

@@ -9,7 +9,7 @@ use contexture_core::Section;
 use crate::conversation::{Content, Conversation, Piece, Speaker};
 
 /// The maximum number of marks that the API accepts.
-pub(crate) const MOST_MARKS: usize = 4;
+pub const MOST_MARKS: usize = 4;
 
 /// The number of blocks before a mark in which the API searches for a cached
 /// prefix.

@@ -4,6 +4,16 @@
 //! `the week before last`, `Tuesday last week`, `the last Tuesday of October`,
 //! `three days before 10 November`, `the second half of 2026`.
 //!
+//! ```
+//! use contexture_time::{Clock, read_times};
+//! use jiff::tz::TimeZone;
+//!
+//! let now = "2026-11-18T12:00:00Z".parse().unwrap();
+//! let reading = read_times("What did we decide yesterday?", &Clock::new(Some(now), TimeZone::UTC));
+//! let day = reading.intervals[0];
+//! assert!(day.contains("2026-11-17T09:30:00Z".parse::<jiff::Timestamp>().unwrap().as_millisecond()));
+//! ```
+//!
 //! Relative expressions are resolved against a [`Clock`]: the time of the text,
 //! in the time zone of its author. Without a time only complete dates are
 //! resolved.

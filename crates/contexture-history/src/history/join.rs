@@ -189,7 +189,7 @@ impl Joiner<'_> {
     }
 
     /// Adds an opening user message if the model speaks first, for a provider
-    /// that requires one. An instruction is nobody's message.
+    /// that requires one. An instruction is not a message of the model.
     fn open_history(&mut self, item: &Item) {
         let is_instruction = |item: &Item| matches!(item.role, Role::System | Role::Developer);
         if self.user_first

@@ -187,7 +187,18 @@ fn short_escapes(item: &str) -> Option<Output> {
 fn read_run(items: &[String]) -> Vec<Message> {
     let body = format!(r#"{{"model":"-","input":[{}]}}"#, items.join(","));
     match native::read_request(body.as_bytes(), &[Api::OpenAiResponses]) {
-        Ok(request) => request.messages,
+        Ok(request) => {
+            // Instructions at the beginning.
+            let told = (!request.system.is_empty()).then(|| Message {
+                role: MessageRole::System,
+                source: None,
+                content: MessageContent::Blocks(request.system),
+                tool_call_id: None,
+                is_error: false,
+                context_json: None,
+            });
+            told.into_iter().chain(request.messages).collect()
+        }
         // One item that cannot be read does not take the others with it.
         Err(_) if items.len() > 1 => items
             .iter()

@@ -7,15 +7,13 @@ use memchr::memmem;
 
 use super::node::Node;
 use super::{Api, BYTE_ORDER_MARK, NativeError, utf8};
+use crate::marks::MOST_MARKS;
 
 /// The cache mark as requests are rendered without blanks.
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
 /// The name of a cache mark.
 const KEY: &str = "\"cache_control\"";
-
-/// The most cache marks that Anthropic accepts in a request.
-const MOST_MARKS: usize = 4;
 
 impl Api {
     /// Returns the field that holds the conversation.

@@ -139,8 +139,10 @@ fn a_deletion_is_continued_after_a_restart_without_a_call_of_the_tenant() {
     let (key, metrics) = (lab.key("harbour"), lab.metrics_key());
     {
         let server = lab.serve();
-        for said in ["First.", "Second.", "Third."] {
-            talk(&server.with_key(&key), "s", said);
+        let client = server.with_key(&key);
+        talk(&client, "s", "First.");
+        for said in ["Second.", "Third."] {
+            client.post("/v1/sessions/s/turns", &turn(said)).ok(201);
         }
     }
     let main = lab.path(".contexture/contexture.db");

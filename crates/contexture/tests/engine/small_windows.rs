@@ -139,7 +139,7 @@ fn turns_without_a_summary_are_counted() {
         .unwrap()
         .compacted()
         .unwrap();
-    for turn in chat(300, 40) {
+    for turn in chat(300, 400) {
         lab.record("s", &turn);
     }
     let assembled = lab.assemble("s", lab.pinned() + 2_000);

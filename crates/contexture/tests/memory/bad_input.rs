@@ -266,15 +266,17 @@ fn an_event_without_text_is_rejected_with_its_line() {
         r#"{"speaker":"Ana","text":" "}"#,
         r#"{"parts":[null,""]}"#,
     ] {
-        let lines = format!("{{\"content\":\"A boat.\"}}\n{{\"content\":{content}}}\n");
+        let lines = format!(
+            "{{\"kind\":\"event\",\"content\":\"A boat.\"}}\n{{\"kind\":\"event\",\"content\":{content}}}\n"
+        );
         let error = mind.try_record(&lines).unwrap_err().to_string();
         let expected = "records.jsonl:2: content: is empty";
         assert!(error.contains(expected), "{content}: {error}");
     }
     for content in ["0", r#"{"name":"deploy"}"#, r#"{"ok":true}"#] {
-        mind.record(&format!("{{\"content\":{content}}}\n"));
+        mind.record(&format!("{{\"kind\":\"event\",\"content\":{content}}}\n"));
     }
-    mind.record("{\"content\":{},\"summary\":\"A storm.\"}\n");
+    mind.record("{\"kind\":\"event\",\"content\":{},\"summary\":\"A storm.\"}\n");
 }
 
 #[test]

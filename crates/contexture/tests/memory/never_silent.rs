@@ -146,7 +146,7 @@ fn the_group_of_lower_records_is_listed_with_its_size() {
         .find(|row| row.source == "lower-ranking records");
     // The budget is large enough to compare all of them.
     assert!(group.is_none(), "{reasons:?}");
-    let context = mind.ask(&query_for("alone", 3_000));
+    let context = mind.ask(&query_for("alone", 1_000));
     let group = context
         .excluded
         .iter()
