@@ -130,7 +130,7 @@ fn is_of_model<N: Node>(item: &N) -> bool {
 }
 
 /// Returns true for the items that the program sends, not the model.
-fn is_input(kind: &str) -> bool {
+pub(crate) fn is_input(kind: &str) -> bool {
     kind.ends_with("_output")
         || kind.ends_with("_response")
         || matches!(kind, "additional_tools" | "item_reference")

@@ -950,7 +950,7 @@ export interface paths {
         };
         /**
          * List snapshots
-         * @description Returns the latest assembled requests, newest first, without their content, one page at a time.
+         * @description Returns the assembled requests, the latest stored first, without their content, one page at a time.
          */
         get: operations["list_snapshots"];
         put?: never;
@@ -5580,7 +5580,7 @@ export interface components {
             /** @description The blocks that differ. */
             changes: components["schemas"]["BlockChange"][];
         };
-        /** @description The latest snapshots, newest first. */
+        /** @description The snapshots, the latest stored first. */
         SnapshotList: {
             /** @description The snapshots, without their content. */
             snapshots: components["schemas"]["Snapshot"][];
@@ -20027,7 +20027,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "bytes": 825032,
+                     *       "bytes": 833224,
                      *       "sessions": 4,
                      *       "turns": 15,
                      *       "snapshots": 2,
@@ -20625,7 +20625,7 @@ export interface operations {
                      *         {
                      *           "tenant": "default",
                      *           "usage": {
-                     *             "bytes": 627440,
+                     *             "bytes": 635632,
                      *             "sessions": 0,
                      *             "turns": 0,
                      *             "snapshots": 0,
@@ -20742,7 +20742,7 @@ export interface operations {
                      * @example {
                      *       "tenant": "island",
                      *       "usage": {
-                     *         "bytes": 528560,
+                     *         "bytes": 536752,
                      *         "sessions": 1,
                      *         "turns": 0,
                      *         "snapshots": 0,

@@ -9,7 +9,7 @@ use super::{
     Api, NativeError, NativeRequest, NativeTool, message, opaque, sendable, settings, with_native,
 };
 use crate::json::{Json, map};
-use crate::openai_responses::{DIALECT, media_part};
+use crate::openai_responses::{DIALECT, is_input, media_part};
 
 const API: Api = Api::OpenAiResponses;
 
@@ -128,13 +128,6 @@ fn read(node: &Node<'_>) -> Result<(MessageRole, Vec<Block>), NativeError> {
         kind if is_input(kind) => one(MessageRole::User, opaque(API, raw)),
         _ => one(MessageRole::Assistant, opaque(API, raw)),
     }
-}
-
-/// Returns true for the items that the program sends, not the model.
-fn is_input(kind: &str) -> bool {
-    kind.ends_with("_output")
-        || kind.ends_with("_response")
-        || matches!(kind, "additional_tools" | "item_reference")
 }
 
 fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {

@@ -137,7 +137,7 @@ pub(super) fn step(
         return uncounted(some.len());
     }
     // The newest first: a turn refers to the one before it.
-    let Some((first, _)) = own.iter().rev().take(most).last() else {
+    let Some((first, _)) = own.iter().rev().take(most).next_back() else {
         return Ok(Counts::new());
     };
     delete_turn_rows(db, session, *first)?;

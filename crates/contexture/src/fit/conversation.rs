@@ -140,7 +140,8 @@ impl CachedConversation {
     }
 
     /// Reads the end of a request that begins like the previous one, and finds
-    /// its first message that the session does not have. Returns `None` if the whole request must be read.
+    /// its first message that the session does not have. Returns `None` if the
+    /// whole request must be read.
     fn read_end(&self, body: &[u8], apis: &[Api]) -> Option<(RequestEnd, NativeRequest, usize)> {
         let request = self.request.as_ref()?;
         let api = request.api();

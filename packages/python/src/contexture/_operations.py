@@ -1613,8 +1613,8 @@ class Operations:
     ) -> models.SnapshotList:
         """List snapshots.
 
-        Returns the latest assembled requests, newest first, without their content, one page at a
-        time.
+        Returns the assembled requests, the latest stored first, without their content, one page
+        at a time.
 
         Args:
             session: The label of the session. Default: every session.
@@ -3756,8 +3756,8 @@ class AsyncOperations:
     ) -> models.SnapshotList:
         """List snapshots.
 
-        Returns the latest assembled requests, newest first, without their content, one page at a
-        time.
+        Returns the assembled requests, the latest stored first, without their content, one page
+        at a time.
 
         Args:
             session: The label of the session. Default: every session.

@@ -5754,7 +5754,7 @@ class SnapshotDifference(Model):
 
 class SnapshotList(Model):
     """
-    The latest snapshots, newest first.
+    The snapshots, the latest stored first.
     """
 
     snapshots: list[Snapshot]
