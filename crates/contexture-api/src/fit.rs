@@ -137,7 +137,8 @@ pub fn fit(tenant: &Tenant, body: FitBody) -> Result<FitResponse, Problem> {
 /// Returns the field of the body with an error: one of the body itself, or one of the
 /// provider's request.
 fn field_of(field: &str) -> String {
-    const OWN: [&str; 6] = [
+    const OWN: [&str; 7] = [
+        "session",
         "from",
         "to",
         "model",
