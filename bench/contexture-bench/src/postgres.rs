@@ -25,9 +25,14 @@ const TURNS: usize = 50;
 const ASSEMBLIES: u64 = 40;
 const ROUNDS: u64 = 8;
 
-/// How many write at once, and for how long.
+/// How many write at once, for how long, and for how long before that without being counted:
+/// a new thread and a new connection allocate and prepare.
 const WRITERS: usize = 64;
 const LENGTH: Duration = Duration::from_secs(3);
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// How often turns and single rows are measured, one after the other.
+const WRITING_ROUNDS: usize = 5;
 
 /// How many records are recorded one by one.
 const SINGLE: u64 = 300;
@@ -171,7 +176,7 @@ fn record(url: &str, dir: &Path, writers: usize) -> anyhow::Result<Value> {
     let project = Project::new(&dir.join("record"), dir.join("record.db"))?;
     let store = open(url, "bench_record", writers)?;
     let (mut rows, mut one, mut each) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..3 {
+    for round in 0..WRITING_ROUNDS {
         rows.push(single_rows(url, writers)?);
         let same: Vec<PostgresStore> = vec![store.clone(); writers];
         one.push(turns(&project, &same, &format!("one-{round}"))?);
@@ -180,9 +185,13 @@ fn record(url: &str, dir: &Path, writers: usize) -> anyhow::Result<Value> {
             .collect();
         each.push(turns(&project, &own, &format!("each-{round}"))?);
     }
+    // The disk becomes faster and slower. Only figures of one round are compared.
+    let ratio = |turns: &[f64]| middle(turns.iter().zip(&rows).map(|(of, to)| of / to).collect());
+    let ratios = json!({"one_tenant": ratio(&one), "tenant_each": ratio(&each)});
     Ok(json!({
         "rows_per_second": middle(rows),
         "turns_per_second": {"one_tenant": middle(one), "tenant_each": middle(each)},
+        "turns_per_row": ratios,
     }))
 }
 
@@ -197,20 +206,24 @@ fn turns(project: &Project, stores: &[PostgresStore], name: &str) -> anyhow::Res
     for (writer, store) in stores.iter().enumerate() {
         store.create_session(&project::session(&label(writer)), Timestamp::now())?;
     }
-    let next = AtomicU64::new(0);
+    let (next, counted) = (AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
     std::thread::scope(|scope| -> anyhow::Result<()> {
-        let (next, label) = (&next, &label);
+        let (next, counted, label) = (&next, &counted, &label);
         let threads: Vec<_> = engines
             .iter()
             .enumerate()
             .map(|(writer, engine)| {
                 scope.spawn(move || -> anyhow::Result<()> {
-                    while start.elapsed() < LENGTH {
+                    loop {
                         let n = next.fetch_add(1, Ordering::Relaxed);
                         engine.record(&label(writer), &turn(n), None)?;
+                        match is_counted(start) {
+                            Some(true) => counted.fetch_add(1, Ordering::Relaxed),
+                            Some(false) => continue,
+                            None => return Ok(()),
+                        };
                     }
-                    Ok(())
                 })
             })
             .collect();
@@ -220,7 +233,13 @@ fn turns(project: &Project, stores: &[PostgresStore], name: &str) -> anyhow::Res
         }
         Ok(())
     })?;
-    Ok(next.into_inner() as f64 / start.elapsed().as_secs_f64())
+    Ok(counted.into_inner() as f64 / LENGTH.as_secs_f64())
+}
+
+/// Returns whether what is acknowledged now counts, or `None` after the end.
+fn is_counted(start: Instant) -> Option<bool> {
+    let now = start.elapsed();
+    (now < WARM_UP + LENGTH).then_some(now >= WARM_UP)
 }
 
 async fn connect(url: &str) -> anyhow::Result<tokio_postgres::Client> {
@@ -264,11 +283,13 @@ fn single_rows(url: &str, connections: usize) -> anyhow::Result<f64> {
                     let insert = "INSERT INTO bench_rows (text) VALUES ($1)";
                     let insert = client.prepare(insert).await?;
                     let mut rows = 0_u64;
-                    while start.elapsed() < LENGTH {
+                    loop {
                         client.execute(&insert, &[&ANSWERED]).await?;
-                        rows += 1;
+                        match is_counted(start) {
+                            Some(counts) => rows += u64::from(counts),
+                            None => return Ok::<u64, tokio_postgres::Error>(rows),
+                        }
                     }
-                    Ok::<u64, tokio_postgres::Error>(rows)
                 })
             })
             .collect();
@@ -276,9 +297,8 @@ fn single_rows(url: &str, connections: usize) -> anyhow::Result<f64> {
         for writer in writers {
             rows += writer.await??;
         }
-        let took = start.elapsed().as_secs_f64();
         client.batch_execute("DROP TABLE bench_rows").await?;
-        Ok(rows as f64 / took)
+        Ok(rows as f64 / LENGTH.as_secs_f64())
     })
 }
 
