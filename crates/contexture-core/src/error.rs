@@ -127,7 +127,7 @@ impl fmt::Display for Error {
                 window,
             } => write!(
                 f,
-                "{} tokens are reserved for the response and {} for tools, but the window has {} \
+                "{} tokens are reserved for the response and {} for tools and instructions, but the window has {} \
                  tokens",
                 grouped(*response),
                 grouped(*tools),

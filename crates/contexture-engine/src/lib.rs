@@ -69,7 +69,7 @@ pub use inline_source::{ItemsSource, SystemSource};
 pub use pipeline::{Preview, unknown_model};
 pub use recipe::{LayerOrder, Recipe, RecipeInfo, RecipeLayer, RecipeRef};
 pub use report::{HintVerdict, OTHER_API, Report, StaleResults};
-pub use request::{GivenRequest, Request};
+pub use request::{GivenFields, GivenPart, GivenRequest, Request};
 pub use source::{Ask, Concept, Offer, Outcome, Parameter, ParameterKind, Source};
 pub use summariser::{Summariser, SummaryAsk, SummaryText};
 pub use tool_usage::ToolUsage;

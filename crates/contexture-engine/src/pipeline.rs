@@ -451,7 +451,7 @@ impl<'a> Call<'a> {
         let mut details = Details::default();
         let mut parent_turn = self.facts.parent_turn;
         let mut made_of = None;
-        let given = self.request.given;
+        let given = &self.request.given;
         let mut continues = self.facts.continues || given.ends_with_model;
         for (at, (_, source, _)) in self.sources.iter().enumerate() {
             let ask = self.ask(at);

@@ -5,10 +5,12 @@
 //! `--help`, so it states the default.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use contexture_core::message::Message;
-use contexture_core::{Cut, Native, Role, Tokens};
+use contexture_core::{ContentHash, Cut, Native, Role, Tokens};
 use contexture_providers::Format;
+use contexture_providers::native::{self, Api, NativeError};
 use contexture_store::AgentRole;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -266,14 +268,68 @@ fn filters(text: &str) -> Result<ContextFilters, crate::Error> {
 }
 
 /// Facts about a provider's own request whose conversation is fitted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct GivenRequest {
+    /// Its fields around the conversation, if the result is for the same API.
+    pub fields: Option<Arc<GivenFields>>,
+    /// Whether it has the whole conversation of the session, with the ids of its
+    /// calls.
+    pub is_whole: bool,
     /// Whether it ends with the model's message, which the model continues.
     pub ends_with_model: bool,
     /// Whether the provider stores earlier messages, which the request follows
     /// (`previous_response_id`). Results of calls that are not in the request
     /// are then accepted, and always sent.
     pub follows_stored: bool,
+}
+
+/// The fields of a provider's own request around its conversation. They are sent
+/// byte for byte.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenFields {
+    /// The API that the request is for.
+    pub api: Api,
+    /// The request with an empty conversation.
+    pub body: String,
+    /// The definitions of its tools.
+    pub tools: GivenPart,
+    /// Its instructions, if they have a field of their own.
+    pub system: GivenPart,
+}
+
+/// A part of a provider's own request that is sent byte for byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenPart {
+    /// The hash of its bytes.
+    pub hash: ContentHash,
+    /// Its size.
+    pub tokens: Tokens,
+}
+
+impl GivenFields {
+    /// Returns the request with the conversation of `rendered`, a request for the
+    /// same API.
+    pub fn with_messages(&self, rendered: &str) -> Result<String, NativeError> {
+        native::with_messages(self.body.as_bytes(), 0..0, rendered, self.api)
+    }
+}
+
+impl GivenFields {
+    /// Returns the JSON of the tools, or of the instructions (`system`).
+    pub(crate) fn field(&self, name: &str) -> Option<String> {
+        let names: &[&str] = match name {
+            "system" => &[
+                "system",
+                "instructions",
+                "systemInstruction",
+                "system_instruction",
+            ],
+            _ => &["tools"],
+        };
+        let fields: Map<String, Value> = serde_json::from_str(&self.body).ok()?;
+        let value = names.iter().find_map(|name| fields.get(*name))?;
+        Some(value.to_string())
+    }
 }
 
 impl Request {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use contexture_core::guard::Mark;
 use contexture_core::{Block, ContentHash, Layout, Part, Role, Section, Text, Tokens, markup};
-use contexture_providers::{Format, Prompt};
+use contexture_providers::{Format, Prompt, Refused};
 use contexture_store::{Snapshot, Snapshots};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -19,6 +19,7 @@ use serde_json::{Value, json as to_json};
 
 use crate::advice::{Advice, Operation};
 use crate::error::{Cause, Error};
+use crate::request::GivenFields;
 use crate::stored_report::ReportedBlock;
 
 /// The identity of a block: its layer, its id and its content.
@@ -37,7 +38,7 @@ pub use form::Agent;
 pub(crate) use recent::RecentRequests;
 pub(crate) use take::{NewSnapshot, take};
 
-use form::{Entry, RootBlob, SavedNative, SavedPart, Settings, json};
+use form::{Entry, RootBlob, SavedFields, SavedNative, SavedPart, Settings, json};
 use recorded::RecordedBody;
 
 /// A request that can be rendered again.
@@ -218,7 +219,9 @@ impl Saved {
     }
 
     /// Returns the request as it was sent in a provider's form. A request that
-    /// another program sent has the body that was recorded, in its own form.
+    /// another program sent has the body that was recorded, in its own form. A
+    /// provider's own request that was fitted has its other fields as they were
+    /// given, in its own form.
     pub fn render(&self, store: &dyn Snapshots, format: Format) -> Result<String, Error> {
         if let Some(recorded) = &self.recorded
             && recorded.format() == Some(format)
@@ -238,9 +241,25 @@ impl Saved {
             cache_key: self.settings.cache_key.as_deref(),
             deferred: &deferred,
         };
-        prompt
-            .render(format)
-            .map_err(|refused| Error::input(refused.to_string()))
+        let refused = |refused: Refused| Error::input(refused.to_string());
+        match self.given(store)? {
+            Some(given) if given.api.format() == format => {
+                let rendered = prompt.render_compact(format).map_err(refused)?;
+                let body = given.with_messages(&rendered);
+                body.map_err(|error| Error::input(error.to_string()))
+            }
+            _ => prompt.render(format).map_err(refused),
+        }
+    }
+
+    /// Returns the fields around the conversation, if they were given in a
+    /// provider's own request.
+    fn given(&self, store: &dyn Snapshots) -> Result<Option<GivenFields>, Error> {
+        let Some(given) = &self.settings.given else {
+            return Ok(None);
+        };
+        let body = fetch(store, &[given.body])?.swap_remove(0);
+        given.read(body).map(Some)
     }
 
     /// Checks that all content is stored and unchanged, and that the request
@@ -276,7 +295,7 @@ impl Saved {
             let body = saved.bodies(store, &[entry.body])?.remove(0);
             Ok(String::from_utf8_lossy(&body).into_owned())
         };
-        let mut changes = Vec::new();
+        let mut changes = self.given_changes(store, previous)?;
         let before: BTreeMap<_, &Entry> = previous
             .entries
             .iter()
@@ -306,14 +325,49 @@ impl Saved {
         Ok(changes)
     }
 
-    /// Returns the tokens of all blocks together.
+    /// Returns the changes of the tools and instructions that were given around the
+    /// conversation.
+    fn given_changes(&self, store: &dyn Snapshots, previous: &Saved) -> Result<Vec<Change>, Error> {
+        let (Some(now), Some(before)) = (&self.settings.given, &previous.settings.given) else {
+            return Ok(Vec::new());
+        };
+        let parts = [
+            ("tools", now.tools, before.tools),
+            ("system", now.system, before.system),
+        ];
+        let changed = parts.iter().filter(|(_, now, before)| now != before);
+        let mut changes = Vec::new();
+        for (name, now, _) in changed {
+            let text = |saved: &Saved| -> Result<Option<String>, Error> {
+                let given = saved.given(store)?;
+                Ok(given.and_then(|given| given.field(name)))
+            };
+            changes.push(Change {
+                layer: (*name).into(),
+                id: (*name).into(),
+                tokens: now.tokens,
+                before: text(previous)?,
+                now: text(self)?,
+            });
+        }
+        Ok(changes)
+    }
+
+    /// Returns the tokens of the request: of all blocks, and of the fields that were
+    /// given.
     pub fn tokens(&self) -> Tokens {
+        let given = self.settings.given.as_ref().map_or(0, SavedFields::tokens);
+        self.tokens_of_blocks() + given
+    }
+
+    fn tokens_of_blocks(&self) -> Tokens {
         self.entries.iter().map(|entry| entry.tokens).sum()
     }
 
     /// Returns the tokens that were available to the request.
     pub fn available(&self) -> Tokens {
-        let window = self.tokens().saturating_add(self.settings.spare);
+        let window = self.tokens_of_blocks();
+        let window = window.saturating_add(self.settings.spare);
         window.saturating_sub(self.settings.max_output.unwrap_or(0))
     }
 

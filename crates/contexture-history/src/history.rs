@@ -255,6 +255,9 @@ pub(crate) struct Reader<'a> {
     /// Whether the user's latest message is always kept, even if messages
     /// around it are left out.
     pub(crate) pins_question: bool,
+    /// Whether the ids of calls are those of a provider's own conversation, which
+    /// has each once.
+    pub(crate) has_unique_ids: bool,
 }
 
 /// The tail of a conversation.
@@ -535,7 +538,11 @@ impl Reader<'_> {
         }
         let latest = history.latest.clone();
         let from = latest.map_or(0, |latest| latest.first_message(&history.heads));
-        join(history, prepared, from, CallIds::Repeated, self.target);
+        let ids = match self.has_unique_ids {
+            true => CallIds::Unique,
+            false => CallIds::Repeated,
+        };
+        join(history, prepared, from, ids, self.target);
         history.is_paused = prepared.last().is_some_and(|turn| turn.is_paused);
         if self.pins_question {
             self.pin_question(history);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use contexture_core::{Code, Excluded, Fit, Marker, Part, Role, UnofferedRange};
+use contexture_core::{Code, Excluded, Fit, Marker, Role, Tokens, UnofferedRange};
 use contexture_engine::{Ask, Concept, Error, Offer, Outcome, Source, Warning};
 use contexture_store::check_messages;
 
@@ -26,6 +26,8 @@ const MOST_USED: f64 = 95.0;
 #[derive(Default)]
 struct Progress {
     prepared: Option<Arc<LooseMessages>>,
+    // Whether long tool results are cut, because the messages do not fit otherwise.
+    cuts_results: bool,
     // The first message that is shown, and the summary of those before.
     from: usize,
     summary: Option<String>,
@@ -54,7 +56,9 @@ impl Source for MessagesSource {
         let prepared = match &progress.prepared {
             Some(prepared) => Arc::clone(prepared),
             None => {
-                let prepared = Arc::new(prepare(ask)?);
+                let (prepared, cuts_results) = prepare(ask, progress.cuts_results)?;
+                let prepared = Arc::new(prepared);
+                progress.cuts_results = cuts_results;
                 progress.prepared = Some(Arc::clone(&prepared));
                 prepared
             }
@@ -62,8 +66,7 @@ impl Source for MessagesSource {
         let summary = progress.summary.as_deref();
         let mut history = prepared.history(progress.from, summary, ask.policy);
         // Nothing is stored here: content that is left out cannot be fetched.
-        let media = history.items.iter_mut();
-        for item in media.filter(|item| matches!(item.part, Part::Media(_))) {
+        for item in &mut history.items {
             item.handle = None;
         }
         if progress.from > 0 {
@@ -92,6 +95,11 @@ impl Source for MessagesSource {
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
         let state = ask.state::<Progress>()?;
         let mut progress = state.lock();
+        if !progress.cuts_results && has_lost(ask, outcome) {
+            (progress.cuts_results, progress.prepared) = (true, None);
+            drop(progress);
+            return self.gather(ask).map(Some);
+        }
         let Some(assembly) = outcome.assembly() else {
             // A summary that does not fit is dropped.
             let over = outcome.error().is_some_and(|error| error.is_over_budget());
@@ -103,12 +111,8 @@ impl Source for MessagesSource {
                 false => Ok(None),
             };
         };
-        let is_lack = |code: Code| matches!(code, Code::OVER_BUDGET | Code::BEFORE_WINDOW);
-        let mut dropped = assembly.report.excluded.iter();
-        let lacks = dropped.any(|row| *row.layer == *ask.layer.name && is_lack(row.code))
-            || outcome.not_offered().any(|row| is_lack(row.code));
         let config = &ask.engine.config().compaction;
-        if !lacks || progress.is_settled || !summarises(ask) {
+        if !lacks(ask, outcome) || progress.is_settled || !summarises(ask) {
             return Ok(None);
         }
         progress.is_settled = true;
@@ -158,12 +162,32 @@ impl Source for MessagesSource {
     }
 }
 
+/// Returns true if messages are missing because they do not fit.
+fn lacks(ask: &Ask<'_>, outcome: &Outcome<'_>) -> bool {
+    let is_lack = |code: Code| matches!(code, Code::OVER_BUDGET | Code::BEFORE_WINDOW);
+    let dropped = outcome.assembly().map(|assembly| &assembly.report.excluded);
+    let mut dropped = dropped.into_iter().flatten();
+    dropped.any(|row| *row.layer == *ask.layer.name && is_lack(row.code))
+        || outcome.not_offered().any(|row| is_lack(row.code))
+}
+
+/// Returns true if messages are missing or cut, or if the request cannot be made.
+fn has_lost(ask: &Ask<'_>, outcome: &Outcome<'_>) -> bool {
+    let Some(assembly) = outcome.assembly() else {
+        return outcome.error().is_some_and(|error| error.is_over_budget());
+    };
+    let mut kept = assembly.report.included.iter();
+    lacks(ask, outcome) || kept.any(|row| *row.layer == *ask.layer.name && row.truncated)
+}
+
 /// Returns true if messages that do not fit are summarised.
 fn summarises(ask: &Ask<'_>) -> bool {
     ask.layer.compact && ask.engine.config().compaction.enabled
 }
 
-fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
+/// Prepares the messages. Long tool results are cut if `cuts_results` is true, or if
+/// the messages are certainly too long without that. Returns whether they are.
+fn prepare(ask: &Ask<'_>, cuts_results: bool) -> Result<(LooseMessages, bool), Error> {
     let messages = &ask.request.messages;
     let follows_stored = ask.request.given.follows_stored;
     check_messages(messages, follows_stored)?;
@@ -188,15 +212,29 @@ fn prepare(ask: &Ask<'_>) -> Result<LooseMessages, Error> {
         }
         _ => None,
     };
-    Ok(LooseMessages::new(
-        messages,
-        ask.counts,
-        ask.policy,
-        target,
-        limits.shown,
-        reach,
-        follows_stored,
-    ))
+    let make = |max_result: Option<Tokens>| {
+        LooseMessages::new(
+            messages,
+            ask.counts,
+            ask.policy,
+            target,
+            max_result,
+            reach,
+            follows_stored,
+        )
+    };
+    let longest = LooseMessages::longest_result(messages) as Tokens;
+    let available = ask.budget.available();
+    // No counter has more than two tokens per byte, and hardly a text has fewer than
+    // one for 16 bytes.
+    let is_short = limits.shown.is_none_or(|limit| longest <= limit / 2);
+    if !cuts_results && (is_short || longest / 16 <= available) {
+        let whole = make(None);
+        if is_short || whole.is_within(available) {
+            return Ok((whole, false));
+        }
+    }
+    Ok((make(limits.shown), true))
 }
 
 /// Returns the report's row for messages that a summary replaces.

@@ -158,7 +158,72 @@ impl LatestMessages {
     }
 }
 
+/// What one side says before the other side speaks again, without white space.
+struct Said {
+    role: MessageRole,
+    text: String,
+    // The first of its messages.
+    at: usize,
+}
+
+/// Returns what messages say, the latest first. Reasoning, results of tools and
+/// instructions are left out: clients shorten and change them.
+fn said<'m>(messages: impl DoubleEndedIterator<Item = &'m Message>) -> Vec<Said> {
+    let messages: Vec<&Message> = messages.collect();
+    let mut said: Vec<Said> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        if !matches!(message.role, MessageRole::User | MessageRole::Assistant) {
+            continue;
+        }
+        let mut text = String::new();
+        for block in message.blocks().iter() {
+            match &**block {
+                Block::Text { text: words, .. } => text.extend(words.split_whitespace()),
+                Block::ToolCall { name, .. } => text.push_str(name),
+                _ => {}
+            }
+        }
+        if text.is_empty() {
+            continue;
+        }
+        match said.last_mut() {
+            Some(last) if last.role == message.role => last.text.push_str(&text),
+            _ => said.push(Said {
+                role: message.role,
+                text,
+                at,
+            }),
+        }
+    }
+    said.reverse();
+    said
+}
+
 impl Sessions<'_> {
+    /// Returns the index of the latest message of a conversation that the session
+    /// does not have, among messages that end with the session's latest. `None` if it
+    /// has all of them.
+    ///
+    /// Either may have more at its beginning: the other one was shortened there.
+    pub fn unknown_message(
+        &self,
+        session: &Session,
+        messages: &[Message],
+    ) -> Result<Option<usize>, Error> {
+        let recorded = self.history(&session.label, messages.len() + 1)?;
+        let normal = recorded.iter().filter(|turn| turn.kind == TurnKind::Normal);
+        let recorded = said(normal.flat_map(|turn| &turn.turn.messages));
+        let given = said(messages.iter());
+        let oldest = recorded.len().min(given.len()).saturating_sub(1);
+        let is_same = |(i, (one, other)): (usize, (&Said, &Said))| {
+            let is_end = one.text.ends_with(&other.text) || other.text.ends_with(&one.text);
+            one.role == other.role && (one.text == other.text || i == oldest && is_end)
+        };
+        let mut both = given.iter().zip(&recorded).enumerate();
+        let different = both.find(|one| !is_same((one.0, one.1)));
+        Ok(different.map(|(_, (given, _))| given.at))
+    }
+
     /// Returns the end of a session's conversation.
     pub fn latest_messages(&self, session: &Session) -> Result<LatestMessages, Error> {
         let recorded = self.history(&session.label, LOOK_BACK)?;

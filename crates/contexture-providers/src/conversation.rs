@@ -159,6 +159,14 @@ pub(crate) struct Conversation<'a> {
 /// this.
 const NO_OUTPUT: &str = "(no output)";
 
+/// Returns the text that a result is sent as.
+pub(crate) fn shown_result(text: &str) -> &str {
+    match text.trim().is_empty() {
+        true => NO_OUTPUT,
+        false => text,
+    }
+}
+
 /// The text that replaces a result that is a medium, if the medium must follow
 /// the result.
 const ATTACHED: &str = "(attached)";

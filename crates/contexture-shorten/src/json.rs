@@ -97,9 +97,10 @@ pub(crate) fn shorten(task: &Task<'_>) -> Option<Shortened> {
             let Some(Value::String(text)) = shown.pointer_mut(&path) else {
                 break;
             };
-            let handle = format!("{} with jq {}", task.handle, jq_path(&path));
+            let handle = (task.handle).map(|handle| format!("{handle} with jq {}", jq_path(&path)));
             let limit = task.limit * percent / 100;
-            let Some(inner) = crate::shorten(text, &Hint::default(), limit, task.counter, &handle)
+            let handle = handle.as_deref();
+            let Some(inner) = crate::shorten(text, &Hint::default(), limit, task.counter, handle)
             else {
                 break;
             };

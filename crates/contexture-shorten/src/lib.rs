@@ -21,7 +21,7 @@
 //! log[900] = "ERROR pool exhausted in src/pool.rs:41".to_owned();
 //! let counter = OpenAi::new(Encoding::O200k);
 //! let hint = Hint { tool: "shell", ..Hint::default() };
-//! let short = shorten(&log.join("\n"), &hint, 400, &counter, "sha256:1a2b3c4d5e6f").unwrap();
+//! let short = shorten(&log.join("\n"), &hint, 400, &counter, Some("sha256:1a2b3c4d5e6f")).unwrap();
 //! assert!(short.tokens <= 400);
 //! assert!(short.text.contains("\nERROR pool exhausted in src/pool.rs:41\n"));
 //! assert!(short.text.contains("fetch sha256:1a2b3c4d5e6f for the rest"));
@@ -95,14 +95,14 @@ pub struct Shortened {
 /// Shortens `text`, a tool result, to at most `limit` tokens. Returns `None`
 /// when the whole is within the limit.
 ///
-/// `handle` names the whole in the markers. A limit that is too small for a
+/// `handle` names the whole in the markers, if it can be fetched. A limit that is too small for a
 /// marker leaves the start of the text without one.
 pub fn shorten(
     text: &str,
     hint: &Hint<'_>,
     limit: Tokens,
     counter: &dyn TokenCounter,
-    handle: &str,
+    handle: Option<&str>,
 ) -> Option<Shortened> {
     if counter.count_up_to(text, limit).is_some() {
         return None;
@@ -130,7 +130,7 @@ struct Task<'a> {
     hint: &'a Hint<'a>,
     limit: Tokens,
     counter: &'a dyn TokenCounter,
-    handle: &'a str,
+    handle: Option<&'a str>,
     rate: Rate,
 }
 
@@ -203,18 +203,21 @@ impl Task<'_> {
     /// Returns the marker of a cut.
     fn marker(&self, what: &str, bytes: usize) -> String {
         let tokens = self.rate.tokens(bytes).max(1);
-        contexture_core::cut_marker(what, tokens, false, Some(self.handle))
+        contexture_core::cut_marker(what, tokens, false, self.handle)
     }
 
     /// Returns the marker of a cut that is not the first of its text: it names
     /// the handle by its first digits.
     fn short_marker(&self, what: &str) -> String {
-        let (digits, rest) = match self.handle.strip_prefix("sha256:") {
+        let Some(handle) = self.handle else {
+            return format!("[... {what} cut ...]\n");
+        };
+        let (digits, rest) = match handle.strip_prefix("sha256:") {
             Some(digits) => {
                 let end = digits.find(' ').unwrap_or(digits.len());
                 (&digits[..end.min(SHORT_HANDLE)], &digits[end..])
             }
-            None => (self.handle, ""),
+            None => (handle, ""),
         };
         format!("[... {what} cut; fetch {digits}{rest} ...]\n")
     }

@@ -5,7 +5,7 @@ use contexture_shorten::{Hint, Kind, Shortened, shorten};
 use contexture_tokens::{Encoding, Estimated, OpenAi};
 use proptest::prelude::*;
 
-const HANDLE: &str = "sha256:1a2b3c4d5e6f";
+const HANDLE: Option<&str> = Some("sha256:1a2b3c4d5e6f");
 
 fn counter() -> OpenAi {
     OpenAi::new(Encoding::O200k)

@@ -7,11 +7,13 @@
 
 mod conversation;
 
-use std::sync::Mutex;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
 
-use contexture_core::{Code, Native, Tokens};
+use contexture_core::{Code, ContentHash, Native, TokenCounter, Tokens};
 use contexture_engine::{
-    Advice, Cause, Concept, Error, GivenRequest, Preview, RecipeRef, Request, Root, Warning,
+    Advice, Cause, Concept, Error, GivenFields, GivenPart, GivenRequest, Preview, RecipeRef,
+    Request, Root, Warning,
 };
 use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest};
@@ -111,6 +113,7 @@ impl Engine {
         } = continuation;
         self.fit_read(body, &read, native, options, |request| {
             request.given.ends_with_model = ends_with_model;
+            request.given.is_whole = true;
             request.recipe = Some(RecipeRef::Name(SESSION_RECIPE.to_owned()));
             request.session = Some(label.clone());
             self.assemble(root, request)
@@ -145,8 +148,10 @@ impl Engine {
         let format = options.to.unwrap_or(api.format());
         let is_same = format == api.format();
         let messages = std::mem::take(&mut native.messages);
-        let mut request = self.inline(&native, options, format, is_same)?;
+        let (mut request, fields) = self.inline(read, &native, options, format)?;
         request.given = GivenRequest {
+            fields: fields.clone(),
+            is_whole: false,
             ends_with_model: ends_with_model(&messages),
             // Another provider does not store the messages before.
             follows_stored: is_same && follows_stored(&native),
@@ -159,13 +164,13 @@ impl Engine {
         check_newest(&assembled, request.messages.len())?;
         let is_changed = !is_same || differs(&assembled);
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
-        let body = match (is_changed, is_same) {
+        let body = match (is_changed, fields) {
             (false, _) => String::from_utf8_lossy(body).into_owned(),
-            (true, false) => assembled.render(format).map_err(refused)?,
-            (true, true) => {
+            (true, None) => assembled.render(format).map_err(refused)?,
+            (true, Some(fields)) => {
                 let rendered = assembled.render_compact(format).map_err(refused)?;
-                let body = native::with_messages(read, native.conversation, &rendered, api)
-                    .map_err(|error| Error::input(error.to_string()))?;
+                let body = fields.with_messages(&rendered);
+                let body = body.map_err(|error| Error::input(error.to_string()))?;
                 // The messages were checked when they were rendered, and the other
                 // fields are the given ones. Together they may have too many marks.
                 if body.matches("\"cache_control\"").nth(MOST_MARKS).is_some() {
@@ -251,14 +256,15 @@ impl Engine {
     }
 
     /// Returns the request that has the content of a provider's, except its
-    /// messages.
+    /// messages. For the same API, the fields around them come next to it.
     fn inline(
         &self,
+        read: &[u8],
         native: &NativeRequest,
         options: &FitOptions,
         format: Format,
-        is_same: bool,
-    ) -> Result<Request, Error> {
+    ) -> Result<(Request, Option<Arc<GivenFields>>), Error> {
+        let is_same = format == native.api.format();
         let named = options.model.clone().or_else(|| native.model.clone());
         let mut request = Request {
             recipe: Some(RecipeRef::Name(RECIPE.to_owned())),
@@ -276,21 +282,17 @@ impl Engine {
         };
         let mut model_warnings = Vec::new();
         let model = self.model(request.model.as_deref(), Some(format), &mut model_warnings)?;
-        let counts = self.counts(&model)?;
+        let mut fields = None;
         if is_same {
             // Tools stay unchanged, and so do the instructions in a field of
             // their own: only their size matters.
-            let tools: Tokens = (native.tools.iter())
-                .map(|tool| counts.counter().count(tool.raw.as_str()))
-                .sum();
-            let mut system = 0;
-            for block in &native.system {
-                match in_messages(block, native.api) {
-                    Some(own) => request.native_instructions.push(own),
-                    None => system += counts.counter().count(&text_of(block)),
-                }
-            }
-            request.reserve_tools = Some(tools + system);
+            let counts = self.counts(&model)?;
+            let own = native.system.iter();
+            let own = own.filter_map(|block| in_messages(block, native.api));
+            request.native_instructions.extend(own);
+            let given = given_fields(read, native, counts.counter())?;
+            request.reserve_tools = Some(given.tools.tokens + given.system.tokens);
+            fields = Some(Arc::new(given));
         } else {
             let text = |block: &Block| match block {
                 Block::Text { text, .. } => Some(text.clone()),
@@ -301,8 +303,34 @@ impl Engine {
             request.tools = native.tools.iter().filter_map(tool_of).collect();
         }
         request.system = request.system.filter(|text| !text.trim().is_empty());
-        Ok(request)
+        Ok((request, fields))
     }
+}
+
+/// Returns the fields around the conversation of a request, which was read from
+/// `body`.
+fn given_fields(
+    body: &[u8],
+    native: &NativeRequest,
+    counter: &dyn TokenCounter,
+) -> Result<GivenFields, Error> {
+    let part = |texts: &[Cow<'_, str>]| GivenPart {
+        hash: ContentHash::of(texts.join("\n").as_bytes()),
+        tokens: texts.iter().map(|text| counter.count(text)).sum(),
+    };
+    let tools = native.tools.iter();
+    let tools: Vec<Cow<'_, str>> = tools.map(|tool| tool.raw.as_str().into()).collect();
+    let system = native.system.iter();
+    let system = system.filter(|block| in_messages(block, native.api).is_none());
+    let system: Vec<Cow<'_, str>> = system.map(text_of).collect();
+    let empty = native::without_messages(body, native.conversation.clone(), native.api)
+        .map_err(|error| Error::input(error.to_string()))?;
+    Ok(GivenFields {
+        api: native.api,
+        body: empty,
+        tools: part(&tools),
+        system: part(&system),
+    })
 }
 
 /// Returns an instruction that is one of the request's messages, byte for byte.
@@ -420,11 +448,11 @@ fn differs(assembled: &Assembled) -> bool {
     is_cut || is_dropped || is_summarised || has_more || !report.guard.is_empty()
 }
 
-fn text_of(block: &Block) -> String {
+fn text_of(block: &Block) -> Cow<'_, str> {
     match block {
-        Block::Text { text, .. } => text.clone(),
-        Block::Provider { raw, .. } => raw.as_str().to_owned(),
-        _ => String::new(),
+        Block::Text { text, .. } => text.as_str().into(),
+        Block::Provider { raw, .. } => raw.as_str().into(),
+        _ => Cow::Borrowed(""),
     }
 }
 

@@ -131,6 +131,7 @@ impl Engine {
                 source_event_id: assembled.source_event_id.clone(),
                 context_json: assembled.context_json.clone(),
             }),
+            given: request.and_then(|request| request.given.fields.as_deref()),
             keep: self.config.snapshots.keep,
             now,
         };

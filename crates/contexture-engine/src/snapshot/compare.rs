@@ -10,7 +10,7 @@ use contexture_core::{
 use contexture_store::Snapshots;
 use serde::Serialize;
 
-use super::{Entry, Saved, SavedPart};
+use super::{Entry, Saved, SavedFields, SavedPart};
 use crate::cache::{CacheCause, CacheReport, CacheTerms, Difference, Sharing};
 use crate::error::Error;
 
@@ -85,10 +85,11 @@ impl Saved {
         layout: Option<&Layout>,
     ) -> Result<CacheReport, Error> {
         let standing = previous.standing();
+        let given = |saved: &Saved| saved.settings.given.as_ref().map_or(0, SavedFields::tokens);
         let sharing = Sharing {
-            total: tokens(&self.entries),
-            stable: tokens(self.stable()),
-            standing: tokens(standing),
+            total: self.tokens(),
+            stable: tokens(self.stable()) + given(self),
+            standing: tokens(standing) + given(previous),
             kept: 0,
             change: Some(CacheCause::Model),
             elapsed: self.made_at.duration_since(previous.made_at),
@@ -103,8 +104,19 @@ impl Saved {
             let hash = previous.hash.to_string();
             return Ok(CacheReport::new(hash, 0, Some(difference), &sharing, terms));
         }
+        let hash = || previous.hash.to_string();
+        if let Some((cause, kept, difference)) = self.given_change(previous) {
+            let sharing = Sharing {
+                kept,
+                change: Some(cause),
+                ..sharing
+            };
+            let difference = Some(difference);
+            return Ok(CacheReport::new(hash(), kept, difference, &sharing, terms));
+        }
         let (equal, shared_tokens, first_difference) =
             self.common(store, previous, counter, layout)?;
+        let shared_tokens = shared_tokens + given(self);
         let change = if !self.tools().eq(previous.tools()) {
             Some(CacheCause::Tools)
         } else if equal >= standing.len() {
@@ -126,12 +138,32 @@ impl Saved {
             ..sharing
         };
         Ok(CacheReport::new(
-            previous.hash.to_string(),
+            hash(),
             shared_tokens,
             first_difference,
             &sharing,
             terms,
         ))
+    }
+
+    /// Returns the first change in the fields that were given around the
+    /// conversation: its cause, the tokens before it, and where it is. Providers read
+    /// the tools first, and then the instructions.
+    fn given_change(&self, previous: &Saved) -> Option<(CacheCause, Tokens, Difference)> {
+        let difference = |name: &str| Difference {
+            layer: name.into(),
+            item: name.into(),
+            byte: 0,
+        };
+        match (&self.settings.given, &previous.settings.given) {
+            (Some(now), Some(before)) if now.tools.hash != before.tools.hash => {
+                Some((CacheCause::Tools, 0, difference("tools")))
+            }
+            (Some(now), Some(before)) if now.system.hash != before.system.hash => {
+                Some((CacheCause::Edit, now.tools.tokens, difference("system")))
+            }
+            _ => None,
+        }
     }
 
     /// Returns the blocks before the first volatile one.

@@ -8,13 +8,15 @@ use contexture_core::{
     Block, ContentHash, Join, Media, MediaKind, MediaSource, Native, Part, RawJson, Role, Section,
     Text, Tokens, Trust,
 };
-use contexture_providers::Sampling;
+use contexture_providers::native::Api;
+use contexture_providers::{Format, Sampling};
 use contexture_store::{AgentRole, Blob};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{damaged, parse};
 use crate::error::Error;
+use crate::request::{GivenFields, GivenPart};
 
 /// The data of a request that is not in its blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,8 +40,58 @@ pub(super) struct Settings {
     pub(super) text: ContentHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) agent: Option<Agent>,
+    // The fields around the conversation, if they were given in a provider's own
+    // request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) given: Option<SavedFields>,
     // The mark of the boundary tags.
     pub(super) mark: Mark,
+}
+
+/// The fields of a provider's own request around the conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct SavedFields {
+    pub(super) format: Format,
+    // The request with an empty conversation.
+    pub(super) body: ContentHash,
+    pub(super) tools: GivenPart,
+    pub(super) system: GivenPart,
+}
+
+impl SavedFields {
+    /// Returns the fields in the form that is saved. Their bytes become a blob,
+    /// unless `known` has them.
+    pub(super) fn of(
+        fields: &GivenFields,
+        known: Option<&SavedFields>,
+        blobs: &mut Vec<Blob>,
+    ) -> Self {
+        let hash = ContentHash::of(fields.body.as_bytes());
+        if known.is_none_or(|known| known.body != hash) {
+            put(fields.body.as_bytes().to_vec(), blobs);
+        }
+        Self {
+            format: fields.api.format(),
+            body: hash,
+            tools: fields.tools,
+            system: fields.system,
+        }
+    }
+
+    /// Returns the fields, of which `body` are the bytes.
+    pub(super) fn read(&self, body: Vec<u8>) -> Result<GivenFields, Error> {
+        let api = Api::ALL.into_iter().find(|api| api.format() == self.format);
+        Ok(GivenFields {
+            api: api.ok_or_else(|| damaged(self.body))?,
+            body: String::from_utf8(body).map_err(|_| damaged(self.body))?,
+            tools: self.tools,
+            system: self.system,
+        })
+    }
+
+    pub(super) fn tokens(&self) -> Tokens {
+        self.tools.tokens + self.system.tokens
+    }
 }
 
 /// The agent that a request was made for.

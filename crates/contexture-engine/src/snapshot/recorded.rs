@@ -168,6 +168,7 @@ impl RecordedRequest {
             deferred: None,
             text: ContentHash::of(b""),
             agent: None,
+            given: None,
             mark: Layout::default().mark,
         };
         Ok(Saved {

@@ -13,7 +13,10 @@ use contexture_store::{Blob, Snapshot, TurnId};
 use jiff::Timestamp;
 
 use super::Saved;
-use super::form::{Agent, Entry, RootBlob, SavedNative, SavedPart, Settings, json, put};
+use super::form::{
+    Agent, Entry, RootBlob, SavedFields, SavedNative, SavedPart, Settings, json, put,
+};
+use crate::request::GivenFields;
 
 /// The number of blocks in a chunk of the list.
 const CHUNK: usize = 64;
@@ -26,9 +29,12 @@ pub(crate) struct NewSnapshot<'a> {
     pub(crate) session: &'a str,
     pub(crate) parent_turn: Option<TurnId>,
     pub(crate) prompt: &'a Prompt<'a>,
+    /// The tokens of the blocks.
     pub(crate) tokens: Tokens,
     pub(crate) counter: &'a str,
     pub(crate) agent: Option<Agent>,
+    /// The fields around the conversation that are sent as they were given.
+    pub(crate) given: Option<&'a GivenFields>,
     /// False to remember only the structure: nothing is rendered then.
     pub(crate) keep: bool,
     pub(crate) now: Timestamp,
@@ -120,6 +126,10 @@ pub(crate) fn take(
             false => ContentHash::of(b""),
         },
         agent: made.agent.clone(),
+        given: made.given.map(|given| {
+            let known = previous.and_then(|previous| previous.settings.given.as_ref());
+            SavedFields::of(given, known, &mut blobs)
+        }),
         mark: layout.mark,
     };
     let root = RootBlob {
@@ -132,7 +142,7 @@ pub(crate) fn take(
         session: made.session.to_owned(),
         parent_turn: made.parent_turn,
         model: made.prompt.model.to_owned(),
-        tokens: made.tokens,
+        tokens: made.tokens + settings.given.as_ref().map_or(0, SavedFields::tokens),
         counter: made.counter.to_owned(),
         root: hash,
         created_at: made.now,

@@ -38,6 +38,7 @@ fn made<'a>(prompt: &'a Prompt<'a>) -> NewSnapshot<'a> {
         tokens: 9,
         counter: "o200k_base",
         agent: None,
+        given: None,
         keep: true,
         now: Timestamp::UNIX_EPOCH,
     }

@@ -359,6 +359,12 @@ impl ItemBuilder {
     fn text(&self, block: &Block) -> Text {
         let guarded = |text: &str| Text::guarded(text, self.policy);
         match block {
+            // The provider rejects signed reasoning that was changed.
+            Block::Thinking {
+                text,
+                signature: Some(signature),
+                ..
+            } if !signature.is_empty() => Text::verbatim(text),
             Block::Text { text, .. } | Block::Thinking { text, .. } => guarded(text),
             Block::Provider { raw, .. } => guarded(&native::shown(raw).0),
             Block::ToolCall {
@@ -392,7 +398,13 @@ impl ItemBuilder {
         else {
             return None;
         };
-        let (max_tokens, handle) = (self.max_result?, handle?);
+        let max_tokens = self.max_result?;
+        // Messages of the request itself are not stored, so that they cannot be
+        // fetched.
+        let handle = match self.is_loose {
+            true => None,
+            false => Some(handle?),
+        };
         // Only its own form shows that it answers a tool that accepts any text, if
         // the request does not have the call.
         let is_custom = |own: &Native| native::kind(&own.raw) == "custom_tool_call_output";

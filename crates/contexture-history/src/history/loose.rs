@@ -134,6 +134,24 @@ impl LooseMessages {
         }]
     }
 
+    /// Returns the bytes of the longest tool result.
+    pub(crate) fn longest_result(messages: &[Message]) -> usize {
+        let blocks = messages.iter().flat_map(|message| match &message.content {
+            MessageContent::Blocks(blocks) => &blocks[..],
+            MessageContent::Text(_) => &[],
+        });
+        let results = blocks.filter_map(|block| match block {
+            Block::ToolResult { content, .. } => Some(content.len()),
+            _ => None,
+        });
+        results.max().unwrap_or(0)
+    }
+
+    /// Returns true if all messages were read and have at most this many tokens.
+    pub(crate) fn is_within(&self, tokens: Tokens) -> bool {
+        self.first == 0 && self.tokens[0].iter().sum::<Tokens>() <= tokens
+    }
+
     /// Returns the tokens of the messages.
     pub(crate) fn tokens(&self) -> &[Vec<Tokens>] {
         &self.tokens

@@ -334,6 +334,8 @@ fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
         None => {}
     }
     let text = texts.join("\n\n");
+    // An empty result is otherwise sent as a text that says so.
+    plain &= !text.trim().is_empty();
     let known = ["type", "tool_use_id", "content", "is_error"];
     let fields = node.fields()?;
     let has_more = |name: &str| !known.contains(&name) && name != "cache_control";

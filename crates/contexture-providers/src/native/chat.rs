@@ -8,6 +8,7 @@ use super::node::{Node, object};
 use super::{
     Api, NativeError, NativeRequest, NativeTool, message, opaque, sendable, settings, with_native,
 };
+use crate::conversation::shown_result;
 use crate::json::{Json, map};
 use crate::openai_chat::{DIALECT, media_part};
 
@@ -379,7 +380,7 @@ fn result(node: &Node<'_>) -> Result<Block, NativeError> {
     let expected = map! {
         "role": Json::text("tool"),
         "tool_call_id": Json::Text(id.clone().into()),
-        "content": Json::Text(text.clone().into()),
+        "content": Json::Text(shown_result(&text).to_owned().into()),
     };
     let block = Block::ToolResult {
         tool_call_id: id,

@@ -9,6 +9,7 @@ use super::node::Node;
 use super::{
     Api, NativeError, NativeRequest, NativeTool, message, opaque, sendable, settings, with_native,
 };
+use crate::conversation::shown_result;
 use crate::gemini::{DIALECT, media_part};
 use crate::json::{Json, map};
 
@@ -244,7 +245,7 @@ impl Reader {
         };
         let key = if is_error { "error" } else { "output" };
         let mut said = Json::Map(Vec::new());
-        said.push(key, Json::Text(text.clone().into()));
+        said.push(key, Json::Text(shown_result(&text).to_owned().into()));
         let expected = map! {"functionResponse": map! {
             "id": Json::Text(id.clone().into()),
             "name": Json::Text(name.into()),

@@ -85,6 +85,17 @@ pub fn with_messages(
     Ok(out)
 }
 
+/// Returns a request with an empty conversation. `conversation` is where it is in the
+/// body, or empty if that is not known.
+pub fn without_messages(
+    body: &[u8],
+    conversation: Range<usize>,
+    api: Api,
+) -> Result<String, NativeError> {
+    let empty = format!("{{\"{}\":[]}}", api.messages_field());
+    with_messages(body, conversation, &empty, api)
+}
+
 /// Returns `rendered` with its last `most` cache marks. Inside a text a mark
 /// would have backslashes before its quotes.
 fn last_marks(rendered: &str, most: usize) -> Cow<'_, str> {

@@ -8,6 +8,7 @@ use super::node::Node;
 use super::{
     Api, NativeError, NativeRequest, NativeTool, message, opaque, sendable, settings, with_native,
 };
+use crate::conversation::shown_result;
 use crate::json::{Json, map};
 use crate::openai_responses::{DIALECT, is_input, media_part};
 
@@ -261,7 +262,7 @@ fn result(node: &Node<'_>, kind: &str) -> Result<Vec<Block>, NativeError> {
         true => map! {
             "type": Json::text("function_call_output"),
             "call_id": Json::Text(id.clone().into()),
-            "output": Json::Text(text.clone().into()),
+            "output": Json::Text(shown_result(&text).to_owned().into()),
         },
         false => Json::Value(Value::Null),
     };

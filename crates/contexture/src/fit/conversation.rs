@@ -8,13 +8,30 @@ use contexture_core::cache::Cache;
 use contexture_engine::{Cause, Error};
 use contexture_history::{LatestMessages, Sessions, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest, ParsedRequest, RequestEnd};
-use contexture_store::{Message, Session};
+use contexture_store::{Block, Message, Session};
 
 use super::{ends_with_model, follows_stored, read};
 
 /// The number of messages of the previous request that are read again. An API
 /// may write one of our messages as several of its own.
 const READ_AGAIN: usize = 32;
+
+/// The remedy for messages that do not continue a session.
+const ANOTHER: &str =
+    "name another session for a conversation that was edited, shortened or begun again";
+
+/// Returns the beginning of what a message says.
+fn beginning(message: &Message) -> String {
+    const SHOWN: usize = 48;
+    let blocks = message.blocks();
+    let words = blocks.iter().find_map(|block| match &**block {
+        Block::Text { text, .. } if !text.trim().is_empty() => Some(text.as_str()),
+        Block::ToolCall { name, .. } => Some(name.as_str()),
+        _ => None,
+    });
+    let words: Vec<&str> = words.unwrap_or_default().split_whitespace().collect();
+    words.join(" ").chars().take(SHOWN).collect()
+}
 
 /// The conversations of sessions that were made to fit, by the session's name.
 #[derive(Debug, Default)]
@@ -131,11 +148,24 @@ impl CachedConversation {
         let Some(first) = self.latest.first_new_in(&native.messages) else {
             let label = &session.label;
             return Err(Error::input(format!(
-                "the messages do not continue session `{label}`: none of them is its latest message"
+                "the messages do not continue session `{label}`: they do not have its latest messages"
             ))
             .because(Cause::Conflict)
-            .advise("name another session for another conversation"));
+            .advise(ANOTHER));
         };
+        let known = &native.messages[..first];
+        if let Some(at) = sessions.unknown_message(session, known)? {
+            self.request = None;
+            let label = &session.label;
+            let beginning = beginning(&known[at]);
+            return Err(Error::input(format!(
+                "the messages do not continue session `{label}`: it does not have the {} message \
+                 that begins with `{beginning}`",
+                known[at].role.name()
+            ))
+            .because(Cause::Conflict)
+            .advise(ANOTHER));
+        }
         Continuation::new(Cow::Borrowed(body), native, first)
     }
 
