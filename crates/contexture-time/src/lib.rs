@@ -20,13 +20,17 @@
 //!
 //! Weeks begin on Monday, and seasons are those of the northern hemisphere. A
 //! date without a year, a weekday or a month means the latest one that has
-//! begun: queries are about the past. A range such as `from Monday to Friday`
+//! begun: most queries are about the past. In a clause about the future, such as
+//! `What will happen in December?`, it means the next one. In a clause that
+//! announces something, such as `The deadline moves to 29 January`, a date
+//! means the nearest one. A range such as `from Monday to Friday`
 //! means the latest one whose end has begun: its end is resolved first, and its
 //! start is the latest one before that end. In a text about the future, the start
 //! is resolved first.
 
 mod parse;
 mod resolve;
+mod tense;
 mod token;
 
 use std::collections::BTreeSet;
@@ -38,6 +42,7 @@ use jiff::{Timestamp, Zoned};
 use regex::Regex;
 
 use crate::parse::{Bound, Parser};
+use crate::tense::Tense;
 
 /// The maximum number of words of a text that are read.
 const MOST_WORDS: usize = 512;
@@ -154,12 +159,17 @@ pub fn read_times(query: &str, clock: &Clock) -> TimeReading {
         }
         reading.months.extend(found.expression.month());
         reading.years.extend(found.expression.year());
-        let (expression, past) = (&found.expression, resolve::Tense::Past);
-        match resolve::interval(expression, clock, past) {
+        let expression = &found.expression;
+        // `What is due in June?` is a query about the next June.
+        let tense = match found.tense {
+            Tense::Announced if parser.is_question() => Tense::Future,
+            tense => tense,
+        };
+        match resolve::interval(expression, clock, tense) {
             Some(interval) => match found.bound {
                 None => {
                     points.push(interval);
-                    points.extend(resolve::other_reading(expression, clock, past));
+                    points.extend(resolve::other_reading(expression, clock, tense));
                 }
                 Some(bound) => bounds.push(resolve::bounded(bound, interval)),
             },
@@ -180,18 +190,17 @@ pub fn mentioned_times(text: &str, clock: &Clock) -> Vec<Interval> {
         return Vec::new();
     }
     let parser = Parser::new(text, MOST_WORDS);
-    let tense = match parser.is_about_future() {
-        true => resolve::Tense::Future,
-        false => resolve::Tense::Past,
-    };
     let said = clock.now.as_ref().map(|now| now.timestamp());
     let mut found: Vec<Interval> = parser
         .expressions()
         .iter()
         .filter_map(|found| {
-            let interval = resolve::interval(&found.expression, clock, tense)?;
+            let interval = resolve::interval(&found.expression, clock, found.tense)?;
+            let is_ahead = matches!(found.tense, Tense::Future | Tense::Announced);
             Some(match found.bound {
                 None => interval,
+                // `The report is due by Friday` mentions the Friday.
+                Some(Bound::Until) if is_ahead => interval,
                 Some(bound) => resolve::bounded(bound, interval),
             })
         })

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::Order;
+use crate::tense::Tense;
 use crate::token::{
     Token, day, month, number, ordinal, season, short_month, tokens, weekday, year,
 };
@@ -147,6 +148,17 @@ impl Expression {
         }
     }
 
+    /// Returns true when only the year is open: `29 January`, `October`.
+    pub(super) fn has_open_year(&self) -> bool {
+        match self {
+            Self::Weekday(..) | Self::DayOfMonth(_) => false,
+            Self::PartOf(_, whole) => whole.has_open_year(),
+            Self::Offset { anchor, .. } => anchor.has_open_year(),
+            Self::Between(from, to) => from.has_open_year() || to.has_open_year(),
+            _ => self.is_open(),
+        }
+    }
+
     /// Returns the year of the expression.
     pub(super) fn year(&self) -> Option<i16> {
         match self {
@@ -184,6 +196,7 @@ pub(super) enum Bound {
 pub(super) struct FoundExpression {
     pub(super) expression: Expression,
     pub(super) bound: Option<Bound>,
+    pub(super) tense: Tense,
     pub(super) range: Range<usize>,
 }
 
@@ -217,7 +230,7 @@ const CUES: &[&str] = &[
 
 /// The words of a text that is searched for expressions.
 pub(super) struct Parser {
-    tokens: Vec<Token>,
+    pub(super) tokens: Vec<Token>,
 }
 
 impl Parser {
@@ -240,6 +253,7 @@ impl Parser {
             found.push(FoundExpression {
                 expression,
                 bound: self.bound(at),
+                tense: self.tense(at),
                 range,
             });
             at = end;
@@ -347,23 +361,11 @@ impl Parser {
             || pair("happened", "first")
     }
 
-    /// Returns true when a text is about the future.
-    pub(super) fn is_about_future(&self) -> bool {
-        let future = ["will", "tomorrow", "upcoming", "gonna", "shall"];
-        (0..self.tokens.len()).any(|at| {
-            let word = self.word(at);
-            future.contains(&word)
-                || word.ends_with("'ll")
-                || (word == "going" && self.word(at + 1) == "to")
-                || (matches!(word, "plan" | "planning" | "plans") && self.word(at + 1) == "to")
-        })
-    }
-
-    fn word(&self, at: usize) -> &str {
+    pub(super) fn word(&self, at: usize) -> &str {
         self.tokens.get(at).map_or("", |token| token.word.as_str())
     }
 
-    fn before(&self, at: usize) -> &str {
+    pub(super) fn before(&self, at: usize) -> &str {
         at.checked_sub(1).map_or("", |at| self.word(at))
     }
 
@@ -427,7 +429,10 @@ impl Parser {
                     && at >= 2
                     && matches!(self.word(at - 2), "on" | "at" | "over" | "during") =>
             {
-                let step = if self.is_about_future() { 0 } else { -1 };
+                let step = match self.tense(at) {
+                    Tense::Unknown | Tense::Past => -1,
+                    Tense::Nearest | Tense::Announced | Tense::Future => 0,
+                };
                 return Some((Expression::Recurring(Unit::Weekend, step), at + 1));
             }
             "day" if self.word(at + 1) == "after" && self.word(at + 2) == "tomorrow" => {

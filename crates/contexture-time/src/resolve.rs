@@ -4,24 +4,39 @@ use jiff::civil::{Date, Weekday};
 use jiff::{Span, Timestamp, ToSpan as _};
 
 use crate::parse::{Bound, Expression, Number, Part, Unit};
+use crate::tense::Tense;
 use crate::{Clock, Interval};
-
-/// The tense of a text. It decides which Monday is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tense {
-    Past,
-    Future,
-}
 
 /// Returns the interval of an expression. Returns `None` for a date that does
 /// not exist, and for a relative expression without a time.
 pub(super) fn interval(expression: &Expression, clock: &Clock, tense: Tense) -> Option<Interval> {
-    let resolver = Resolver {
-        clock,
-        tense,
-        in_range: false,
+    let resolve = |tense: Tense| {
+        let resolver = Resolver {
+            clock,
+            tense,
+            in_range: false,
+        };
+        resolver.interval(expression)
     };
-    resolver.interval(expression)
+    match tense {
+        Tense::Unknown | Tense::Past | Tense::Future => resolve(tense),
+        // An appointment on Monday or on the 14th is the next one, even a day
+        // after a Monday.
+        Tense::Nearest | Tense::Announced if !expression.has_open_year() => resolve(Tense::Future),
+        Tense::Nearest | Tense::Announced => {
+            let now = clock
+                .now
+                .as_ref()
+                .map(|now| now.timestamp().as_millisecond());
+            let distance = |interval: &Interval| {
+                let now = now.unwrap_or(interval.from);
+                let ahead = interval.from.saturating_sub(now);
+                ahead.max(now.saturating_sub(interval.to)).max(0)
+            };
+            let both = [resolve(Tense::Future), resolve(Tense::Past)];
+            both.into_iter().flatten().min_by_key(distance)
+        }
+    }
 }
 
 /// Returns the other possible interval of an expression: today, for `on Monday`
@@ -37,7 +52,7 @@ pub(super) fn other_reading(
         in_range: false,
     };
     match *expression {
-        Expression::Weekday(weekday, None) if tense == Tense::Past => {
+        Expression::Weekday(weekday, None) if tense.is_past() => {
             let today = resolver.today()?;
             let is_today = today.weekday().to_monday_zero_offset() == weekday;
             is_today.then(|| resolver.days(today, 1)).flatten()
@@ -88,15 +103,7 @@ impl Resolver<'_> {
                 day, month, year, ..
             } => self.day(day, month, year),
             Expression::DayOfMonth(day) => {
-                let today = self.today()?;
-                let this = Date::new(today.year(), today.month(), day).ok();
-                let date = match this.filter(|date| *date <= today) {
-                    Some(date) => date,
-                    None => {
-                        let before = today.first_of_month().yesterday().ok()?;
-                        Date::new(before.year(), before.month(), day).ok()?
-                    }
-                };
+                let date = self.days_of_month(day, self.tense).next()?;
                 self.days(date, 1)
             }
             Expression::Month { month, year, step } => self.months(month, 1, year, step),
@@ -395,10 +402,12 @@ impl Resolver<'_> {
                 let days_on = i64::from(weekday.to_monday_zero_offset());
                 monday_of(today).saturating_add(days(days_on))
             }
-            (None, Tense::Past) if is_today && self.in_range => today,
-            (None, Tense::Past) => before()?,
-            (None, Tense::Future) if is_today => today,
-            (None, Tense::Future) => after()?,
+            (None, tense) if tense.is_past() => match is_today && self.in_range {
+                true => today,
+                false => before()?,
+            },
+            (None, _) if is_today => today,
+            (None, _) => after()?,
         };
         self.days(date, 1)
     }
@@ -410,18 +419,36 @@ impl Resolver<'_> {
                 let today = self.today()?;
                 let of = |year: i16| Date::new(year, month, day).ok();
                 // The 29th of February does not exist in every year.
-                let years = match self.tense {
-                    Tense::Past => [0, -1, -2, -3, -4],
-                    Tense::Future => [0, 1, 2, 3, 4],
+                let years = match self.tense.is_past() {
+                    true => [0, -1, -2, -3, -4],
+                    false => [0, 1, 2, 3, 4],
                 };
                 let mut dates = years.into_iter().filter_map(|more| of(today.year() + more));
-                dates.find(|date| match self.tense {
-                    Tense::Past => *date <= today,
-                    Tense::Future => *date >= today,
+                dates.find(|date| match self.tense.is_past() {
+                    true => *date <= today,
+                    false => *date >= today,
                 })?
             }
         };
         self.days(date, 1)
+    }
+
+    /// Returns the days with this number, from the latest one back, or from the
+    /// next one on. Months without such a day are left out.
+    fn days_of_month(&self, day: i8, tense: Tense) -> impl Iterator<Item = Date> + use<> {
+        let today = self.today();
+        let back = if tense.is_past() { -1 } else { 1 };
+        (0..=12).filter_map(move |count| {
+            let today = today?;
+            let month = today.first_of_month().saturating_add(months(back * count));
+            let date = Date::new(month.year(), month.month(), day).ok()?;
+            let fits = if back < 0 {
+                date <= today
+            } else {
+                date >= today
+            };
+            fits.then_some(date)
+        })
     }
 
     /// Returns an interval of this many months: of a year, the latest that have

@@ -216,7 +216,6 @@ fn bounds_open_an_interval_to_one_side() {
 
 #[test]
 fn the_end_of_a_range_has_begun_and_its_start_is_before_it() {
-    const TUESDAY: &str = "2026-11-17T12:00:00Z";
     const FRIDAY: &str = "2026-11-20T12:00:00Z";
     for (now, query, expected) in [
         (FRIDAY, "from Monday to Friday", "2026-11-16..2026-11-20"),
@@ -390,6 +389,137 @@ fn times_in_a_text_are_resolved_from_the_time_it_was_said() {
     // The day of the text itself is already known.
     assert!(told("I am tired today.").is_empty());
     assert!(told("I have been ill since Tuesday.").is_empty());
+}
+
+/// Checks the times that a text of a day mentions.
+fn check_text(day: &str, text: &str, expected: &[&str]) {
+    let said = format!("{day}T10:00:00Z").parse().unwrap();
+    let times = mentioned_times(text, &Clock::new(Some(said), TimeZone::UTC));
+    let found: Vec<String> = times.into_iter().map(days).collect();
+    assert_eq!(found, expected, "{text} on {day}");
+}
+
+const TUESDAY: &str = "2026-11-17T12:00:00Z";
+
+#[test]
+fn a_query_about_the_future_means_the_next_date() {
+    for (query, expected) in [
+        ("What will happen in December?", "2026-12-01..2026-12-31"),
+        ("What are we going to do on 3 January?", "2027-01-03"),
+        ("What is due in June?", "2027-06-01..2027-06-30"),
+        ("Which deadline is in January?", "2027-01-01..2027-01-31"),
+        ("What is planned for Friday?", "2026-11-20"),
+        (
+            "When is the appointment in December?",
+            "2026-12-01..2026-12-31",
+        ),
+        ("Who leaves in December?", "2026-12-01..2026-12-31"),
+        ("What is scheduled for December 4?", "2026-12-04"),
+        ("What did we plan for December?", "2026-12-01..2026-12-31"),
+        ("What will she do on the 14th?", "2026-12-14"),
+        (
+            "Which upcoming trips are in March?",
+            "2027-03-01..2027-03-31",
+        ),
+        // The past.
+        ("What happened in December?", "2025-12-01..2025-12-31"),
+        (
+            "Which appointments did I have in March?",
+            "2026-03-01..2026-03-31",
+        ),
+        ("What did Will say in December?", "2025-12-01..2025-12-31"),
+        (
+            "What did she do next in December?",
+            "2025-12-01..2025-12-31",
+        ),
+        ("What was due in December?", "2025-12-01..2025-12-31"),
+        (
+            "Will we get what I ordered in October?",
+            "2026-10-01..2026-10-31",
+        ),
+        ("in December", "2025-12-01..2025-12-31"),
+    ] {
+        check_on(TUESDAY, query, &[expected]);
+    }
+}
+
+#[test]
+fn a_text_about_the_future_means_the_next_date() {
+    for (day, text, expected) in [
+        ("2026-11-10", "We will ship on 15 December.", "2026-12-15"),
+        (
+            "2026-11-10",
+            "I have a dentist appointment on December 4.",
+            "2026-12-04",
+        ),
+        (
+            "2026-11-10",
+            "I have an appointment with Dr. Lee on December 4.",
+            "2026-12-04",
+        ),
+        (
+            "2026-10-20",
+            "The deadline moves to 29 January",
+            "2027-01-29",
+        ),
+        (
+            "2026-10-20",
+            "The deadline was moved to 29 January",
+            "2027-01-29",
+        ),
+        ("2026-10-20", "Deadline: 29 January", "2027-01-29"),
+        (
+            "2026-10-20",
+            "The report is due by 29 January.",
+            "2027-01-29",
+        ),
+        (
+            "2026-10-01",
+            "I will have my knee surgery on the 14th",
+            "2026-10-14",
+        ),
+        ("2026-10-16", "The appointment is on the 14th", "2026-11-14"),
+        ("2026-11-10", "See you on 3 January!", "2027-01-03"),
+        ("2026-05-10", "Great, see you on 3 January!", "2027-01-03"),
+        ("2026-11-10", "Ana is coming on Friday.", "2026-11-13"),
+        (
+            "2026-11-10",
+            "In March, we will go to Rome.",
+            "2027-03-01..2027-03-31",
+        ),
+        // An announcement of a date that has just passed.
+        ("2026-11-02", "The deadline is 1 November.", "2026-11-01"),
+        // The past.
+        (
+            "2026-11-10",
+            "I had a dentist appointment on March 4.",
+            "2026-03-04",
+        ),
+        ("2026-11-10", "We shipped on 15 December.", "2025-12-15"),
+        ("2026-11-10", "I met Will on 15 December.", "2025-12-15"),
+        (
+            "2026-11-10",
+            "The deadline on 29 January was missed.",
+            "2026-01-29",
+        ),
+        (
+            "2026-11-10",
+            "I saw her on 3 March. I will call her.",
+            "2026-03-03",
+        ),
+        (
+            "2026-11-10",
+            "It stopped due to the rain on 3 December.",
+            "2025-12-03",
+        ),
+    ] {
+        check_text(day, text, &[expected]);
+    }
+    check_text(
+        "2026-11-10",
+        "On 3 March I saw her and on 5 March I will call her.",
+        &["2026-03-03", "2027-03-05"],
+    );
 }
 
 #[test]
