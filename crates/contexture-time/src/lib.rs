@@ -28,6 +28,7 @@
 //! start is the latest one before that end. In a text about the future, the start
 //! is resolved first.
 
+mod holiday;
 mod parse;
 mod resolve;
 mod tense;
@@ -134,7 +135,8 @@ fn may_name_a_time(text: &str) -> bool {
         let cues = "[0-9]|day|week|month|year|quarter|hour|morning|evening|night|noon|tomorrow|\
                     first|last|latest|newest|recent|earliest|original|initial|order|chronolog|\
                     timeline|before|january|february|march|april|may|june|july|august|\
-                    september|october|november|december|spring|summer|autumn|fall|winter|long";
+                    september|october|november|december|spring|summer|autumn|fall|winter|long|christmas|\
+                    easter|halloween|thanksgiving|new year";
         Regex::new(&format!("(?i){cues}")).ok()
     });
     CUES.as_ref().is_none_or(|cues| cues.is_match(text))
@@ -194,15 +196,21 @@ pub fn mentioned_times(text: &str, clock: &Clock) -> Vec<Interval> {
     let mut found: Vec<Interval> = parser
         .expressions()
         .iter()
-        .filter_map(|found| {
-            let interval = resolve::interval(&found.expression, clock, found.tense)?;
+        .flat_map(|found| {
+            let first = resolve::interval(&found.expression, clock, found.tense);
+            // Both readings of `4/5/2026`, as in a query.
+            let swapped = resolve::swapped(&found.expression, clock, found.tense);
+            let both = first.into_iter().chain(swapped);
+            both.map(move |interval| (found, interval))
+        })
+        .map(|(found, interval)| {
             let is_ahead = matches!(found.tense, Tense::Future | Tense::Announced);
-            Some(match found.bound {
+            match found.bound {
                 None => interval,
                 // `The report is due by Friday` mentions the Friday.
                 Some(Bound::Until) if is_ahead => interval,
                 Some(bound) => resolve::bounded(bound, interval),
-            })
+            }
         })
         // An interval without an end, and the time of the text itself, have no
         // information.

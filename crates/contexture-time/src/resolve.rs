@@ -3,6 +3,7 @@
 use jiff::civil::{Date, Weekday};
 use jiff::{Span, Timestamp, ToSpan as _};
 
+use crate::holiday::Holiday;
 use crate::parse::{Bound, Expression, Number, Part, Unit};
 use crate::tense::Tense;
 use crate::{Clock, Interval};
@@ -57,12 +58,28 @@ pub(super) fn other_reading(
             let is_today = today.weekday().to_monday_zero_offset() == weekday;
             is_today.then(|| resolver.days(today, 1)).flatten()
         }
+        _ => swapped(expression, clock, tense),
+    }
+}
+
+/// Returns the other reading of a date in digits: the fifth of April, for
+/// `4/5/2026`.
+pub(super) fn swapped(expression: &Expression, clock: &Clock, tense: Tense) -> Option<Interval> {
+    match *expression {
         Expression::Day {
             day,
             month,
             year,
             swapped: true,
-        } => resolver.day(month, day, year),
+        } => {
+            let other = Expression::Day {
+                day: month,
+                month: day,
+                year,
+                swapped: false,
+            };
+            interval(&other, clock, tense)
+        }
         _ => None,
     }
 }
@@ -91,7 +108,20 @@ impl Resolver<'_> {
         match *expression {
             Expression::FromToday(days) => self.days_from_today(days),
             Expression::Recurring(unit, step) => self.recurring(unit, step),
+            Expression::ComingWeekend => {
+                let today = self.today()?;
+                let days_on = today.weekday().to_monday_zero_offset();
+                self.recurring(Unit::Weekend, i64::from(days_on >= 5))
+            }
             Expression::Ago(count, unit) => self.ago(count, unit),
+            Expression::FromNext(count, ref anchor) => {
+                let next = Resolver {
+                    tense: Tense::Future,
+                    ..*self
+                };
+                let anchor = self.date(next.interval(anchor)?.from)?;
+                self.days(anchor.saturating_add(days(count)), 1)
+            }
             Expression::Past(count, unit) => self.past(count, unit),
             Expression::Weekday(weekday, step) => self.weekday(weekday, step),
             Expression::WeekdayOfWeek(weekday, step) => {
@@ -102,13 +132,32 @@ impl Resolver<'_> {
             Expression::Day {
                 day, month, year, ..
             } => self.day(day, month, year),
-            Expression::DayOfMonth(day) => {
-                let date = self.days_of_month(day, self.tense).next()?;
-                self.days(date, 1)
+            Expression::DayOfMonth(day, weekday) => {
+                let other = match self.tense.is_past() {
+                    true => Tense::Future,
+                    false => Tense::Past,
+                };
+                let dates: Vec<Date> = self.days_of_month(day, self.tense).collect();
+                // A weekday confirms the month. It may show that the nearest
+                // one on the other side is meant.
+                let (first, more) = dates.split_first()?;
+                let on_the_other_side = self.days_of_month(day, other).take(1);
+                let mut candidates = std::iter::once(*first)
+                    .chain(on_the_other_side)
+                    .chain(more.iter().copied());
+                let fits = |date: &Date| {
+                    weekday.is_none_or(|day| date.weekday().to_monday_zero_offset() == day)
+                };
+                self.days(candidates.find(fits).unwrap_or(*first), 1)
             }
             Expression::Month { month, year, step } => self.months(month, 1, year, step),
             Expression::Season { month, year, step } => self.months(month, 3, year, step),
             Expression::Quarter { quarter, year } => self.months(quarter * 3 - 2, 3, year, None),
+            Expression::Holiday {
+                holiday,
+                year,
+                step,
+            } => self.holiday(holiday, year, step),
             Expression::Year(year) => self.months(1, 12, Some(year), None),
             Expression::Between(ref from, ref to) => self.range(from, to),
             Expression::PartOf(part, ref whole) => {
@@ -232,9 +281,15 @@ impl Resolver<'_> {
             self.between(first, first.saturating_add(months(count)))
         };
         let (from, to) = match part {
-            Part::Early => (whole.from, tenths(4)),
+            Part::Start if is_year => return of_year(Number::FromStart(0), 2)?.and(whole),
+            Part::End if is_year => return of_year(Number::Last, 2)?.and(whole),
+            Part::Holiday(holiday) => {
+                let year = dates()?.0.year();
+                return self.holiday(holiday, Some(year), None);
+            }
+            Part::Early | Part::Start => (whole.from, tenths(4)),
             Part::Middle => (tenths(3), tenths(7)),
-            Part::Late => (tenths(6), whole.to),
+            Part::Late | Part::End => (tenths(6), whole.to),
             Part::Week(number) => {
                 let from = whole.from.saturating_add(WEEK * number);
                 (from, from.saturating_add(WEEK))
@@ -323,6 +378,9 @@ impl Resolver<'_> {
             Unit::Week => self.days(monday.saturating_add(days(7 * step)), 7),
             Unit::Weekend => {
                 let saturday = monday.saturating_add(days(5));
+                // `What did she do this weekend?` on a Tuesday.
+                let is_over = step == 0 && self.tense == Tense::Past && today < saturday;
+                let step = if is_over { -1 } else { step };
                 self.days(saturday.saturating_add(days(7 * step)), 2)
             }
             Unit::Month => {
@@ -400,7 +458,13 @@ impl Resolver<'_> {
             (Some(step), _) if step < 0 => before()?.saturating_sub(days(7 * (-step - 1))),
             (Some(_), _) => {
                 let days_on = i64::from(weekday.to_monday_zero_offset());
-                monday_of(today).saturating_add(days(days_on))
+                let this = monday_of(today).saturating_add(days(days_on));
+                // `What did she do this Friday?` on a Tuesday.
+                match self.tense {
+                    Tense::Past if this > today => this.saturating_sub(days(7)),
+                    Tense::Future if this < today => this.saturating_add(days(7)),
+                    _ => this,
+                }
             }
             (None, tense) if tense.is_past() => match is_today && self.in_range {
                 true => today,
@@ -410,6 +474,40 @@ impl Resolver<'_> {
             (None, _) => after()?,
         };
         self.days(date, 1)
+    }
+
+    /// Returns a holiday: of a year, the latest that has begun, or the next one.
+    fn holiday(&self, holiday: Holiday, year: Option<i16>, step: Option<i64>) -> Option<Interval> {
+        let of = |year: i16| {
+            let (first, count) = holiday.dates(year)?;
+            Some((first, first.saturating_add(days(count))))
+        };
+        let (first, end) = match year {
+            Some(year) => of(year)?,
+            None => {
+                let today = self.today()?;
+                let year = today.year();
+                let ahead = match step {
+                    Some(step) if step < 0 => false,
+                    Some(0) => self.tense != Tense::Past,
+                    Some(_) => true,
+                    None => !self.tense.is_past(),
+                };
+                // `last Christmas` is over, and `next Christmas` has not begun.
+                let open = step.is_none_or(|step| step == 0);
+                match ahead {
+                    true => [year, year + 1]
+                        .into_iter()
+                        .filter_map(of)
+                        .find(|(first, end)| *first > today || (open && *end > today))?,
+                    false => [year, year - 1]
+                        .into_iter()
+                        .filter_map(of)
+                        .find(|(first, end)| *end <= today || (open && *first <= today))?,
+                }
+            }
+        };
+        self.between(first, end)
     }
 
     fn day(&self, day: i8, month: i8, year: Option<i16>) -> Option<Interval> {

@@ -71,7 +71,8 @@ fn periods_have_an_early_a_middle_and_a_late_part() {
     );
     check("by the end of last month", &["…..2026-10-31"]);
     check("since the start of the year", &["2026-01-01..…"]);
-    check("the end of last year", &["2025-08-08..2025-12-31"]);
+    check("the end of last year", &["2025-11-01..2025-12-31"]);
+    check("the beginning of 2026", &["2026-01-01..2026-02-28"]);
     check("early 2026", &["2026-01-01..2026-05-26"]);
     check("in the first week of May", &["2026-05-01..2026-05-07"]);
     check("the third week of May", &["2026-05-15..2026-05-21"]);
@@ -313,7 +314,7 @@ fn parts_of_a_period_are_counted() {
     for not_a_time in [
         "the first of many",
         "the second half of the game",
-        "the third quarter",
+        "the third quarter of the game",
         "the first day of school",
         "H2 and H1",
     ] {
@@ -523,6 +524,175 @@ fn a_text_about_the_future_means_the_next_date() {
 }
 
 #[test]
+fn a_weekday_confirms_a_day_of_the_month() {
+    check_on(TUESDAY, "Monday the 9th", &["2026-11-09"]);
+    check_on(
+        TUESDAY,
+        "What did we do on Monday, the 9th?",
+        &["2026-11-09"],
+    );
+    check_on(TUESDAY, "Monday the 9th of November", &["2026-11-09"]);
+    // The 20th of October was a Tuesday.
+    check_on(TUESDAY, "Friday the 20th", &["2026-11-20"]);
+    check_on(TUESDAY, "Friday the 13th", &["2026-11-13"]);
+    check_on(TUESDAY, "after the 20th", &["2026-10-21..…"]);
+    check_on(
+        TUESDAY,
+        "What will happen after the 20th?",
+        &["2026-11-21..…"],
+    );
+    check_text(
+        "2026-07-29",
+        "We met on Saturday the 18th.",
+        &["2026-07-18"],
+    );
+    for not_a_day in [
+        "Who lives on the 4th floor?",
+        "What did she say on the 3rd attempt?",
+        "the shop on the 5th Avenue",
+        "the 21st century",
+        "for the 2nd time",
+    ] {
+        check_on(TUESDAY, not_a_day, &[]);
+    }
+}
+
+#[test]
+fn weekends_and_halves_are_counted() {
+    for (query, expected) in [
+        ("half a year ago", "2026-05-02..2026-06-01"),
+        ("a year and a half ago", "2025-05-02..2025-06-01"),
+        ("the coming weekend", "2026-11-21..2026-11-22"),
+        ("What did she do this weekend?", "2026-11-14..2026-11-15"),
+        ("What will she do this weekend?", "2026-11-21..2026-11-22"),
+        ("this weekend", "2026-11-21..2026-11-22"),
+        (
+            "What did we plan for this weekend?",
+            "2026-11-21..2026-11-22",
+        ),
+        ("What did she do this Friday?", "2026-11-13"),
+        ("since Wednesday", "2026-11-11..…"),
+    ] {
+        check_on(TUESDAY, query, &[expected]);
+    }
+    check_on(
+        "2026-11-21T12:00:00Z",
+        "the coming weekend",
+        &["2026-11-28..2026-11-29"],
+    );
+    check_on(
+        "2026-11-22T12:00:00Z",
+        "What did I do this weekend?",
+        &["2026-11-21..2026-11-22"],
+    );
+}
+
+#[test]
+fn times_ahead_are_counted() {
+    for (query, expected) in [
+        ("in ten days", "2026-11-27"),
+        (
+            "What will happen in two weeks' time?",
+            "2026-11-28..2026-12-04",
+        ),
+        ("three days from now", "2026-11-20"),
+        ("a week from Friday", "2026-11-27"),
+        ("two weeks from tomorrow", "2026-12-02"),
+        ("in half a year", "2027-05-02..2027-06-01"),
+    ] {
+        check_on(TUESDAY, query, &[expected]);
+    }
+    check_text("2026-11-10", "We fly to Rome in ten days.", &["2026-11-20"]);
+    for duration in [
+        "Which book did she read in ten days?",
+        "How far do I run in a week?",
+        "the first time in ten days",
+        "two weeks from the lake",
+    ] {
+        check_on(TUESDAY, duration, &[]);
+    }
+}
+
+#[test]
+fn days_are_written_as_ranges_and_in_digits() {
+    for query in [
+        "May 3-5",
+        "3-5 May",
+        "May 3\u{2013}5, 2026",
+        "May 3rd-5th",
+        "from May 3 to 5",
+    ] {
+        check_on(TUESDAY, query, &["2026-05-03..2026-05-05"]);
+    }
+    check_on(TUESDAY, "28 April - 3 May", &["2026-04-28..2026-05-03"]);
+    check_on(TUESDAY, "in March\u{2013}May", &["2026-03-01..2026-05-31"]);
+    check_on(TUESDAY, "2024-2025", &["2024-01-01..2025-12-31"]);
+    check_on(TUESDAY, "4/13", &["2026-04-13"]);
+    check_on(TUESDAY, "What happened on 13/4?", &["2026-04-13"]);
+    check_on(
+        TUESDAY,
+        "What did I do on 4/5?",
+        &["2026-05-04", "2026-04-05"],
+    );
+    check_on(TUESDAY, "09/2026", &["2026-09-01..2026-09-30"]);
+    check_on(TUESDAY, "What is due on 12/24?", &["2026-12-24"]);
+    for not_a_date in [
+        "open 24/7",
+        "I rated it 4/5",
+        "3/4 cup",
+        "a 5/16 inch screw",
+        "on 3/4 of it",
+    ] {
+        check_on(TUESDAY, not_a_date, &[]);
+    }
+    check_on(TUESDAY, "07/04/2026", &["2026-04-07", "2026-07-04"]);
+    check_text(
+        "2026-11-10",
+        "We met on 07/04/2026.",
+        &["2026-04-07", "2026-07-04"],
+    );
+    check_on(TUESDAY, "in the first quarter", &["2026-01-01..2026-03-31"]);
+    check_on(
+        TUESDAY,
+        "What did we sell in Q1?",
+        &["2026-01-01..2026-03-31"],
+    );
+}
+
+#[test]
+fn holidays_have_dates() {
+    for (query, expected) in [
+        ("What did we eat at Christmas?", "2025-12-24..2025-12-26"),
+        ("Where will we be at Christmas?", "2026-12-24..2026-12-26"),
+        (
+            "Where did we spend last Christmas?",
+            "2025-12-24..2025-12-26",
+        ),
+        ("Christmas 2023", "2023-12-24..2023-12-26"),
+        ("Christmas last year", "2025-12-24..2025-12-26"),
+        ("What did I do on Christmas Eve?", "2025-12-24"),
+        ("New Year's Eve", "2025-12-31"),
+        ("What did I do on New Year's Day?", "2026-01-01"),
+        ("Who came at Easter?", "2026-04-03..2026-04-06"),
+        ("Easter Sunday 2027", "2027-03-28"),
+        ("What did we wear on Halloween?", "2026-10-31"),
+        ("Where did we go for Thanksgiving?", "2025-11-27"),
+        ("Where will we go for Thanksgiving?", "2026-11-26"),
+        ("since Easter", "2026-04-03..…"),
+        ("between Christmas and New Year", "2025-12-24..2026-01-01"),
+    ] {
+        check_on(TUESDAY, query, &[expected]);
+    }
+    check_text(
+        "2026-11-10",
+        "See you at Christmas!",
+        &["2026-12-24..2026-12-26"],
+    );
+    check_on(TUESDAY, "Who brought the Christmas tree?", &[]);
+    check_on(TUESDAY, "Who flew to Easter Island?", &[]);
+}
+
+#[test]
 fn order_and_comparison_are_recognised() {
     assert_eq!(read("When did I first see Ana?").order, Some(Order::First));
     assert_eq!(read("What is the latest plan?").order, Some(Order::Latest));
@@ -588,7 +758,8 @@ proptest! {
                 "ago", "three", "days", "a", "couple", "31", "february", "2026-02-31", "q4",
                 "summer", "in", "on", "yesterday", "999999999999", "0", "00/00/0000", "first",
                 "second", "half", "quarter", "day", "weekend", "after", "until", "early", "early",
-                "29",
+                "29", "in", "half", "from", "christmas", "easter", "3-5", "4/13", "9th", "coming",
+                "will", "did", "now",
             ]),
             0..12,
         ),
