@@ -29,6 +29,7 @@
 //! is resolved first.
 
 mod holiday;
+mod names;
 mod parse;
 mod resolve;
 mod tense;

@@ -1142,7 +1142,11 @@ impl Parser {
             Some(_) => at + 2 + usize::from(self.word(at + 1) == "of"),
             None => at + 1,
         };
+        let is_name = || self.is_person(at) || self.is_in_title(at);
         if let Some(month) = month(word) {
+            if next_year.is_none() && is_name() {
+                return None;
+            }
             // `march` and `may` are also verbs.
             let verb = matches!(word, "march" | "may");
             let asks = verb && token.first && next_year.is_none();
@@ -1157,6 +1161,9 @@ impl Parser {
             ));
         }
         if let Some(month) = season(word) {
+            if next_year.is_none() && is_name() {
+                return None;
+            }
             let the = self.before(at) == "the" && at >= 2 && CUES.contains(&self.word(at - 2));
             return (cue || the || next_year.is_some()).then_some((
                 Expression::Season {
@@ -1191,7 +1198,8 @@ impl Parser {
             let whole = Box::new(Expression::Year(year));
             return Some((Expression::PartOf(half, whole), end(next_year)));
         }
-        year(word).map(|year| (Expression::Year(year), at + 1))
+        let year = year(word).filter(|_| !self.is_title_number(at))?;
+        Some((Expression::Year(year), at + 1))
     }
 }
 

@@ -287,7 +287,12 @@ impl Parser {
     fn tense_of(&self, clause: &Range<usize>, at: usize) -> Option<Tense> {
         let skipped = usize::from(matches!(self.before(at), "the" | "on" | "this"));
         let preposition = at.checked_sub(skipped).map_or("", |at| self.before(at));
-        let arranges = || clause.clone().any(|at| ARRANGED.contains(&self.word(at)));
+        // `the plan for April` is a noun.
+        let is_noun = |at: usize| matches!(self.before(at), "the" | "a" | "my" | "our" | "this");
+        let arranges = || {
+            let mut words = clause.clone();
+            words.any(|at| ARRANGED.contains(&self.word(at)) && !is_noun(at))
+        };
         let cues: Vec<(usize, Cue)> = clause
             .clone()
             .filter_map(|at| Some((at, self.cue(at)?)))

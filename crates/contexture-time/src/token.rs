@@ -25,6 +25,8 @@ pub(super) struct Token {
     pub(super) capital: bool,
     /// True if the word is the first of a sentence.
     pub(super) first: bool,
+    /// True if the word ends in `'s`, which `word` does not have.
+    pub(super) possessive: bool,
     /// The characters before the word.
     pub(super) gap: Gap,
     /// The byte range in the text.
@@ -73,6 +75,7 @@ pub(super) fn tokens(text: &str, most: usize) -> Vec<Token> {
         let word = word.trim_end_matches('\'');
         tokens.push(Token {
             word: word.strip_suffix("'s").unwrap_or(word).to_owned(),
+            possessive: word.ends_with("'s"),
             capital: written.starts_with(char::is_uppercase),
             first: std::mem::take(&mut first),
             gap: std::mem::replace(&mut gap, Gap::Space),

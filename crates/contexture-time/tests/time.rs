@@ -693,6 +693,53 @@ fn holidays_have_dates() {
 }
 
 #[test]
+fn names_and_titles_are_not_times() {
+    for query in [
+        "What did April say about the boat?",
+        "What does June want for her birthday?",
+        "April said the boat is old",
+        "June likes the sea",
+        "Did August go to Rome?",
+        "Who is April?",
+        "Who went sailing with June?",
+        "Which poem was written by May?",
+        "Who gave the boat to April?",
+        "What did I tell June?",
+        "What has April bought?",
+        "What did Summer think of Dawn?",
+        "Who sold the car to Autumn?",
+        "What did Farid think of The Summer Book?",
+        "Who saw The April Report?",
+        "Who read 1984?",
+        "Who wrote 1984?",
+        "Who has a copy of 1984?",
+    ] {
+        check_on(TUESDAY, query, &[]);
+        assert!(read(query).months.is_empty(), "{query}");
+    }
+    for (query, expected) in [
+        ("What did April say in May?", "2026-05-01..2026-05-31"),
+        ("What did we do in April?", "2026-04-01..2026-04-30"),
+        ("What did we read in April?", "2026-04-01..2026-04-30"),
+        ("Did the plan for April work?", "2026-04-01..2026-04-30"),
+        ("What did last April look like?", "2026-04-01..2026-04-30"),
+        ("from March to April", "2026-03-01..2026-04-30"),
+        ("Was June 2025 warm?", "2025-06-01..2025-06-30"),
+        ("Who finished by April?", "…..2026-04-30"),
+        ("What happened in the summer?", "2026-06-01..2026-08-31"),
+        (
+            "What did Ana do in the Summer of 2025?",
+            "2025-06-01..2025-08-31",
+        ),
+        ("Who read Dune in 1984?", "1984-01-01..1984-12-31"),
+        ("What happened in 1984?", "1984-01-01..1984-12-31"),
+    ] {
+        check_on(TUESDAY, query, &[expected]);
+    }
+    check_text("2026-11-10", "April told me that June lives in Rome.", &[]);
+}
+
+#[test]
 fn order_and_comparison_are_recognised() {
     assert_eq!(read("When did I first see Ana?").order, Some(Order::First));
     assert_eq!(read("What is the latest plan?").order, Some(Order::Latest));
