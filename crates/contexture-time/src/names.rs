@@ -156,6 +156,74 @@ const WORKS: &[&str] = &[
     "written", "wrote",
 ];
 
+/// Things that a number like a year counts: `2000 words`.
+const COUNTED: &[&str] = &[
+    "calories",
+    "copies",
+    "dollars",
+    "eur",
+    "euro",
+    "euros",
+    "hours",
+    "items",
+    "kg",
+    "kilometres",
+    "kilometers",
+    "km",
+    "lines",
+    "metres",
+    "meters",
+    "miles",
+    "minutes",
+    "people",
+    "points",
+    "pounds",
+    "steps",
+    "tokens",
+    "usd",
+    "users",
+    "words",
+];
+
+/// Words after a possessive that only a person has: `April's birthday`.
+const OWNED: &[&str] = &[
+    "address",
+    "birthday",
+    "boat",
+    "boss",
+    "boyfriend",
+    "brother",
+    "car",
+    "cat",
+    "children",
+    "dad",
+    "daughter",
+    "dog",
+    "email",
+    "family",
+    "father",
+    "favorite",
+    "favourite",
+    "friend",
+    "friends",
+    "girlfriend",
+    "hobby",
+    "house",
+    "husband",
+    "job",
+    "kids",
+    "mom",
+    "mother",
+    "mum",
+    "name",
+    "opinion",
+    "parents",
+    "phone",
+    "sister",
+    "son",
+    "wife",
+];
+
 /// Words before `of` and the title of a work.
 const PARTS_OF_WORKS: &[&str] = &[
     "author", "copy", "copies", "director", "ending", "plot", "writer",
@@ -180,6 +248,11 @@ impl Parser {
         let follows = match before {
             _ if !is_adjacent => false,
             "did" | "didn't" | "does" | "doesn't" => true,
+            "is" | "was" | "will" | "can" | "could" | "should" | "would" | "has" | "had"
+                if is_act(next) || is_acting(next) =>
+            {
+                true
+            }
             "is" | "was" => matches!(before_that, "who" | "whom"),
             "who" => false,
             "by" => BY.contains(&before_that),
@@ -192,7 +265,14 @@ impl Parser {
             .is_some_and(|next| next.gap == Gap::Space && !next.capital)
             && !token.possessive
             && is_act(next);
-        follows || is_subject
+        let is_owner = token.possessive && OWNED.contains(&next);
+        let is_greeted = matches!(before, "thanks" | "hi" | "hello" | "hey" | "dear");
+        // `April and Ana went to Rome`.
+        let other = self.tokens.get(at + 2);
+        let is_one_of_two = next == "and"
+            && other.is_some_and(|other| other.capital && !other.possessive)
+            && is_act(self.word(at + 3));
+        follows || is_subject || is_owner || is_greeted || is_one_of_two
     }
 
     /// Returns true when a capitalised month or season is a part of a title: `The
@@ -209,16 +289,29 @@ impl Parser {
         is_capital(at) && (capital_the || (linked && is_capital(at + 1)))
     }
 
-    /// Returns true when a number like a year is the title of a work: `Who read
-    /// 1984?`
-    pub(super) fn is_title_number(&self, at: usize) -> bool {
+    /// Returns true when a number like a year is the title of a work, as in `Who
+    /// read 1984?`, or counts something, as in `2000 words`.
+    pub(super) fn is_other_number(&self, at: usize) -> bool {
         let before_that = match at {
             0 | 1 => "",
             _ => self.word(at - 2),
         };
         let of_a_work = self.before(at) == "of" && PARTS_OF_WORKS.contains(&before_that);
-        WORKS.contains(&self.before(at)) || of_a_work
+        let counts = COUNTED.contains(&self.word(at + 1));
+        WORKS.contains(&self.before(at)) || of_a_work || counts
     }
+}
+
+/// Returns true for a verb after a form of `be` or a modal verb and a person: `Is
+/// April coming?`
+fn is_acting(word: &str) -> bool {
+    let stem = word.strip_suffix("ing").unwrap_or("");
+    let acts = |stem: &str| ACTS.contains(&stem);
+    matches!(
+        word,
+        "come" | "coming" | "getting" | "swimming" | "planning" | "winning"
+    ) || acts(stem)
+        || acts(&format!("{stem}e"))
 }
 
 /// Returns true for a form of a verb whose subject is a person.

@@ -77,6 +77,8 @@ pub(super) enum Expression {
     Year(i16),
     /// `between March and May`.
     Between(Box<Expression>, Box<Expression>),
+    /// `the week of 9 November`.
+    WeekOf(Box<Expression>),
     /// `early May`, `the end of last year`, `the second week of June`.
     PartOf(Part, Box<Expression>),
     /// `three days before November 10`.
@@ -161,7 +163,7 @@ impl Expression {
             | Self::Season { year, step, .. }
             | Self::Holiday { year, step, .. } => year.is_none() && step.is_none(),
             Self::DayOfMonth(..) => true,
-            Self::PartOf(_, whole) => whole.is_open(),
+            Self::PartOf(_, whole) | Self::WeekOf(whole) => whole.is_open(),
             Self::Offset { anchor, .. } => anchor.is_open(),
             _ => false,
         }
@@ -171,7 +173,7 @@ impl Expression {
     pub(super) fn has_open_year(&self) -> bool {
         match self {
             Self::Weekday(..) | Self::DayOfMonth(..) => false,
-            Self::PartOf(_, whole) => whole.has_open_year(),
+            Self::PartOf(_, whole) | Self::WeekOf(whole) => whole.has_open_year(),
             Self::Offset { anchor, .. } => anchor.has_open_year(),
             Self::Between(from, to) => from.has_open_year() || to.has_open_year(),
             _ => self.is_open(),
@@ -573,10 +575,10 @@ impl Parser {
             "weekend"
                 if self.before(at) == "the"
                     && at >= 2
-                    && matches!(self.word(at - 2), "on" | "at" | "over" | "during") =>
+                    && matches!(self.word(at - 2), "on" | "at" | "over" | "during" | "for") =>
             {
                 let step = match self.tense(at) {
-                    Tense::Unknown | Tense::Past => -1,
+                    Tense::Unknown | Tense::Past | Tense::Reported => -1,
                     Tense::Nearest | Tense::Announced | Tense::Future => 0,
                 };
                 return Some((Expression::Recurring(Unit::Weekend, step), at + 1));
@@ -587,6 +589,7 @@ impl Parser {
             _ => {}
         }
         self.part(at)
+            .or_else(|| self.week_of(at))
             .or_else(|| self.ahead(at))
             .or_else(|| self.holiday(at))
             .or_else(|| self.before_last(at))
@@ -903,8 +906,21 @@ impl Parser {
         (follows || first || holiday.is_day()).then_some((found, end))
     }
 
-    /// `Monday the 9th`, `Saturday, 18th`.
+    /// `the week of 9 November`.
+    fn week_of(&self, at: usize) -> Option<(Expression, usize)> {
+        if self.word(at) != "week" || self.word(at + 1) != "of" {
+            return None;
+        }
+        let the = usize::from(self.word(at + 2) == "the");
+        let (day, end) = self.date(at + 2 + the)?;
+        let is_day = matches!(day, Expression::Day { .. });
+        is_day.then(|| (Expression::WeekOf(Box::new(day)), end))
+    }
+
+    /// `Monday the 9th`, `Saturday, 18th`, `next Friday, the 27th`.
     fn weekday_of_month(&self, at: usize) -> Option<(Expression, usize)> {
+        // `next Friday, the 27th`.
+        let at = at + usize::from(step(self.word(at)).is_some());
         let weekday = weekday(self.word(at))?;
         let on = at + 1 + usize::from(self.word(at + 1) == "the");
         let day = self.ordinal_day(on)?;
@@ -1104,8 +1120,25 @@ impl Parser {
             if let Some(month) = self.any_month(end + of) {
                 return with_year(day, to, month, end + 1 + of);
             }
+            // `the 3rd and 5th of May`.
+            let next = end + 1 + usize::from(self.word(end + 1) == "the");
+            if matches!(self.word(end), "and" | "or")
+                && self.days(next).is_some()
+                && let Some((Expression::Day { month, year, .. }, _)) = self.date(next)
+            {
+                let found = Expression::Day {
+                    day,
+                    month,
+                    year,
+                    swapped: false,
+                };
+                return Some((found, end));
+            }
             let the = at >= 2 && self.word(at - 1) == "the";
-            let dated = the && DATED.contains(&self.word(at - 2));
+            let listed = matches!(self.word(at.saturating_sub(2)), "and" | "or")
+                && at >= 3
+                && self.ordinal_day(at - 3).is_some();
+            let dated = the && (listed || DATED.contains(&self.word(at - 2)));
             let day = self.ordinal_day(at).filter(|_| dated)?;
             return Some((Expression::DayOfMonth(day, None), at + 1));
         }
@@ -1198,7 +1231,29 @@ impl Parser {
             let whole = Box::new(Expression::Year(year));
             return Some((Expression::PartOf(half, whole), end(next_year)));
         }
-        let year = year(word).filter(|_| !self.is_title_number(at))?;
+        // `the 1990s`.
+        if let Some(first) = word
+            .strip_suffix('s')
+            .and_then(year)
+            .filter(|year| year % 10 == 0)
+        {
+            let [from, to] = [first, first + 9].map(|year| Box::new(Expression::Year(year)));
+            return Some((Expression::Between(from, to), at + 1));
+        }
+        let year = year(word).filter(|_| !self.is_other_number(at))?;
+        // `2026 Q3`, `2026-Q3`.
+        if self.word(at + 1).starts_with('q')
+            && let Some((
+                Expression::Quarter {
+                    quarter,
+                    year: None,
+                },
+                end,
+            )) = self.named(at + 1)
+        {
+            let year = Some(year);
+            return Some((Expression::Quarter { quarter, year }, end));
+        }
         Some((Expression::Year(year), at + 1))
     }
 }

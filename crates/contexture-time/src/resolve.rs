@@ -24,7 +24,8 @@ pub(super) fn interval(expression: &Expression, clock: &Clock, tense: Tense) -> 
         // An appointment on Monday or on the 14th is the next one, even a day
         // after a Monday.
         Tense::Nearest | Tense::Announced if !expression.has_open_year() => resolve(Tense::Future),
-        Tense::Nearest | Tense::Announced => {
+        Tense::Reported if !expression.has_open_year() => resolve(Tense::Past),
+        Tense::Reported | Tense::Nearest | Tense::Announced => {
             let now = clock
                 .now
                 .as_ref()
@@ -160,6 +161,10 @@ impl Resolver<'_> {
             } => self.holiday(holiday, year, step),
             Expression::Year(year) => self.months(1, 12, Some(year), None),
             Expression::Between(ref from, ref to) => self.range(from, to),
+            Expression::WeekOf(ref day) => {
+                let day = self.date(self.interval(day)?.from)?;
+                self.days(monday_of(day), 7)
+            }
             Expression::PartOf(part, ref whole) => {
                 let is_year = matches!(
                     **whole,

@@ -11,6 +11,9 @@ pub(super) enum Tense {
     /// No word shows a tense. Dates are read as in the past.
     Unknown,
     Past,
+    /// A report names something that was planned: `She told me about her
+    /// appointment on 3 May.` A date is the nearest one, a weekday the latest one.
+    Reported,
     /// Something was arranged for a date: `We moved the party to 3 May.`
     Nearest,
     /// Something is announced: `I have an appointment on 3 May.`
@@ -31,6 +34,8 @@ enum Cue {
     Past,
     /// A report, which may be about the future: `She said the deadline is …`.
     Reported,
+    /// A noun for something ahead: `appointment`.
+    Noun,
     Announced,
     Future,
 }
@@ -40,33 +45,53 @@ const PRESENT: &[&str] = &["am", "is", "are", "i'm", "we're", "you're", "they're
 
 const FUTURE: &[&str] = &["will", "won't", "shall", "gonna", "tomorrow", "upcoming"];
 
-/// Words that announce something. A past verb in the same clause overrides them.
-const ANNOUNCED: &[&str] = &[
+/// Nouns that announce something. A past verb in the same clause overrides them.
+const NOUNS: &[&str] = &[
     "appointment",
     "appointments",
+    "deadline",
+    "deadlines",
+    "next",
+    "plan",
+    "plans",
+    "reminder",
+    "reservation",
+];
+
+/// Other words that announce something, unless there is a past verb.
+const ANNOUNCED: &[&str] = &[
     "arrives",
     "begins",
     "booked",
     "closes",
-    "deadline",
-    "deadlines",
     "departs",
     "due",
     "ends",
     "expires",
+    "happens",
     "leaves",
+    "might",
     "moves",
-    "next",
+    "must",
     "opens",
-    "plan",
     "planned",
     "planning",
-    "plans",
-    "reminder",
-    "reservation",
     "returns",
     "scheduled",
+    "should",
     "starts",
+];
+
+/// Verbs that announce something after `do` or `does`.
+const AFTER_DO: &[&str] = &[
+    "arrive", "begin", "close", "depart", "end", "expire", "happen", "leave", "open", "return",
+    "start",
+];
+
+/// Verbs that announce something before `to` and a verb.
+const INTENDED: &[&str] = &[
+    "agreed", "decided", "expect", "expects", "has", "have", "hope", "hopes", "intend", "intends",
+    "need", "needs", "offered", "promised", "want", "wants",
 ];
 
 /// Verbs that announce something after a form of `be`: `Ana is coming on Friday`.
@@ -74,6 +99,8 @@ const PROGRESSIVE: &[&str] = &[
     "arriving",
     "coming",
     "flying",
+    "going",
+    "happening",
     "hosting",
     "launching",
     "leaving",
@@ -87,7 +114,7 @@ const PROGRESSIVE: &[&str] = &[
     "visiting",
 ];
 
-/// Verbs that arrange something `for`, `to` or `until` a date.
+/// Verbs that arrange something `for`, `to` or `until` a date, and tickets.
 const ARRANGED: &[&str] = &[
     "arranged",
     "book",
@@ -108,6 +135,8 @@ const ARRANGED: &[&str] = &[
     "scheduled",
     "set",
     "shifted",
+    "ticket",
+    "tickets",
 ];
 
 const REPORTED: &[&str] = &[
@@ -234,7 +263,17 @@ impl Parser {
         let mut tenses = before
             .chain(after)
             .filter_map(|clause| self.tense_of(clause, at));
-        tenses.next().unwrap_or(Tense::Unknown)
+        tenses.next().unwrap_or(match self.preposition(at) {
+            // `Please send it by Friday.`
+            "by" => Tense::Announced,
+            _ => Tense::Unknown,
+        })
+    }
+
+    /// Returns the word before an expression, without an article.
+    fn preposition(&self, at: usize) -> &str {
+        let skipped = usize::from(matches!(self.before(at), "the" | "on" | "this"));
+        at.checked_sub(skipped).map_or("", |at| self.before(at))
     }
 
     /// Returns true for a text that asks something.
@@ -285,8 +324,7 @@ impl Parser {
     /// Returns the tense of a clause, for the expression at a word: that of the
     /// nearest cue before it, or else of the first cue after it.
     fn tense_of(&self, clause: &Range<usize>, at: usize) -> Option<Tense> {
-        let skipped = usize::from(matches!(self.before(at), "the" | "on" | "this"));
-        let preposition = at.checked_sub(skipped).map_or("", |at| self.before(at));
+        let preposition = self.preposition(at);
         // `the plan for April` is a noun.
         let is_noun = |at: usize| matches!(self.before(at), "the" | "a" | "my" | "our" | "this");
         let arranges = || {
@@ -308,24 +346,48 @@ impl Parser {
                 _ => Tense::Nearest,
             });
         }
+        // `The concert is on 3 May.`
+        let verb = match self.before(at) {
+            "on" | "in" | "at" => at.saturating_sub(1),
+            _ => at,
+        };
+        if clause.contains(&at) && self.is_after_present(verb) {
+            return Some(Tense::Announced);
+        }
         let before = cues.iter().rev().find(|(cue, _)| *cue < at);
         let (_, nearest) = before.or(cues.first())?;
         Some(match nearest {
             Cue::Past | Cue::Reported => Tense::Past,
             Cue::Future => Tense::Future,
-            Cue::Announced => match (has(Cue::Past), has(Cue::Future)) {
+            Cue::Noun | Cue::Announced => match (has(Cue::Past), has(Cue::Future)) {
                 (true, true) => Tense::Nearest,
                 (true, false) => Tense::Past,
                 (false, true) => Tense::Future,
-                (false, false) => Tense::Announced,
+                // `the plans from Monday` exist since Monday.
+                _ if matches!(preposition, "from" | "of" | "since") => Tense::Unknown,
+                _ if has(Cue::Reported) && !has(Cue::Announced) => Tense::Reported,
+                _ => Tense::Announced,
             },
         })
+    }
+
+    /// Returns true after a form of `be` in the present: `is`, `she's`.
+    fn is_after_present(&self, at: usize) -> bool {
+        let Some(token) = at.checked_sub(1).and_then(|at| self.tokens.get(at)) else {
+            return false;
+        };
+        let word = token.word.as_str();
+        let pronoun = matches!(
+            word,
+            "he" | "it" | "she" | "that" | "there" | "what" | "where" | "who"
+        );
+        PRESENT.contains(&word) || word.ends_with("'re") || (token.possessive && pronoun)
     }
 
     /// Returns what a word shows about the tense.
     fn cue(&self, at: usize) -> Option<Cue> {
         let (word, next, before) = (self.word(at), self.word(at + 1), self.before(at));
-        let is_present = PRESENT.contains(&before) || before.ends_with("'re");
+        let is_present = self.is_after_present(at);
         let was = matches!(before, "was" | "were" | "been" | "wasn't" | "weren't");
         let token = self.tokens.get(at)?;
         match word {
@@ -339,16 +401,50 @@ impl Parser {
             "see" if next == "you" && (token.first || token.gap >= Gap::Break) => {
                 return Some(Cue::Future);
             }
+            "talk" | "speak" if token.first && next == "to" && self.word(at + 2) == "you" => {
+                return Some(Cue::Future);
+            }
+            "remind" if next == "me" && matches!(self.word(at + 2), "on" | "in") => {
+                return Some(Cue::Future);
+            }
+            "let" if token.possessive || next == "us" => return Some(Cue::Announced),
+            "takes" if next == "place" => return Some(Cue::Announced),
+            "must" | "might" | "should" if next == "have" => return None,
+            "would" => {
+                let likes = matches!(next, "like" | "love") && self.word(at + 2) == "to";
+                let mut earlier = at.saturating_sub(4)..at;
+                let is_said = earlier.any(|at| REPORTED.contains(&self.word(at)));
+                return (likes || is_said).then_some(Cue::Announced);
+            }
+            _ if next == "to" && INTENDED.contains(&word) => {
+                // `I have to say`, `I want to know`.
+                let knows = ["know", "say", "see", "remember", "admit", "find"];
+                let announces = !knows.contains(&self.word(at + 2)) && !is_present;
+                return announces.then_some(Cue::Announced);
+            }
+            _ if AFTER_DO.contains(&word) => {
+                let mut earlier = at.saturating_sub(5)..at;
+                let does = earlier.any(|at| matches!(self.word(at), "do" | "does"));
+                return does.then_some(Cue::Announced);
+            }
             "about" if next == "to" && is_present => return Some(Cue::Future),
             "looking" if next == "forward" => return Some(Cue::Future),
             // `due to the rain`, `next to the door`.
             "due" | "next" if next == "to" => return None,
+            "next" if matches!(next, "step" | "steps" | "action" | "actions" | "thing") => {
+                return None;
+            }
             _ => {}
         }
         if FUTURE.contains(&word) || word.ends_with("'ll") {
             return Some(Cue::Future);
         }
-        if ANNOUNCED.contains(&word) || (PROGRESSIVE.contains(&word) && is_present) {
+        if NOUNS.contains(&word) {
+            return Some(Cue::Noun);
+        }
+        // `is coming`, `is Ana coming`.
+        let asks = at > 0 && self.is_after_present(at - 1);
+        if ANNOUNCED.contains(&word) || (PROGRESSIVE.contains(&word) && (is_present || asks)) {
             return Some(Cue::Announced);
         }
         if REPORTED.contains(&word) && !is_present {

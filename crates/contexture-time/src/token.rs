@@ -135,9 +135,28 @@ const WEEKDAYS: [&str; 7] = [
     "sunday",
 ];
 
-const NUMBERS: [&str; 13] = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve",
+const NUMBERS: [&str; 21] = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
 ];
 
 const ORDINALS: [&str; 21] = [
@@ -205,6 +224,9 @@ pub(super) fn number(word: &str) -> Option<i64> {
         "couple" => Some(2),
         "few" => Some(3),
         "several" => Some(4),
+        "thirty" => Some(30),
+        "forty" => Some(40),
+        "fifty" => Some(50),
         _ => in_words
             .map(|at| at as i64)
             .or_else(|| word.parse().ok().filter(|n| (0..=10_000).contains(n))),

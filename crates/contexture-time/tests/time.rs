@@ -422,7 +422,20 @@ fn a_query_about_the_future_means_the_next_date() {
             "Which upcoming trips are in March?",
             "2027-03-01..2027-03-31",
         ),
+        ("What happens in December?", "2026-12-01..2026-12-31"),
+        ("Where are we going on Friday?", "2026-11-20"),
+        ("What time does the train leave on Friday?", "2026-11-20"),
+        ("What do I have to do by Friday?", "…..2026-11-20"),
+        ("Any plans for the weekend?", "2026-11-21..2026-11-22"),
         // The past.
+        (
+            "Which next steps are in the notes from Monday?",
+            "2026-11-16",
+        ),
+        (
+            "What should I know about the call from Monday?",
+            "2026-11-16",
+        ),
         ("What happened in December?", "2025-12-01..2025-12-31"),
         (
             "Which appointments did I have in March?",
@@ -488,6 +501,33 @@ fn a_text_about_the_future_means_the_next_date() {
             "In March, we will go to Rome.",
             "2027-03-01..2027-03-31",
         ),
+        ("2026-11-10", "The concert is on 3 December.", "2026-12-03"),
+        (
+            "2026-11-10",
+            "I bought tickets for 3 December.",
+            "2026-12-03",
+        ),
+        ("2026-11-10", "Please send it by Friday.", "2026-11-13"),
+        (
+            "2026-11-10",
+            "I want to visit Ana in March.",
+            "2027-03-01..2027-03-31",
+        ),
+        (
+            "2026-11-10",
+            "She said she would come on Friday.",
+            "2026-11-13",
+        ),
+        (
+            "2026-11-10",
+            "She told me about her appointment on December 4.",
+            "2026-12-04",
+        ),
+        (
+            "2026-11-10",
+            "She mentioned her plans on Monday.",
+            "2026-11-09",
+        ),
         // An announcement of a date that has just passed.
         ("2026-11-02", "The deadline is 1 November.", "2026-11-01"),
         // The past.
@@ -534,6 +574,7 @@ fn a_weekday_confirms_a_day_of_the_month() {
     check_on(TUESDAY, "Monday the 9th of November", &["2026-11-09"]);
     // The 20th of October was a Tuesday.
     check_on(TUESDAY, "Friday the 20th", &["2026-11-20"]);
+    check_on(TUESDAY, "next Friday, the 27th", &["2026-11-27"]);
     check_on(TUESDAY, "Friday the 13th", &["2026-11-13"]);
     check_on(TUESDAY, "after the 20th", &["2026-10-21..…"]);
     check_on(
@@ -624,6 +665,22 @@ fn days_are_written_as_ranges_and_in_digits() {
     ] {
         check_on(TUESDAY, query, &["2026-05-03..2026-05-05"]);
     }
+    check_on(
+        TUESDAY,
+        "on the 3rd and 5th of May",
+        &["2026-05-03", "2026-05-05"],
+    );
+    check_on(
+        TUESDAY,
+        "on the 3rd and the 5th",
+        &["2026-11-03", "2026-11-05"],
+    );
+    check_on(
+        TUESDAY,
+        "the week of 10 November",
+        &["2026-11-09..2026-11-15"],
+    );
+    check_on(TUESDAY, "in the 1990s", &["1990-01-01..1999-12-31"]);
     check_on(TUESDAY, "28 April - 3 May", &["2026-04-28..2026-05-03"]);
     check_on(TUESDAY, "in March\u{2013}May", &["2026-03-01..2026-05-31"]);
     check_on(TUESDAY, "2024-2025", &["2024-01-01..2025-12-31"]);
@@ -713,6 +770,12 @@ fn names_and_titles_are_not_times() {
         "Who read 1984?",
         "Who wrote 1984?",
         "Who has a copy of 1984?",
+        "Is April coming?",
+        "Will June come?",
+        "When was April's birthday?",
+        "Thanks, June!",
+        "April and Ana went to Rome",
+        "Who wrote 2000 words?",
     ] {
         check_on(TUESDAY, query, &[]);
         assert!(read(query).months.is_empty(), "{query}");
