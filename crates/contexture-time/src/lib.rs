@@ -210,6 +210,9 @@ pub fn mentioned_times(text: &str, clock: &Clock) -> Vec<Interval> {
                 None => interval,
                 // `The report is due by Friday` mentions the Friday.
                 Some(Bound::Until) if is_ahead => interval,
+                // `I have been ill since Tuesday` mentions the Tuesday, when it
+                // began.
+                Some(Bound::Since) => interval,
                 Some(bound) => resolve::bounded(bound, interval),
             }
         })

@@ -389,7 +389,9 @@ fn times_in_a_text_are_resolved_from_the_time_it_was_said() {
     assert_eq!(told("We moved here in March."), ["2026-03-01..2026-03-31"]);
     // The day of the text itself is already known.
     assert!(told("I am tired today.").is_empty());
-    assert!(told("I have been ill since Tuesday.").is_empty());
+    assert!(told("I have been busy before today.").is_empty());
+    // What lasts since a day began on that day.
+    assert_eq!(told("I have been ill since Tuesday."), ["2026-05-05"]);
 }
 
 /// Checks the times that a text of a day mentions.
