@@ -2,7 +2,8 @@
 //! `last week`, `in the last three days`, `on Monday`, `17 April 2026`,
 //! `2026-04-17`, `in march`, `since May`, `between June and August`, `early May`,
 //! `the week before last`, `Tuesday last week`, `the last Tuesday of October`,
-//! `three days before 10 November`, `the second half of 2026`.
+//! `three days before 10 November`, `the second half of 2026`, `Monday the 9th`,
+//! `May 3-5`, `in ten days`, `a week from Friday`, `last Christmas`.
 //!
 //! ```
 //! use contexture_time::{Clock, read_times};
@@ -23,10 +24,14 @@
 //! begun: most queries are about the past. In a clause about the future, such as
 //! `What will happen in December?`, it means the next one. In a clause that
 //! announces something, such as `The deadline moves to 29 January`, a date
-//! means the nearest one. A range such as `from Monday to Friday`
-//! means the latest one whose end has begun: its end is resolved first, and its
-//! start is the latest one before that end. In a text about the future, the start
-//! is resolved first.
+//! means the nearest one.
+//!
+//! A range such as `from Monday to Friday` means the latest one whose end has
+//! begun: its end is resolved first, and its start is the latest one before that
+//! end. In a clause about the future, the start is resolved first.
+//!
+//! Months, seasons and years that are names are not times: `What did April say?`,
+//! `The Summer Book`, `Who read 1984?`.
 
 mod holiday;
 mod names;

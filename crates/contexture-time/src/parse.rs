@@ -51,6 +51,8 @@ pub(super) enum Expression {
         /// True for the other reading of a date in digits: `4/5/2026`.
         swapped: bool,
     },
+    /// `Friday, 4 December`: a date that is probably on this weekday.
+    Confirmed(i8, Box<Expression>),
     /// `on the 17th`, or `Monday the 9th` with a weekday.
     DayOfMonth(i8, Option<i8>),
     /// `March`, `last March`, `March 2026`.
@@ -163,7 +165,9 @@ impl Expression {
             | Self::Season { year, step, .. }
             | Self::Holiday { year, step, .. } => year.is_none() && step.is_none(),
             Self::DayOfMonth(..) => true,
-            Self::PartOf(_, whole) | Self::WeekOf(whole) => whole.is_open(),
+            Self::PartOf(_, whole) | Self::WeekOf(whole) | Self::Confirmed(_, whole) => {
+                whole.is_open()
+            }
             Self::Offset { anchor, .. } => anchor.is_open(),
             _ => false,
         }
@@ -173,7 +177,9 @@ impl Expression {
     pub(super) fn has_open_year(&self) -> bool {
         match self {
             Self::Weekday(..) | Self::DayOfMonth(..) => false,
-            Self::PartOf(_, whole) | Self::WeekOf(whole) => whole.has_open_year(),
+            Self::PartOf(_, whole) | Self::WeekOf(whole) | Self::Confirmed(_, whole) => {
+                whole.has_open_year()
+            }
             Self::Offset { anchor, .. } => anchor.has_open_year(),
             Self::Between(from, to) => from.has_open_year() || to.has_open_year(),
             _ => self.is_open(),
@@ -189,7 +195,9 @@ impl Expression {
             | Self::Holiday { year, .. }
             | Self::Quarter { year, .. } => *year,
             Self::Year(year) => Some(*year),
-            Self::PartOf(_, whole) => whole.year(),
+            Self::PartOf(_, whole) | Self::WeekOf(whole) | Self::Confirmed(_, whole) => {
+                whole.year()
+            }
             _ => None,
         }
     }
@@ -198,7 +206,9 @@ impl Expression {
     pub(super) fn month(&self) -> Option<i8> {
         match self {
             Self::Day { month, .. } | Self::Month { month, .. } => Some(*month),
-            Self::PartOf(_, whole) => whole.month(),
+            Self::PartOf(_, whole) | Self::WeekOf(whole) | Self::Confirmed(_, whole) => {
+                whole.month()
+            }
             _ => None,
         }
     }
@@ -369,22 +379,22 @@ impl Parser {
             });
             at = end;
         }
-        // The weekday next to a complete date adds nothing.
-        let is_day = |one: &FoundExpression| matches!(one.expression, Expression::Day { .. });
-        let beside = |a: &FoundExpression, b: &FoundExpression| {
-            b.range.start >= a.range.end && b.range.start - a.range.end <= 6
-        };
-        let doubled: Vec<bool> = (0..found.len())
-            .map(|i| {
-                matches!(found[i].expression, Expression::Weekday(_, None))
-                    && found
-                        .get(i + 1)
-                        .is_some_and(|next| is_day(next) && beside(&found[i], next))
-            })
-            .collect();
-        let mut doubled = doubled.into_iter();
-        found.retain(|_| !doubled.next().unwrap_or(false));
-        found
+        // A weekday next to a date confirms the year of the date: `Friday, 4
+        // December`.
+        let mut merged: Vec<FoundExpression> = Vec::with_capacity(found.len());
+        for mut next in found {
+            if let Some(last) = merged.last()
+                && let Expression::Weekday(weekday, None) = last.expression
+                && matches!(next.expression, Expression::Day { .. })
+                && next.range.start.saturating_sub(last.range.end) <= 6
+            {
+                next.expression = Expression::Confirmed(weekday, Box::new(next.expression));
+                next.bound = next.bound.or(last.bound);
+                merged.pop();
+            }
+            merged.push(next);
+        }
+        merged
     }
 
     /// Returns `Some` if the query asks for the earliest or the latest record.
@@ -780,10 +790,19 @@ impl Parser {
             })
         })?;
         if first > at {
-            // `She read it in ten days` and `how often in a week` are durations.
-            let measured = (0..self.tokens.len()).any(|at| self.word(at) == "how");
-            // `the first time in ten days`.
-            let measured = measured || self.before(at) == "time";
+            // `She read it in ten days`, `how often in a week`, `the best film in
+            // ten years` and `the first time in two weeks` are durations.
+            let measures = |word: &str| {
+                let superlative = word.len() > 4 && word.ends_with("est");
+                superlative
+                    || self::unit(word).is_some()
+                    || matches!(
+                        word,
+                        "how" | "time" | "times" | "once" | "twice" | "best" | "worst" | "most"
+                    )
+            };
+            let mut earlier = at.saturating_sub(6)..at;
+            let measured = earlier.any(|at| measures(self.word(at)));
             let lasts = measured || self.tense(at) == Tense::Past;
             let end = end + usize::from(self.word(end) == "time");
             return (!lasts).then_some((Expression::Ago(-count, unit), end));

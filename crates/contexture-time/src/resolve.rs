@@ -133,11 +133,23 @@ impl Resolver<'_> {
             Expression::Day {
                 day, month, year, ..
             } => self.day(day, month, year),
-            Expression::DayOfMonth(day, weekday) => {
-                let other = match self.tense.is_past() {
-                    true => Tense::Future,
-                    false => Tense::Past,
+            Expression::Confirmed(weekday, ref day) => {
+                let first = self.interval(day)?;
+                let other = Resolver {
+                    tense: self.other_tense(),
+                    ..*self
                 };
+                let on_weekday = |interval: &Interval| {
+                    let date = self.date(interval.from);
+                    date.is_some_and(|date| date.weekday().to_monday_zero_offset() == weekday)
+                };
+                let mut readings = std::iter::once(first)
+                    .chain(other.interval(day))
+                    .chain(swapped(day, self.clock, self.tense));
+                Some(readings.find(on_weekday).unwrap_or(first))
+            }
+            Expression::DayOfMonth(day, weekday) => {
+                let other = self.other_tense();
                 let dates: Vec<Date> = self.days_of_month(day, self.tense).collect();
                 // A weekday confirms the month. It may show that the nearest
                 // one on the other side is meant.
@@ -220,6 +232,13 @@ impl Resolver<'_> {
             in_range: self.in_range,
         };
         resolver.interval(expression)
+    }
+
+    fn other_tense(&self) -> Tense {
+        match self.tense.is_past() {
+            true => Tense::Future,
+            false => Tense::Past,
+        }
     }
 
     /// Returns the day of a time.

@@ -82,10 +82,11 @@ const ANNOUNCED: &[&str] = &[
     "starts",
 ];
 
-/// Verbs that announce something after `do` or `does`.
-const AFTER_DO: &[&str] = &[
-    "arrive", "begin", "close", "depart", "end", "expire", "happen", "leave", "open", "return",
-    "start",
+/// Verbs that announce something after `do` or `does`, and after a pronoun: `We
+/// leave on Friday.`
+const BASE: &[&str] = &[
+    "arrive", "begin", "close", "depart", "end", "expire", "fly", "happen", "leave", "move",
+    "open", "return", "start", "travel",
 ];
 
 /// Verbs that announce something before `to` and a verb.
@@ -226,6 +227,7 @@ const NOT_PAST: &[&str] = &[
     "hundred",
     "indeed",
     "interested",
+    "married",
     "need",
     "red",
     "seed",
@@ -422,10 +424,12 @@ impl Parser {
                 let announces = !knows.contains(&self.word(at + 2)) && !is_present;
                 return announces.then_some(Cue::Announced);
             }
-            _ if AFTER_DO.contains(&word) => {
+            "getting" if next == "married" && is_present => return Some(Cue::Future),
+            _ if BASE.contains(&word) => {
                 let mut earlier = at.saturating_sub(5)..at;
                 let does = earlier.any(|at| matches!(self.word(at), "do" | "does"));
-                return does.then_some(Cue::Announced);
+                let pronoun = matches!(before, "i" | "we" | "they" | "you");
+                return (does || pronoun).then_some(Cue::Announced);
             }
             "about" if next == "to" && is_present => return Some(Cue::Future),
             "looking" if next == "forward" => return Some(Cue::Future),

@@ -509,6 +509,16 @@ fn a_text_about_the_future_means_the_next_date() {
             "I bought tickets for 3 December.",
             "2026-12-03",
         ),
+        (
+            "2026-11-10",
+            "I start my new job on 1 December.",
+            "2026-12-01",
+        ),
+        (
+            "2026-11-10",
+            "They are getting married in June.",
+            "2027-06-01..2027-06-30",
+        ),
         ("2026-11-10", "Please send it by Friday.", "2026-11-13"),
         (
             "2026-11-10",
@@ -577,6 +587,12 @@ fn a_weekday_confirms_a_day_of_the_month() {
     // The 20th of October was a Tuesday.
     check_on(TUESDAY, "Friday the 20th", &["2026-11-20"]);
     check_on(TUESDAY, "next Friday, the 27th", &["2026-11-27"]);
+    // 4 December was a Thursday in 2025.
+    check_on(TUESDAY, "Friday, 4 December", &["2026-12-04"]);
+    check_on(TUESDAY, "Thursday, 4 December", &["2025-12-04"]);
+    check_on(TUESDAY, "Monday, 4 December", &["2025-12-04"]);
+    check_on(TUESDAY, "since Friday, 17 April", &["2026-04-17..…"]);
+    check_on(TUESDAY, "Saturday, 07/04/2026", &["2026-07-04"]);
     check_on(TUESDAY, "Friday the 13th", &["2026-11-13"]);
     check_on(TUESDAY, "after the 20th", &["2026-10-21..…"]);
     check_on(
@@ -650,6 +666,8 @@ fn times_ahead_are_counted() {
         "Which book did she read in ten days?",
         "How far do I run in a week?",
         "the first time in ten days",
+        "It is the best film in ten years",
+        "They meet three times in a month",
         "two weeks from the lake",
     ] {
         check_on(TUESDAY, duration, &[]);
