@@ -876,6 +876,7 @@ impl Parser {
             "gift",
             "gifts",
             "market",
+            "dinner",
             "carol",
             "egg",
             "eggs",
@@ -910,8 +911,8 @@ impl Parser {
             let whole = Box::new(Expression::Recurring(Unit::Year, years));
             return Some((Expression::PartOf(Part::Holiday(holiday), whole), end + 2));
         }
-        let is_name = NAMES.contains(&self.word(end));
-        if is_name && own_step.is_none() && !holiday.is_day() {
+        let is_name = NAMES.contains(&self.word(end)) && !holiday.is_day();
+        if own_step.is_none() && (is_name || self.is_habit(at)) {
             return None;
         }
         let follows = own_step.is_some() || BEFORE.contains(&self.before(at));
@@ -1250,11 +1251,11 @@ impl Parser {
             let whole = Box::new(Expression::Year(year));
             return Some((Expression::PartOf(half, whole), end(next_year)));
         }
-        // `the 1990s`.
+        // `the 1990s`. `the 1900s` may be the century.
         if let Some(first) = word
             .strip_suffix('s')
             .and_then(year)
-            .filter(|year| year % 10 == 0)
+            .filter(|year| year % 10 == 0 && *year != 1900)
         {
             let [from, to] = [first, first + 9].map(|year| Box::new(Expression::Year(year)));
             return Some((Expression::Between(from, to), at + 1));

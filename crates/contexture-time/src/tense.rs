@@ -239,6 +239,24 @@ const NOT_PAST: &[&str] = &[
     "worried",
 ];
 
+/// Words that show a habit.
+const HABITS: &[&str] = &[
+    "always",
+    "each",
+    "enjoy",
+    "enjoys",
+    "every",
+    "favorite",
+    "favourite",
+    "love",
+    "loves",
+    "often",
+    "tradition",
+    "traditions",
+    "typically",
+    "usually",
+];
+
 /// Words that begin a clause inside a sentence.
 const JOINS: &[&str] = &[
     "and", "because", "but", "or", "so", "then", "while", "although", "though",
@@ -270,6 +288,13 @@ impl Parser {
             "by" => Tense::Announced,
             _ => Tense::Unknown,
         })
+    }
+
+    /// Returns true in a sentence about a habit, which is not about one year: `What
+    /// do they love about Christmas?`
+    pub(super) fn is_habit(&self, at: usize) -> bool {
+        let mut words = self.clauses(at).into_iter().flatten();
+        words.any(|at| HABITS.contains(&self.word(at)))
     }
 
     /// Returns the word before an expression, without an article.

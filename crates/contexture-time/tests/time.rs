@@ -767,6 +767,11 @@ fn holidays_have_dates() {
     );
     check_on(TUESDAY, "Who brought the Christmas tree?", &[]);
     check_on(TUESDAY, "Who flew to Easter Island?", &[]);
+    check_on(
+        TUESDAY,
+        "Which film do they love to watch at Christmas?",
+        &[],
+    );
 }
 
 #[test]
