@@ -421,7 +421,7 @@ impl Parser {
             // A person named Will.
             "will" if token.capital && (!token.first || is_past_verb(next)) => return None,
             "going" if next == "to" && !was => return Some(Cue::Future),
-            "when" if matches!(next, "is" | "are") => return Some(Cue::Future),
+            "when" if token.possessive || matches!(next, "is" | "are") => return Some(Cue::Future),
             "see" if matches!(next, "you" | "ya") && matches!(before, "" | "will" | "to") => {
                 return Some(Cue::Future);
             }

@@ -425,6 +425,7 @@ fn a_query_about_the_future_means_the_next_date() {
             "2027-03-01..2027-03-31",
         ),
         ("What happens in December?", "2026-12-01..2026-12-31"),
+        ("When's the concert in December?", "2026-12-01..2026-12-31"),
         ("Where are we going on Friday?", "2026-11-20"),
         ("What time does the train leave on Friday?", "2026-11-20"),
         ("What do I have to do by Friday?", "…..2026-11-20"),
