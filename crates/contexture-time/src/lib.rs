@@ -2,7 +2,8 @@
 //! `last week`, `in the last three days`, `on Monday`, `17 April 2026`,
 //! `2026-04-17`, `in march`, `since May`, `between June and August`, `early May`,
 //! `the week before last`, `Tuesday last week`, `the last Tuesday of October`,
-//! `three days before 10 November`, `the second half of 2026`.
+//! `three days before 10 November`, `the second half of 2026`, `Monday the 9th`,
+//! `May 3-5`, `in ten days`, `a week from Friday`, `last Christmas`.
 //!
 //! ```
 //! use contexture_time::{Clock, read_times};
@@ -20,13 +21,23 @@
 //!
 //! Weeks begin on Monday, and seasons are those of the northern hemisphere. A
 //! date without a year, a weekday or a month means the latest one that has
-//! begun: queries are about the past. A range such as `from Monday to Friday`
-//! means the latest one whose end has begun: its end is resolved first, and its
-//! start is the latest one before that end. In a text about the future, the start
-//! is resolved first.
+//! begun: most queries are about the past. In a clause about the future, such as
+//! `What will happen in December?`, it means the next one. In a clause that
+//! announces something, such as `The deadline moves to 29 January`, a date
+//! means the nearest one.
+//!
+//! A range such as `from Monday to Friday` means the latest one whose end has
+//! begun: its end is resolved first, and its start is the latest one before that
+//! end. In a clause about the future, the start is resolved first.
+//!
+//! Months, seasons and years that are names are not times: `What did April say?`,
+//! `The Summer Book`, `Who read 1984?`.
 
+mod holiday;
+mod names;
 mod parse;
 mod resolve;
+mod tense;
 mod token;
 
 use std::collections::BTreeSet;
@@ -38,6 +49,7 @@ use jiff::{Timestamp, Zoned};
 use regex::Regex;
 
 use crate::parse::{Bound, Parser};
+use crate::tense::Tense;
 
 /// The maximum number of words of a text that are read.
 const MOST_WORDS: usize = 512;
@@ -129,7 +141,8 @@ fn may_name_a_time(text: &str) -> bool {
         let cues = "[0-9]|day|week|month|year|quarter|hour|morning|evening|night|noon|tomorrow|\
                     first|last|latest|newest|recent|earliest|original|initial|order|chronolog|\
                     timeline|before|january|february|march|april|may|june|july|august|\
-                    september|october|november|december|spring|summer|autumn|fall|winter|long";
+                    september|october|november|december|spring|summer|autumn|fall|winter|long|christmas|\
+                    easter|halloween|thanksgiving|new year";
         Regex::new(&format!("(?i){cues}")).ok()
     });
     CUES.as_ref().is_none_or(|cues| cues.is_match(text))
@@ -154,12 +167,17 @@ pub fn read_times(query: &str, clock: &Clock) -> TimeReading {
         }
         reading.months.extend(found.expression.month());
         reading.years.extend(found.expression.year());
-        let (expression, past) = (&found.expression, resolve::Tense::Past);
-        match resolve::interval(expression, clock, past) {
+        let expression = &found.expression;
+        // `What is due in June?` is a query about the next June.
+        let tense = match found.tense {
+            Tense::Announced if parser.is_question() => Tense::Future,
+            tense => tense,
+        };
+        match resolve::interval(expression, clock, tense) {
             Some(interval) => match found.bound {
                 None => {
                     points.push(interval);
-                    points.extend(resolve::other_reading(expression, clock, past));
+                    points.extend(resolve::other_reading(expression, clock, tense));
                 }
                 Some(bound) => bounds.push(resolve::bounded(bound, interval)),
             },
@@ -180,20 +198,28 @@ pub fn mentioned_times(text: &str, clock: &Clock) -> Vec<Interval> {
         return Vec::new();
     }
     let parser = Parser::new(text, MOST_WORDS);
-    let tense = match parser.is_about_future() {
-        true => resolve::Tense::Future,
-        false => resolve::Tense::Past,
-    };
     let said = clock.now.as_ref().map(|now| now.timestamp());
     let mut found: Vec<Interval> = parser
         .expressions()
         .iter()
-        .filter_map(|found| {
-            let interval = resolve::interval(&found.expression, clock, tense)?;
-            Some(match found.bound {
+        .flat_map(|found| {
+            let first = resolve::interval(&found.expression, clock, found.tense);
+            // Both readings of `4/5/2026`, as in a query.
+            let swapped = resolve::swapped(&found.expression, clock, found.tense);
+            let both = first.into_iter().chain(swapped);
+            both.map(move |interval| (found, interval))
+        })
+        .map(|(found, interval)| {
+            let is_ahead = matches!(found.tense, Tense::Future | Tense::Announced);
+            match found.bound {
                 None => interval,
+                // `The report is due by Friday` mentions the Friday.
+                Some(Bound::Until) if is_ahead => interval,
+                // `I have been ill since Tuesday` mentions the Tuesday, when it
+                // began.
+                Some(Bound::Since) => interval,
                 Some(bound) => resolve::bounded(bound, interval),
-            })
+            }
         })
         // An interval without an end, and the time of the text itself, have no
         // information.

@@ -3,25 +3,42 @@
 use jiff::civil::{Date, Weekday};
 use jiff::{Span, Timestamp, ToSpan as _};
 
+use crate::holiday::Holiday;
 use crate::parse::{Bound, Expression, Number, Part, Unit};
+use crate::tense::Tense;
 use crate::{Clock, Interval};
-
-/// The tense of a text. It decides which Monday is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tense {
-    Past,
-    Future,
-}
 
 /// Returns the interval of an expression. Returns `None` for a date that does
 /// not exist, and for a relative expression without a time.
 pub(super) fn interval(expression: &Expression, clock: &Clock, tense: Tense) -> Option<Interval> {
-    let resolver = Resolver {
-        clock,
-        tense,
-        in_range: false,
+    let resolve = |tense: Tense| {
+        let resolver = Resolver {
+            clock,
+            tense,
+            in_range: false,
+        };
+        resolver.interval(expression)
     };
-    resolver.interval(expression)
+    match tense {
+        Tense::Unknown | Tense::Past | Tense::Future => resolve(tense),
+        // An appointment on Monday or on the 14th is the next one, even a day
+        // after a Monday.
+        Tense::Nearest | Tense::Announced if !expression.has_open_year() => resolve(Tense::Future),
+        Tense::Reported if !expression.has_open_year() => resolve(Tense::Past),
+        Tense::Reported | Tense::Nearest | Tense::Announced => {
+            let now = clock
+                .now
+                .as_ref()
+                .map(|now| now.timestamp().as_millisecond());
+            let distance = |interval: &Interval| {
+                let now = now.unwrap_or(interval.from);
+                let ahead = interval.from.saturating_sub(now);
+                ahead.max(now.saturating_sub(interval.to)).max(0)
+            };
+            let both = [resolve(Tense::Future), resolve(Tense::Past)];
+            both.into_iter().flatten().min_by_key(distance)
+        }
+    }
 }
 
 /// Returns the other possible interval of an expression: today, for `on Monday`
@@ -37,17 +54,33 @@ pub(super) fn other_reading(
         in_range: false,
     };
     match *expression {
-        Expression::Weekday(weekday, None) if tense == Tense::Past => {
+        Expression::Weekday(weekday, None) if tense.is_past() => {
             let today = resolver.today()?;
             let is_today = today.weekday().to_monday_zero_offset() == weekday;
             is_today.then(|| resolver.days(today, 1)).flatten()
         }
+        _ => swapped(expression, clock, tense),
+    }
+}
+
+/// Returns the other reading of a date in digits: the fifth of April, for
+/// `4/5/2026`.
+pub(super) fn swapped(expression: &Expression, clock: &Clock, tense: Tense) -> Option<Interval> {
+    match *expression {
         Expression::Day {
             day,
             month,
             year,
             swapped: true,
-        } => resolver.day(month, day, year),
+        } => {
+            let other = Expression::Day {
+                day: month,
+                month: day,
+                year,
+                swapped: false,
+            };
+            interval(&other, clock, tense)
+        }
         _ => None,
     }
 }
@@ -76,7 +109,20 @@ impl Resolver<'_> {
         match *expression {
             Expression::FromToday(days) => self.days_from_today(days),
             Expression::Recurring(unit, step) => self.recurring(unit, step),
+            Expression::ComingWeekend => {
+                let today = self.today()?;
+                let days_on = today.weekday().to_monday_zero_offset();
+                self.recurring(Unit::Weekend, i64::from(days_on >= 5))
+            }
             Expression::Ago(count, unit) => self.ago(count, unit),
+            Expression::FromNext(count, ref anchor) => {
+                let next = Resolver {
+                    tense: Tense::Future,
+                    ..*self
+                };
+                let anchor = self.date(next.interval(anchor)?.from)?;
+                self.days(anchor.saturating_add(days(count)), 1)
+            }
             Expression::Past(count, unit) => self.past(count, unit),
             Expression::Weekday(weekday, step) => self.weekday(weekday, step),
             Expression::WeekdayOfWeek(weekday, step) => {
@@ -87,23 +133,50 @@ impl Resolver<'_> {
             Expression::Day {
                 day, month, year, ..
             } => self.day(day, month, year),
-            Expression::DayOfMonth(day) => {
-                let today = self.today()?;
-                let this = Date::new(today.year(), today.month(), day).ok();
-                let date = match this.filter(|date| *date <= today) {
-                    Some(date) => date,
-                    None => {
-                        let before = today.first_of_month().yesterday().ok()?;
-                        Date::new(before.year(), before.month(), day).ok()?
-                    }
+            Expression::Confirmed(weekday, ref day) => {
+                let first = self.interval(day)?;
+                let other = Resolver {
+                    tense: self.other_tense(),
+                    ..*self
                 };
-                self.days(date, 1)
+                let on_weekday = |interval: &Interval| {
+                    let date = self.date(interval.from);
+                    date.is_some_and(|date| date.weekday().to_monday_zero_offset() == weekday)
+                };
+                let mut readings = std::iter::once(first)
+                    .chain(other.interval(day))
+                    .chain(swapped(day, self.clock, self.tense));
+                Some(readings.find(on_weekday).unwrap_or(first))
+            }
+            Expression::DayOfMonth(day, weekday) => {
+                let other = self.other_tense();
+                let dates: Vec<Date> = self.days_of_month(day, self.tense).collect();
+                // A weekday confirms the month. It may show that the nearest
+                // one on the other side is meant.
+                let (first, more) = dates.split_first()?;
+                let on_the_other_side = self.days_of_month(day, other).take(1);
+                let mut candidates = std::iter::once(*first)
+                    .chain(on_the_other_side)
+                    .chain(more.iter().copied());
+                let fits = |date: &Date| {
+                    weekday.is_none_or(|day| date.weekday().to_monday_zero_offset() == day)
+                };
+                self.days(candidates.find(fits).unwrap_or(*first), 1)
             }
             Expression::Month { month, year, step } => self.months(month, 1, year, step),
             Expression::Season { month, year, step } => self.months(month, 3, year, step),
             Expression::Quarter { quarter, year } => self.months(quarter * 3 - 2, 3, year, None),
+            Expression::Holiday {
+                holiday,
+                year,
+                step,
+            } => self.holiday(holiday, year, step),
             Expression::Year(year) => self.months(1, 12, Some(year), None),
             Expression::Between(ref from, ref to) => self.range(from, to),
+            Expression::WeekOf(ref day) => {
+                let day = self.date(self.interval(day)?.from)?;
+                self.days(monday_of(day), 7)
+            }
             Expression::PartOf(part, ref whole) => {
                 let is_year = matches!(
                     **whole,
@@ -159,6 +232,13 @@ impl Resolver<'_> {
             in_range: self.in_range,
         };
         resolver.interval(expression)
+    }
+
+    fn other_tense(&self) -> Tense {
+        match self.tense.is_past() {
+            true => Tense::Future,
+            false => Tense::Past,
+        }
     }
 
     /// Returns the day of a time.
@@ -225,9 +305,15 @@ impl Resolver<'_> {
             self.between(first, first.saturating_add(months(count)))
         };
         let (from, to) = match part {
-            Part::Early => (whole.from, tenths(4)),
+            Part::Start if is_year => return of_year(Number::FromStart(0), 2)?.and(whole),
+            Part::End if is_year => return of_year(Number::Last, 2)?.and(whole),
+            Part::Holiday(holiday) => {
+                let year = dates()?.0.year();
+                return self.holiday(holiday, Some(year), None);
+            }
+            Part::Early | Part::Start => (whole.from, tenths(4)),
             Part::Middle => (tenths(3), tenths(7)),
-            Part::Late => (tenths(6), whole.to),
+            Part::Late | Part::End => (tenths(6), whole.to),
             Part::Week(number) => {
                 let from = whole.from.saturating_add(WEEK * number);
                 (from, from.saturating_add(WEEK))
@@ -316,6 +402,9 @@ impl Resolver<'_> {
             Unit::Week => self.days(monday.saturating_add(days(7 * step)), 7),
             Unit::Weekend => {
                 let saturday = monday.saturating_add(days(5));
+                // `What did she do this weekend?` on a Tuesday.
+                let is_over = step == 0 && self.tense == Tense::Past && today < saturday;
+                let step = if is_over { -1 } else { step };
                 self.days(saturday.saturating_add(days(7 * step)), 2)
             }
             Unit::Month => {
@@ -393,14 +482,56 @@ impl Resolver<'_> {
             (Some(step), _) if step < 0 => before()?.saturating_sub(days(7 * (-step - 1))),
             (Some(_), _) => {
                 let days_on = i64::from(weekday.to_monday_zero_offset());
-                monday_of(today).saturating_add(days(days_on))
+                let this = monday_of(today).saturating_add(days(days_on));
+                // `What did she do this Friday?` on a Tuesday.
+                match self.tense {
+                    Tense::Past if this > today => this.saturating_sub(days(7)),
+                    Tense::Future if this < today => this.saturating_add(days(7)),
+                    _ => this,
+                }
             }
-            (None, Tense::Past) if is_today && self.in_range => today,
-            (None, Tense::Past) => before()?,
-            (None, Tense::Future) if is_today => today,
-            (None, Tense::Future) => after()?,
+            (None, tense) if tense.is_past() => match is_today && self.in_range {
+                true => today,
+                false => before()?,
+            },
+            (None, _) if is_today => today,
+            (None, _) => after()?,
         };
         self.days(date, 1)
+    }
+
+    /// Returns a holiday: of a year, the latest that has begun, or the next one.
+    fn holiday(&self, holiday: Holiday, year: Option<i16>, step: Option<i64>) -> Option<Interval> {
+        let of = |year: i16| {
+            let (first, count) = holiday.dates(year)?;
+            Some((first, first.saturating_add(days(count))))
+        };
+        let (first, end) = match year {
+            Some(year) => of(year)?,
+            None => {
+                let today = self.today()?;
+                let year = today.year();
+                let ahead = match step {
+                    Some(step) if step < 0 => false,
+                    Some(0) => self.tense != Tense::Past,
+                    Some(_) => true,
+                    None => !self.tense.is_past(),
+                };
+                // `last Christmas` is over, and `next Christmas` has not begun.
+                let open = step.is_none_or(|step| step == 0);
+                match ahead {
+                    true => [year, year + 1]
+                        .into_iter()
+                        .filter_map(of)
+                        .find(|(first, end)| *first > today || (open && *end > today))?,
+                    false => [year, year - 1]
+                        .into_iter()
+                        .filter_map(of)
+                        .find(|(first, end)| *end <= today || (open && *first <= today))?,
+                }
+            }
+        };
+        self.between(first, end)
     }
 
     fn day(&self, day: i8, month: i8, year: Option<i16>) -> Option<Interval> {
@@ -410,18 +541,36 @@ impl Resolver<'_> {
                 let today = self.today()?;
                 let of = |year: i16| Date::new(year, month, day).ok();
                 // The 29th of February does not exist in every year.
-                let years = match self.tense {
-                    Tense::Past => [0, -1, -2, -3, -4],
-                    Tense::Future => [0, 1, 2, 3, 4],
+                let years = match self.tense.is_past() {
+                    true => [0, -1, -2, -3, -4],
+                    false => [0, 1, 2, 3, 4],
                 };
                 let mut dates = years.into_iter().filter_map(|more| of(today.year() + more));
-                dates.find(|date| match self.tense {
-                    Tense::Past => *date <= today,
-                    Tense::Future => *date >= today,
+                dates.find(|date| match self.tense.is_past() {
+                    true => *date <= today,
+                    false => *date >= today,
                 })?
             }
         };
         self.days(date, 1)
+    }
+
+    /// Returns the days with this number, from the latest one back, or from the
+    /// next one on. Months without such a day are left out.
+    fn days_of_month(&self, day: i8, tense: Tense) -> impl Iterator<Item = Date> + use<> {
+        let today = self.today();
+        let back = if tense.is_past() { -1 } else { 1 };
+        (0..=12).filter_map(move |count| {
+            let today = today?;
+            let month = today.first_of_month().saturating_add(months(back * count));
+            let date = Date::new(month.year(), month.month(), day).ok()?;
+            let fits = if back < 0 {
+                date <= today
+            } else {
+                date >= today
+            };
+            fits.then_some(date)
+        })
     }
 
     /// Returns an interval of this many months: of a year, the latest that have

@@ -3,6 +3,19 @@
 
 use std::ops::Range;
 
+/// The characters between a word and the word before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Gap {
+    /// Spaces only.
+    Space,
+    /// A hyphen or a dash.
+    Dash,
+    /// A comma, a colon, a bracket, a quotation mark or the end of a line.
+    Break,
+    /// The end of a sentence.
+    Sentence,
+}
+
 /// A word, a number or a date in digits.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
@@ -12,18 +25,24 @@ pub(super) struct Token {
     pub(super) capital: bool,
     /// True if the word is the first of a sentence.
     pub(super) first: bool,
+    /// True if the word ends in `'s`, which `word` does not have.
+    pub(super) possessive: bool,
+    /// The characters before the word.
+    pub(super) gap: Gap,
     /// The byte range in the text.
     pub(super) range: Range<usize>,
 }
 
 /// Returns the tokens of a text, at most `most`.
 pub(super) fn tokens(text: &str, most: usize) -> Vec<Token> {
-    let mut tokens = Vec::new();
+    let mut tokens: Vec<Token> = Vec::new();
     let mut chars = text.char_indices().peekable();
-    let mut first = true;
+    let (mut first, mut gap) = (true, Gap::Sentence);
     while let Some(&(start, c)) = chars.peek() {
         if !c.is_alphanumeric() {
             first |= matches!(c, '.' | '!' | '?' | '\n' | ':' | ';');
+            let last = tokens.last().map_or("", |token| token.word.as_str());
+            gap = gap.max(gap_of(c, &text[start + c.len_utf8()..], last));
             chars.next();
             continue;
         }
@@ -56,12 +75,39 @@ pub(super) fn tokens(text: &str, most: usize) -> Vec<Token> {
         let word = word.trim_end_matches('\'');
         tokens.push(Token {
             word: word.strip_suffix("'s").unwrap_or(word).to_owned(),
+            possessive: word.ends_with("'s"),
             capital: written.starts_with(char::is_uppercase),
             first: std::mem::take(&mut first),
+            gap: std::mem::replace(&mut gap, Gap::Space),
             range: start..end,
         });
     }
     tokens
+}
+
+/// Returns the gap that a character makes, before the rest of the text and
+/// after a word.
+fn gap_of(c: char, rest: &str, last: &str) -> Gap {
+    const ABBREVIATED: &[&str] = &[
+        "dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "no", "approx", "mon", "tue",
+        "wed", "thu", "fri", "sat", "sun",
+    ];
+    match c {
+        '-' | '\u{2010}'..='\u{2013}' => Gap::Dash,
+        '!' | '?' | ';' => Gap::Sentence,
+        '\n' if rest.trim_start_matches([' ', '\t', '\r']).starts_with('\n') => Gap::Sentence,
+        '.' => {
+            // `Dr. Lee`, `10 a.m. on Monday`, `Dec. 4`.
+            let letter = last.chars().count() == 1 && last != "i";
+            let short = letter || ABBREVIATED.contains(&last) || short_month(last).is_some();
+            match rest.starts_with(char::is_alphanumeric) || short {
+                true => Gap::Space,
+                false => Gap::Sentence,
+            }
+        }
+        c if c.is_whitespace() && c != '\n' => Gap::Space,
+        _ => Gap::Break,
+    }
 }
 
 const MONTHS: [&str; 12] = [
@@ -89,9 +135,28 @@ const WEEKDAYS: [&str; 7] = [
     "sunday",
 ];
 
-const NUMBERS: [&str; 13] = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve",
+const NUMBERS: [&str; 21] = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
 ];
 
 const ORDINALS: [&str; 21] = [
@@ -159,6 +224,9 @@ pub(super) fn number(word: &str) -> Option<i64> {
         "couple" => Some(2),
         "few" => Some(3),
         "several" => Some(4),
+        "thirty" => Some(30),
+        "forty" => Some(40),
+        "fifty" => Some(50),
         _ => in_words
             .map(|at| at as i64)
             .or_else(|| word.parse().ok().filter(|n| (0..=10_000).contains(n))),
