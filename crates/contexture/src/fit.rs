@@ -97,10 +97,7 @@ impl Engine {
     pub fn fit(&self, root: &Root, body: &[u8], options: &FitOptions) -> Result<Fitted, Error> {
         let apis = apis(options)?;
         let Some(label) = &options.session else {
-            let native = read(body, apis)?;
-            return self.fit_read(body, body, native, options, |request| {
-                self.assemble(root, request)
-            });
+            return self.preview_fit(root, body, options);
         };
         let known = self.conversations.of(label);
         let continuation = self.continue_session(root, label, &known, body, apis, options)?;
