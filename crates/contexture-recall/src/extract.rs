@@ -80,11 +80,13 @@ pub struct EntityRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Find {
-    /// Proper names that no other rule assigns to another type.
+    /// Proper names with a sign of a person: a common first name, a title, a
+    /// kinship before it or a verb of speech after it.
     Person,
-    /// Proper names after `in`, `near` or `moved to`.
+    /// Proper names after `in`, `near` or `moved to`, and well-known places.
     Place,
-    /// Proper names after `at`, or that end with `Inc`, `University` or such.
+    /// Proper names after `works at` and such, well-known companies, and names that
+    /// end with `Inc`, `University` or such.
     Organization,
     /// Paths and names of files.
     File,
@@ -195,7 +197,7 @@ pub struct Link {
 /// Information about a text that is not part of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TextContext<'k> {
-    /// The speaker, to whom `I` refers.
+    /// The speaker, to whom `I` and `we` refer.
     pub speaker: Option<&'k str>,
     /// Known names of people. They count as names even at the beginning of a
     /// sentence. Only names of one word have an effect.
