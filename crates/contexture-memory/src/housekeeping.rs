@@ -157,14 +157,20 @@ impl Memory<'_> {
         };
         let analysis = state.analysis;
         let mut counts = stats.kinds;
-        if let Some(relations) = counts.get_mut(&RecordKind::Relation)
-            && relations.live > 0
-        {
+        if let Some(relations) = counts.get_mut(&RecordKind::Relation) {
             // Later texts end extracted relations, of which the store has no
-            // end of validity. Statistics must also work with a damaged index.
-            let ended = self.ended_relations(&RecordList::default(), None);
-            let ended = ended.unwrap_or_default();
-            relations.ended = (relations.ended + ended.len() as u64).min(relations.live);
+            // end of validity.
+            let recorded = RecordList {
+                kind: Some(RecordKind::Relation),
+                ..RecordList::default()
+            };
+            let live = usize::try_from(relations.live).unwrap_or(usize::MAX);
+            if self.store.list(&recorded, 0, live)?.len() < live {
+                // Statistics must also work with a damaged index.
+                let ended = self.ended_relations(&RecordList::default(), None);
+                let ended = ended.unwrap_or_default().len() as u64;
+                relations.ended = (relations.ended + ended).min(relations.live);
+            }
         }
         let kinds = counts.into_iter().map(|(kind, all)| {
             let hold = all.live.saturating_sub(all.ended);

@@ -5,7 +5,7 @@
 //! fact. A capitalised word at the start of a sentence, a month or a language is
 //! not a name. The first word of a sentence counts as a person where a relation of
 //! persons follows it directly: `Alice lives in Paris`. A name without a sign of its
-//! type is not an entity, unless a relation determines the type.
+//! type has the type [`UNKNOWN`], unless a relation determines the type.
 //!
 //! `I` and `we` mean the speaker, also in `I'm` and `we've`. A sentence can omit the
 //! subject of a second relation: `I live in Haifa and work at Intel`. An event of the
@@ -46,6 +46,10 @@ pub const MOST_LINKS: usize = 64;
 
 /// The maximum size of a custom regular expression, in bytes.
 pub const MOST_PATTERN: usize = 1000;
+
+/// The type of a proper name without a sign of its type. It is used if a rule finds
+/// persons.
+pub const UNKNOWN: &str = "unknown";
 
 /// The extraction rules, as data from an archetype's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -500,7 +504,8 @@ impl Extractor {
             What::BuiltIn(_) => self.rule_of(found),
             // The speaker is a person.
             What::Speaker => return self.person.as_deref(),
-            What::Name | What::Opening | What::Pronoun => None,
+            What::Name => return self.person.as_deref().map(|_| UNKNOWN),
+            What::Opening | What::Pronoun => None,
         };
         rule.map(|i| self.entities[i].0.as_str())
     }
@@ -621,6 +626,9 @@ impl Extractor {
                     _ => {}
                 }
             }
+            if !is_omitted && let Some(rest) = omitted_by_speaker(words, from, part) {
+                (subject, words, is_omitted) = (sentence[0], rest, true);
+            }
             let before = &text[range.start..found[subject].start.max(range.start)];
             let is_open = mood::is_open(before);
             let mut chosen: Option<(usize, &RelationRule, Claim)> = None;
@@ -734,12 +742,56 @@ impl Extractor {
 
     /// Returns true when a match can be the target of a rule.
     fn may_end(&self, rule: &RelationRule, to: &Found, kind: Option<&str>, name: &str) -> bool {
-        let is_place = |(of, matcher): &(String, Matcher)| {
-            *of == rule.to && matches!(matcher, Matcher::BuiltIn(Find::Place))
+        let is = |find: Find| {
+            let same = |matcher: &Matcher| matches!(matcher, Matcher::BuiltIn(of) if *of == find);
+            let mut rules = self.entities.iter();
+            rules.any(|(of, matcher)| *of == rule.to && same(matcher))
         };
-        let no_place = name_lists::is_product(name) && self.entities.iter().any(is_place);
-        !no_place && fits(to, kind, &rule.to)
+        let no_place = is(Find::Place)
+            && (name_lists::is_product(name)
+                || name_lists::is_company(name)
+                || names::is_no_person(name));
+        // `I left Ana at the station`, `I left Rome`.
+        let no_employer = is(Find::Organization)
+            && match to.what {
+                What::BuiltIn(Find::Person) => name_lists::is_first_name(name),
+                What::BuiltIn(Find::Place) => name_lists::is_place(name),
+                _ => false,
+            };
+        !no_place && !no_employer && fits(to, kind, &rule.to)
     }
+}
+
+/// Returns the words of a relation whose subject is the speaker at the start of the
+/// sentence: `I grew up in Oulu but now live in Turku`. `from` is the match before
+/// the words.
+fn omitted_by_speaker<'w>(
+    words: &'w [String],
+    from: usize,
+    part: &Sentence<'_>,
+) -> Option<&'w [String]> {
+    let [first, second, ..] = *part.places else {
+        return None;
+    };
+    let [link, rest @ ..] = words else {
+        return None;
+    };
+    let is_speaker = part.found[first].what == What::Speaker && second == from;
+    let is_first_person = rest
+        .iter()
+        .any(|word| matches!(word.as_str(), "live" | "work"));
+    let between = &part.text[part.found[first].end..part.found[second].start];
+    // Words that bring another subject.
+    let others = |word: &String| {
+        let word = word.as_str();
+        matches!(
+            word,
+            "." | "that" | "my" | "our" | "their" | "who" | "they" | "you" | "friends"
+        )
+    };
+    let joins = matches!(link.as_str(), "and" | "but");
+    (is_speaker && is_first_person && joins && !phrase_words(between).iter().any(others))
+        .then_some(rest)
 }
 
 /// A relation of a sentence that the words after it may continue.
@@ -793,8 +845,16 @@ fn claim(words: &[String], behind: &str, rule: &RelationRule) -> Option<Claim> {
     let lower = behind.to_lowercase();
     // `I have lived in Rome` does not tell whether that lasts.
     let is_perfect = has("have") || has("has");
-    let lasts = lower.contains("since") || lower.contains(" for ") || lower.contains("ever");
+    let spans = ["since", " for ", "ever", "all my life", "whole life"];
+    let lasts = spans.iter().any(|span| lower.contains(span));
     if is_perfect && (has("lived") || has("worked")) && !lasts {
+        return None;
+    }
+    // `I've been at Nokia for an hour` is a visit.
+    let is_long = ["years", "since 19", "since 20"]
+        .iter()
+        .any(|span| lower.contains(span));
+    if has("been") && words.last().is_some_and(|word| word == "at") && !has("working") && !is_long {
         return None;
     }
     // A place of origin is not a place to live.
@@ -803,6 +863,27 @@ fn claim(words: &[String], behind: &str, rule: &RelationRule) -> Option<Claim> {
         .iter()
         .any(|one| one == "lives in" || one == "live in");
     if lives && words.last().is_some_and(|word| word == "from") && !ended {
+        return None;
+    }
+    // `Nokia's competitor` is not Nokia.
+    let owned = lower
+        .strip_prefix("'s ")
+        .or(lower.strip_prefix("\u{2019}s "));
+    if owned.is_some_and(|owned| owned.starts_with(char::is_alphabetic)) {
+        return None;
+    }
+    // `left Rome at noon` is a journey.
+    let times = [
+        " at ",
+        "this morning",
+        "today",
+        "tonight",
+        "yesterday",
+        " by ",
+        "early",
+    ];
+    let is_journey = lives && has("left") && times.iter().any(|time| lower.contains(time));
+    if is_journey {
         return None;
     }
     // `left Lego out` and `my wife Olga died` state something else.

@@ -183,7 +183,10 @@ fn a_second_relation_may_omit_its_subject() {
          I live in Haifa and Ana works at Intel. | lives_in Haifa; Ana works_at Intel
          I live in Haifa and my sister works at Intel. | lives_in Haifa
          I live in Haifa and would like to work at Intel. |
-         I live in Haifa and want to work at Intel. | lives_in Haifa",
+         I live in Haifa and want to work at Intel. | lives_in Haifa
+         I grew up in Oulu but now live in Turku. | lives_in Turku
+         I'm from Oulu and work at Nokia. | works_at Nokia
+         I know that Ana and Bob grew up in Oulu and live in Turku. |",
     );
 }
 
@@ -209,7 +212,19 @@ fn the_usual_forms_of_chats_are_read() {
          We relocated to Porto. | lives_in Porto
          I'm based in Porto. | lives_in Porto
          I'm currently living in Porto. | lives_in Porto
-         Living in Porto now, love it | lives_in Porto",
+         Living in Porto now, love it | lives_in Porto
+         I live in a small flat in Lund. | lives_in Lund
+         I live with my parents in Lund. | lives_in Lund
+         I'm living alone in Lund. | lives_in Lund
+         I live and work in Lund. | lives_in Lund
+         I live for the weekends in Ibiza. |
+         I work part time at Ikea. | works_at Ikea
+         We work remotely for Ikea. | works_at Ikea
+         I've been at Nokia since 2011. | works_at Nokia
+         I've been at Ikea for two hours. |
+         I've lived in Lund all my life. | lives_in Lund
+         Karin started at Nokia last week. | Karin works_at Nokia
+         Karin quit her job at Nokia. | Karin ended works_at Nokia",
     );
 }
 
@@ -237,7 +252,19 @@ fn what_is_not_a_fact_gives_no_relation() {
          My wife works at Lego. |
          I never lived in Rome. |
          I almost moved to Rome. |
-         You live in Rome. |",
+         You live in Rome. |
+         People think I work at Google. |
+         Let's say I live in Paris. |
+         Assume I work at Nokia. |
+         In my novel I live in Paris. |
+         Translate to German: I live in Paris. |
+         'I work at Nokia' is a sentence. |
+         I moved to Marketing. |
+         I moved to Ericsson. |
+         I left Ana at the station. |
+         I left Rome this morning. |
+         I work for Nokia's competitor. |
+         I live in Karin's flat. |",
     );
 }
 
@@ -265,21 +292,35 @@ fn check_entities(lines: &str) {
 #[test]
 fn a_name_without_a_sign_has_no_type() {
     check_entities(
-        "we saw Saturn and its rings |
+        "we saw Saturn and its rings | unknown:Saturn
          we love Norway and Pune | place:Norway, place:Pune
          Several Belgian beers were good. |
          it costs 40 Euro |
          we met at Ystad | place:Ystad
          dinner at Sven's | person:Sven
-         dinner at Zorba's |
+         dinner at Zorba's | unknown:Zorba
          my colleague Adaeze is nice | person:Adaeze
          then Adaeze said hello | person:Adaeze
-         yesterday Adaeze | 
+         yesterday Adaeze | unknown:Adaeze
          so Apple said no | organization:Apple
          we saw J. R. McLean | person:J. R. McLean
-         our dog is called Struppi |
+         our dog is called Struppi | unknown:Struppi
+         I have a cat named Mia. | unknown:Mia
          we live near Mt. Etna | place:Mt. Etna
-         In Berlin it rains. | place:Berlin",
+         In Berlin it rains. | place:Berlin
+         I moved to Ericsson last year. | organization:Ericsson",
+    );
+}
+
+#[test]
+fn a_first_name_at_the_start_of_a_sentence_is_a_person() {
+    check_entities(
+        "Karin called today. | person:Karin
+         Karin's dog is old. | person:Karin
+         Thanks! Karin will come. | person:Karin
+         Berlin is nice. |
+         Rust is nice. |
+         Adaeze called today. |",
     );
 }
 
@@ -288,8 +329,9 @@ fn nouns_of_german_texts_are_no_names() {
     check_entities(
         "Das Auto ist in der Werkstatt, die Kupplung ist kaputt. |
          Die Reparatur kostet 400 Euro. Hast Du im März Zeit? |
+         Termin beim Zahnarzt am Dienstag um 15 Uhr. |
          Mein Sohn Emil spielt heute Fußball. | person:Emil
          Wir waren gestern mit Karin in Hamburg. | person:Karin, place:Hamburg
-         The German word Werkstatt is nice, and Ana likes it. | person:Ana",
+         The German word Werkstatt is nice, and Ana likes it. | unknown:Werkstatt, person:Ana",
     );
 }

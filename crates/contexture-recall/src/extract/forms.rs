@@ -23,6 +23,7 @@ const ALL: &[Forms] = &[
             "working for",
             "been working at",
             "been working for",
+            "been at",
             "employed at",
             "employed by",
             "started at",
@@ -221,10 +222,84 @@ pub(super) fn form_of(
             } else if forms.ends.iter().any(|form| is(words, form)) {
                 Some(Form::Ends)
             } else {
-                let works = forms.plain[0] == "work at" && is_profession_at(words);
-                works.then_some(Form::Begins)
+                let begins = match forms.plain[0] {
+                    "work at" => is_profession_at(words) || is_work_at(words),
+                    "live in" => is_home_in(words),
+                    _ => false,
+                };
+                begins.then_some(Form::Begins)
             }
         })
+}
+
+/// Returns the words after those that do not change the meaning of a verb.
+fn from_verb(words: &[String]) -> Vec<&str> {
+    let words = words.iter().map(String::as_str);
+    let skipped = |word: &&str| {
+        matches!(
+            *word,
+            "am" | "is" | "are" | "now" | "currently" | "still" | "also" | "both" | "all" | "just"
+        )
+    };
+    words.skip_while(skipped).collect()
+}
+
+/// Returns true for `live in a small flat in` and `live with my parents in`.
+fn is_home_in(words: &[String]) -> bool {
+    let words = from_verb(words);
+    let ["live" | "lives" | "living", how @ .., "in"] = words.as_slice() else {
+        return false;
+    };
+    let is_other = |word: &&str| {
+        matches!(
+            *word,
+            "." | "not"
+                | "never"
+                | "near"
+                | "outside"
+                | "for"
+                | "to"
+                | "like"
+                | "by"
+                | "up"
+                | "through"
+                | "without"
+                | "until"
+                | "when"
+                | "but"
+                | "or"
+                | "than"
+                | "as"
+        )
+    };
+    how.len() <= 6 && !how.iter().any(is_other)
+}
+
+/// Returns true for `work part time at` and `work remotely for`.
+fn is_work_at(words: &[String]) -> bool {
+    let words = from_verb(words);
+    let ["work" | "works" | "working", how @ .., "at" | "for"] = words.as_slice() else {
+        return false;
+    };
+    how.iter().all(|word| {
+        matches!(
+            *word,
+            "part"
+                | "full"
+                | "time"
+                | "part-time"
+                | "full-time"
+                | "nights"
+                | "remotely"
+                | "here"
+                | "mostly"
+                | "mainly"
+                | "and"
+                | "live"
+                | "from"
+                | "home"
+        )
+    })
 }
 
 /// Returns true for `am a nurse at` and `work as a senior engineer for`.

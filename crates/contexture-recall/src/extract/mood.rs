@@ -46,6 +46,9 @@ const SUPPOSED: &[&str] = &[
     "allegedly",
     "supposedly",
     "apparently",
+    "assume",
+    "assuming",
+    "think",
     "hypothetical",
     "fictional",
     "joking",
@@ -74,6 +77,8 @@ const REPORTED: &[&str] = &[
     "according",
     "asked",
     "asks",
+    "say",
+    "believe",
 ];
 
 /// Phrases that negate a sentence.
@@ -87,8 +92,35 @@ const DENIED: &[&str] = &[
     "no way",
     "in my dream",
     "in a dream",
+    "in my novel",
+    "in the novel",
+    "in my story",
+    "in the story",
+    "in the game",
+    "in a game",
+    "in the movie",
+    "in the film",
+    "in the song",
+    "for example",
     "role-play",
     "roleplay",
+];
+
+/// First words of a sentence that asks for work on a text: `Translate: I live in …`.
+const TASKS: &[&str] = &[
+    "translate",
+    "rewrite",
+    "rephrase",
+    "paraphrase",
+    "proofread",
+    "correct",
+    "summarise",
+    "summarize",
+    "write",
+    "draft",
+    "repeat",
+    "complete",
+    "explain",
 ];
 
 /// Returns true when a sentence states a fact.
@@ -100,6 +132,10 @@ pub(super) fn is_stated(sentence: &str) -> bool {
     // The month is not a guess.
     let lower = sentence.replace(" May", " ").to_lowercase();
     let lower = lower.replace('\u{2019}', "'");
+    let first = lower.split(|c: char| !c.is_alphabetic()).next();
+    if first.is_some_and(|first| TASKS.contains(&first)) {
+        return false;
+    }
     let is_cue = |word: &str| {
         let word = word.trim_end_matches("'d");
         let denied = matches!(word, "neither" | "nor");

@@ -20,7 +20,7 @@ const FIRST_NAMES: &str = "\
     Daniela Danielle David Deborah Denis Dennis Diana Diego Dieter Dietmar Dimitri Dmitri Dmitry \
     Dominik Donald Donna Doris Dorothea Dorothy Ebba Eduardo Edward Edwin Elaine Eleanor Elena \
     Eleni Elias Elif Elisa Elisabeth Eliza Elizabeth Elke Ella Ellen Elsa Emil Emilia Emily \
-    Emma Eric Erica Erik Erika Ernesto Esther Ethan Eugene Eva Evelyn Fabian Fatima Federico \
+    Emma Eric Erica Erik Erika Ernesto Esther Ethan Eva Evelyn Fabian Fatima Federico \
     Felix Fernando Filip Fiona Florian Francesca Francesco Francis Francisco Franz Frieda \
     Friedrich Gabriel Gabriela Gabriele Gareth Gary Geoffrey George Georgios Gerald Gerd Gerhard \
     Giovanni Gisela Giulia Giuseppe Gloria Gordon Greg Gregory Greta Guillermo Gunnar Gunther \
@@ -36,7 +36,7 @@ const FIRST_NAMES: &str = "\
     Kristin Kristina Krzysztof Kurt Larissa Larry Lars Laszlo Laura Lauren Laurent Lea Leila Lena Leo \
     Leon Leonard Leonardo Leonie Liam Lina Linda Lisa Liv Lorenzo Louis Louisa Louise Luca Lucas \
     Lucia Luis Luisa Lukas Luke Lydia Maja Magda Magdalena Magnus Manfred Manuel Manuela Mara \
-    Marc Marcel Marcin Marco Marcos Marek Margaret Margarita Maria Mariam Marianne Marie Marina \
+    Marc Marcel Marcin Marco Marcos Marek Margaret Margarita Maria Mariam Marianne Marie \
     Mario Marion Marius Marlene Marta Martha Martin Martina Mary Mateo Mathias Mathilde Matteo \
     Matthew Matthias Maurice Mehmet Melanie Melissa Mia Michael Michal Michel Michelle Miguel \
     Mika Mikael Mike Mikhail Mila Mina Miriam Mohamed Mohammed Moritz Muhammad Mustafa Nadia \
@@ -45,7 +45,7 @@ const FIRST_NAMES: &str = "\
     Omar Oscar Oskar Otto Pablo Pamela Paola Paolo Patricia Patrick Paul Paula Pauline Pavel \
     Pedro Peter Petra Philip Philipp Philippe Pierre Pieter Piotr Pia Priya Rachel Rafael Rahul \
     Raj Ralf Ramon Raphael Raquel Rasmus Rebecca Reinhard Renate Ricardo Richard Rita Robert \
-    Roberto Robin Roger Roland Rolf Roman Ronald Rosa Rosie Ruben Rudolf Rune Ruth Ryan Sabine \
+    Roberto Robin Roger Roland Rolf Ronald Rosa Rosie Ruben Rudolf Ruth Ryan Sabine \
     Salma Sam Samantha Samir Samira Samuel Sandra Sanjay Sara Sarah Saskia Scott Sean Sebastian \
     Selma Sergei Sergey Sergio Shirley Sigrid Silke Silvia Simon Simone Sofia Sofie Sonja \
     Sophia Sophie Stefan Stefanie Steffen Stella Stephanie Stephen Steve Steven Stuart Susan \

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::find::is_month;
 use super::forms;
-use super::name_lists::{is_company, is_first_name, is_place};
+use super::name_lists::{is_company, is_first_name, is_place, is_product};
 use super::{Find, Found, MOST_MENTIONS, TextContext, What};
 use crate::sentence::sentences;
 
@@ -140,6 +140,11 @@ const ROLES: &str = "\
     nephew niece partner roommate sister son stepfather stepmother stepson teacher therapist \
     twin uncle wife ex ex-wife ex-husband";
 
+/// Pets before a name that is not a person's: `our dog Max`.
+const PETS: &str = "\
+    bird boat budgie bunny cat cats dog dogs hamster horse kitten parrot pet pony puppy rabbit \
+    ship tortoise turtle yacht";
+
 /// Words before a person's name.
 const BEFORE_PERSONS: &str = "\
     met meet meets meeting told asked thank thanks hugged kissed married phoned texted emailed \
@@ -175,13 +180,14 @@ const BEFORE_ORGANIZATIONS: &[&str] = &[
     "student",
 ];
 
-/// German words with a grammatical function that are not also English.
+/// German words with a grammatical function that are rare in English.
 const GERMAN: &str = "\
     aber auch auf bei bin bist da dann das dass dein deine dem den der des dir doch du ein eine \
     einem einen einer er es für gestern habe haben hast heute ich ihm ihn ihr ihre ihren im ist ja \
     jetzt kann kein keine mal mein meine meinem meinen meiner mich mir mit nach nicht noch nur \
     oder schon sehr sein seine seit sich sie sind über um und uns unser unsere vom von vor war \
-    waren weil wenn wie wieder wir wird wo zu zum zur";
+    waren weil wenn wie wieder wir wird wo zu zum zur beim ins danach wegen uhr bis ob durch gegen \
+    ohne unter zwischen diese dieser dieses jeden alle hat die am";
 
 /// English words with a grammatical function that are not also German.
 const ENGLISH: &str = "\
@@ -244,6 +250,7 @@ pub(super) fn names(
         if let [word] = run.words.as_slice()
             && word.opens
             && !sure.contains(word.text)
+            && !is_first_name(word.text)
             && let Some(what) = opening(word.text)
             && (is_before(text, word, verbs) || is_in_couple(text, word))
         {
@@ -284,7 +291,8 @@ pub(super) fn names(
             let titled = TITLES.contains(&first.text);
             // `Bye Ana` is not a name where `Ana` is known to be one.
             let complete = rest.first().is_none_or(|next| alone.contains(next.text));
-            let doubtful = first.opens && complete && !sure.contains(first.text);
+            let is_known = sure.contains(first.text) || is_first_name(first.text);
+            let doubtful = first.opens && complete && !is_known;
             if titled || is_no_name(first.text) || doubtful {
                 words = rest;
             } else {
@@ -332,6 +340,12 @@ fn kind_of(run: &Run<'_>, words: &[Word<'_>], persons: &BTreeSet<&str>) -> Optio
     };
     let has_initial = words.len() > 1 && first.text.chars().count() == 1;
     let is_name = is_first_name(first.text) && !is_place(first.text);
+    // `a cat named Mia`.
+    let is_pet =
+        contains(PETS, &before) || (matches!(before.as_str(), "named" | "called") && run.of_pet);
+    if is_pet {
+        return None;
+    }
     let person = || {
         has_initial
             || is_first_name(first.text)
@@ -343,11 +357,12 @@ fn kind_of(run: &Run<'_>, words: &[Word<'_>], persons: &BTreeSet<&str>) -> Optio
     if skipped.is_some_and(|word| TITLES.contains(&word.text)) || persons.contains(first.text) {
         return Some(Find::Person);
     }
-    if ORGANIZATIONS.contains(&last.text) {
+    let is_long = words.len() > 1;
+    if is_long && ORGANIZATIONS.contains(&last.text) {
         return Some(Find::Organization);
     }
     let heads = ["Lake", "Mount", "Mt", "Ft", "Fort"];
-    if PLACES.contains(&last.text) || (words.len() > 1 && heads.contains(&first.text)) {
+    if is_long && (PLACES.contains(&last.text) || heads.contains(&first.text)) {
         return Some(Find::Place);
     }
     // `at Sven's` and `in Karin's house` are about a person, if anything.
@@ -356,6 +371,8 @@ fn kind_of(run: &Run<'_>, words: &[Word<'_>], persons: &BTreeSet<&str>) -> Optio
         match before.as_str() {
             "in" | "near" | "around" | "across" | "inside" | "outside" => return Some(Find::Place),
             "visit" | "visited" | "visiting" if !is_name => return Some(Find::Place),
+            // `moved to Ericsson`.
+            _ if run.travels && (is_company(first.text) || is_product(first.text)) => {}
             "at" if BEFORE_ORGANIZATIONS.contains(&run.before[0]) => {
                 return Some(Find::Organization);
             }
@@ -417,16 +434,21 @@ fn is_german<'t>(words: impl Iterator<Item = &'t str>) -> Option<bool> {
 
 /// Returns the meaning that a word can have at the start of a relation.
 fn opening(word: &str) -> Option<What> {
-    use std::sync::LazyLock;
-    static NONE: LazyLock<BTreeSet<&'static str>> =
-        LazyLock::new(|| NO_PERSONS.split_ascii_whitespace().collect());
     if matches!(word, "He" | "She") {
         return Some(What::Pronoun);
     }
     let is_long = word.len() > 6;
     let is_noun = is_long && NO_PERSON_ENDINGS.iter().any(|end| word.ends_with(end));
-    let is_person = word.chars().count() > 1 && !is_no_name(word) && !NONE.contains(word);
+    let is_person = word.chars().count() > 1 && !is_no_name(word) && !is_no_person(word);
     (is_person && !is_noun).then_some(What::Opening)
+}
+
+/// Returns true for a word of a group, a department or a thing.
+pub(super) fn is_no_person(word: &str) -> bool {
+    use std::sync::LazyLock;
+    static NONE: LazyLock<BTreeSet<&'static str>> =
+        LazyLock::new(|| NO_PERSONS.split_ascii_whitespace().collect());
+    NONE.contains(word)
 }
 
 /// Returns true when one of `verbs` follows a word after a space.
@@ -477,6 +499,8 @@ struct Run<'t> {
     is_speaker: bool,
     /// True if the run ends with `'s`.
     is_possessive: bool,
+    /// True if its sentence has a pet before it.
+    of_pet: bool,
     /// True if the words around it are German.
     is_german: bool,
 }
@@ -497,6 +521,7 @@ impl<'t> Run<'t> {
             travels: false,
             is_speaker: true,
             is_possessive: false,
+            of_pet: false,
             is_german: false,
         }
     }
@@ -520,7 +545,7 @@ fn speaker_of<'t>(word: &'t str, next: &str) -> Option<&'t str> {
 fn is_quoted(text: &str, sentence: usize, word: usize) -> bool {
     let before = &text[sentence..word];
     let opened = before.matches('“').count() > before.matches('”').count();
-    opened || before.matches('"').count() % 2 == 1
+    opened || before.matches('"').count() % 2 == 1 || before.ends_with(['\'', '‘'])
 }
 
 const TRAVELS: &[&str] = &[
@@ -566,6 +591,7 @@ fn runs(text: &str) -> Vec<Run<'_>> {
             runs.push(Run::of_speaker(sentence.start, ""));
         }
         let mut before: [&str; 2] = ["", ""];
+        let mut of_pet = false;
         let mut at = 0;
         while let Some(&word) = words.get(at) {
             let follows = |at: usize| {
@@ -581,6 +607,7 @@ fn runs(text: &str) -> Vec<Run<'_>> {
                 continue;
             }
             if !is_capital(name_of(word.text)) {
+                of_pet |= contains(PETS, word.text);
                 before = [before[1], word.text];
                 at += 1;
                 continue;
@@ -592,6 +619,7 @@ fn runs(text: &str) -> Vec<Run<'_>> {
                 travels: before[1] == "to" && TRAVELS.contains(&before[0]),
                 is_speaker: false,
                 is_possessive: false,
+                of_pet,
                 is_german,
             };
             while let Some(&word) = words.get(at) {
