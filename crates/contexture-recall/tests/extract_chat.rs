@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use contexture_recall::{EntityRule, Extractor, Find, RelationRule, Rules, TextContext};
+use proptest::prelude::*;
 
 fn relation(kind: &str, to: &str, phrases: &str, ends: &str) -> RelationRule {
     let list = |text: &str| text.split(", ").map(str::to_owned).collect();
@@ -334,4 +335,17 @@ fn nouns_of_german_texts_are_no_names() {
          Wir waren gestern mit Karin in Hamburg. | person:Karin, place:Hamburg
          The German word Werkstatt is nice, and Ana likes it. | unknown:Werkstatt, person:Ana",
     );
+}
+
+proptest! {
+    #[test]
+    fn any_chat_can_be_read(text in "(I|I'm |I’ve |we |We |my wife |is my wife|Olga|Ana|Rome|St\\. Louis|Nokia|and I |are divorced|moved to |moved from |then to |to |live in |work at |got a job at |started at |in 2010|when I was|, |and |but |not |any more|'s |’|\"|“|ß|May|\\. |\\? |Moved to |der |und | ){0,40}") {
+        let extractor = Extractor::new(&rules()).unwrap();
+        let known = TextContext { speaker: Some("Ben"), names: &["Ben"] };
+        let found = extractor.extract(&text, &known);
+        for link in &found.relations {
+            prop_assert!(link.from != link.to);
+            prop_assert!(link.from.max(link.to) < found.entities.len());
+        }
+    }
 }
