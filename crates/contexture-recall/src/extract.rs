@@ -664,6 +664,19 @@ impl Extractor {
                 if is_implied && claim.moves && !name_lists::is_place(name) {
                     continue;
                 }
+                // `Living in Rome is expensive` is about no one.
+                let has = |verb: &str| words.iter().any(|word| word == verb);
+                let is_gerund = (has("living") || has("working")) && !has("started");
+                if is_implied && is_gerund && !is_end_of_clause(behind) {
+                    continue;
+                }
+                // `I started at Finse` may be a walk.
+                let starts = words.ends_with(&["started".to_owned(), "at".to_owned()]);
+                let is_employer =
+                    found[to].what == What::BuiltIn(Find::Organization) || behind.contains(" as a");
+                if starts && claim.is_form && !is_employer {
+                    continue;
+                }
                 // `left Rome` is about the place, if Rome is known to be one.
                 let is_sure = kinds[to] == Some(rule.to.as_str());
                 if chosen.is_none() || is_sure {
@@ -747,10 +760,12 @@ impl Extractor {
             let mut rules = self.entities.iter();
             rules.any(|(of, matcher)| *of == rule.to && same(matcher))
         };
+        // `Google Cloud` is not a place, either.
+        let first = name.split(' ').next().unwrap_or(name);
         let no_place = is(Find::Place)
-            && (name_lists::is_product(name)
-                || name_lists::is_company(name)
-                || names::is_no_person(name));
+            && (name_lists::is_product(first)
+                || name_lists::is_company(first)
+                || names::is_no_person(first));
         // `I left Ana at the station`, `I left Rome`.
         let no_employer = is(Find::Organization)
             && match to.what {

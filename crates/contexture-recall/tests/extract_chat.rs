@@ -198,6 +198,7 @@ fn the_usual_forms_of_chats_are_read() {
          I went there with my husband Tom. | married_to Tom
          my wife is called Olga | married_to Olga
          My wife's name is Olga. | married_to Olga
+         My wife’s name is Olga. | married_to Olga
          Olga is my wife. | married_to Olga
          Olga and I got married! | married_to Olga
          I got a job at Nokia! | works_at Nokia
@@ -265,7 +266,15 @@ fn what_is_not_a_fact_gives_no_relation() {
          I left Ana at the station. |
          I left Rome this morning. |
          I work for Nokia's competitor. |
-         I live in Karin's flat. |",
+         I live in Karin's flat. |
+         Living in Rome is expensive. |
+         Working at Nokia was fun. |
+         I started at Finse and walked for hours. |
+         Started at Finse |
+         We moved to Google Cloud. |
+         We moved to Staging. |
+         Olga and I are married to our jobs. |
+         Tom and I split the bill. |",
     );
 }
 

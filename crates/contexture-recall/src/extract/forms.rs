@@ -134,7 +134,7 @@ const ALL: &[Forms] = &[
 ];
 
 /// Words of a spouse that follow `my`.
-pub(super) const SPOUSES: &[&str] = &[
+const SPOUSES: &[&str] = &[
     "wife",
     "wife's",
     "husband",
@@ -145,6 +145,11 @@ pub(super) const SPOUSES: &[&str] = &[
     "ex-husband",
     "former",
 ];
+
+/// Returns true for a word of a spouse that follows `my`.
+pub(super) fn is_spouse(word: &str) -> bool {
+    SPOUSES.contains(&word.replace('\u{2019}', "'").as_str())
+}
 
 /// Professions: `a nurse at Charité` states where a person works.
 const PROFESSIONS: &[&str] = &[
@@ -340,6 +345,8 @@ pub(super) fn of_couple(behind: &str) -> Option<Form> {
         .copied()
         .collect();
     Some(match words.as_slice() {
+        // `are married to our jobs`, `are separated by an ocean`.
+        [_, "married" | "separated", "to" | "by", ..] | ["broke", "up", "the", ..] => return None,
         [
             "are" | "got" | "were" | "been",
             "divorced" | "separated",
@@ -348,7 +355,7 @@ pub(super) fn of_couple(behind: &str) -> Option<Form> {
         | ["divorced" | "separated", ..]
         | ["are" | "got", "a", "divorce", ..]
         | ["split", "up", ..]
-        | ["split", ..]
+        | ["split"]
         | ["broke", "up", ..]
         | ["broken", "up", ..]
         | ["are", "no", "longer", "married" | "together", ..]

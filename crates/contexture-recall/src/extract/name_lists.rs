@@ -100,7 +100,7 @@ const PLACE_NAMES: &str = "\
     Brooklyn Manhattan Queens Havana Bogota Medellin Quito Lima Cusco Santiago Valparaiso \
     Montevideo Asuncion Caracas Recife Salvador Brasilia Curitiba Guadalajara Monterrey";
 
-/// Products and tools. They are not places to live: `we moved to Terraform`.
+/// Products, tools and stages of work. They are not places to live: `we moved to Terraform`.
 const PRODUCTS: &str = "\
     Airtable Android Angular Ansible Asana Azure Bazel Bluesky Cassandra Chrome Clojure Confluence \
     Consul Cursor Datadog Debian Discord Django Drupal Elasticsearch Elixir Emacs Erlang Facebook \
@@ -109,7 +109,12 @@ const PRODUCTS: &str = "\
     Mongo Netflix Nginx Nix Nomad Notion Obsidian Opera Oracle Outlook Photoshop Prometheus \
     Rails React Safari Salesforce Scala Sentry Shopify Signal Slack Snowflake Spark Spotify Spring \
     Stripe Svelte Swift Symfony Telegram Terraform Thunderbird Tokio Trello Twitter Ubuntu Vault \
-    Vercel Vim Vue Whatsapp Wordpress Youtube Zig Zoom";
+    Vercel Vim Vue Whatsapp Wordpress Youtube Zig Zoom Prod Production Staging Main Master Scrum \
+    Agile Plan Phase Option Stage Step Version Chapter Module Level Round Tailwind Bootstrap \
+    Webpack Vite Deno Bun Node Express Nuxt Remix Astro Cloudflare Netlify Supabase Mysql Sqlite \
+    Clickhouse Bigquery Looker Tableau Hubspot Zendesk Intercom Twilio Sendgrid Mailchimp Pytorch \
+    Tensorflow Keras Pandas Polars Poetry Cmake Meson Ninja Wayland Gnome Plasma Gentoo Manjaro \
+    Claude Gemini Copilot Mistral Llama Openai Anthropic Codex";
 
 /// Well-known companies.
 const COMPANIES: &str = "\

@@ -536,7 +536,7 @@ fn speaker_of<'t>(word: &'t str, next: &str) -> Option<&'t str> {
     let is_verb = matches!(rest, "m" | "ve" | "re" | "d" | "ll");
     match pronoun {
         "I" | "i" | "We" | "we" if is_short || is_verb => Some(pronoun),
-        "My" | "my" if is_short && forms::SPOUSES.contains(&next) => Some(pronoun),
+        "My" | "my" if is_short && forms::is_spouse(next) => Some(pronoun),
         _ => None,
     }
 }
