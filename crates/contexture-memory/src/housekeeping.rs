@@ -1,8 +1,9 @@
 //! Housekeeping of a memory: caps, deletion, new vectors and statistics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_recall::Vector;
+use contexture_engine::ContextFilters;
+use contexture_recall::{Strategy, Vector};
 use contexture_store::{
     Change, EmbedderInfo, EntitySketch, Forget, Forgotten, KindStats, MemoryStats, Outcome,
     PatternSketch, Record, RecordKey, RecordKind, RecordList, RelationSketch, Sketch, StoreError,
@@ -10,8 +11,10 @@ use contexture_store::{
 use jiff::Timestamp;
 use serde::Serialize;
 
+use crate::admission::Admission;
 use crate::context::VectorProgress;
 use crate::error::Error;
+use crate::facts::{self, Facts};
 use crate::later::{FillIn, Generation};
 use crate::record::part_id;
 use crate::time::DAY;
@@ -153,7 +156,23 @@ impl Memory<'_> {
             _ => None,
         };
         let analysis = state.analysis;
-        let kinds = stats.kinds.into_iter().map(|(kind, all)| {
+        let mut counts = stats.kinds;
+        if let Some(relations) = counts.get_mut(&RecordKind::Relation) {
+            // Later texts end extracted relations, of which the store has no
+            // end of validity.
+            let recorded = RecordList {
+                kind: Some(RecordKind::Relation),
+                ..RecordList::default()
+            };
+            let live = usize::try_from(relations.live).unwrap_or(usize::MAX);
+            if self.store.list(&recorded, 0, live)?.len() < live {
+                // Statistics must also work with a damaged index.
+                let ended = self.ended_relations(&RecordList::default(), None);
+                let ended = ended.unwrap_or_default().len() as u64;
+                relations.ended = (relations.ended + ended).min(relations.live);
+            }
+        }
+        let kinds = counts.into_iter().map(|(kind, all)| {
             let hold = all.live.saturating_sub(all.ended);
             (kind, KindOverview { all, hold })
         });
@@ -183,6 +202,9 @@ impl Memory<'_> {
 
     /// Returns a page of the records that a list selects, in the order they were
     /// first recorded, and the cursor of the next page, if there is one.
+    ///
+    /// An extracted relation belongs to the user of its texts. If a later text
+    /// ended it, it has an end of validity.
     pub fn list(
         &self,
         what: &RecordList,
@@ -198,11 +220,113 @@ impl Memory<'_> {
         };
         let limit = limit.clamp(1, MOST_LISTED);
         let mut keys = self.store.list(what, after, limit + 1)?;
+        keys.extend(self.extracted_of(what, after)?);
+        keys.sort_unstable();
+        keys.dedup();
         let more = keys.len() > limit;
         keys.truncate(limit);
         let next = keys.last().filter(|_| more).map(RecordKey::to_string);
-        let records = self.store.records(&keys)?.into_iter().flatten().collect();
+        let mut records = self.store.records(&keys)?;
+        let is_relation = |record: &Option<Record>| matches!(record, Some(Record::Relation(_)));
+        if what.extracted && records.iter().any(is_relation) {
+            let ended = self.ended_relations(what, Some(&keys))?;
+            for (key, record) in keys.iter().zip(&mut records) {
+                if let (Some(Record::Relation(relation)), Some(end)) = (record, ended.get(key)) {
+                    facts::show_end(relation, *end);
+                }
+            }
+        }
+        let records = records.into_iter().flatten().collect();
         Ok(RecordPage { records, next })
+    }
+
+    /// Returns the keys after `after` of the extracted entities and relations
+    /// whose texts match a list. The store has no owner of them.
+    fn extracted_of(&self, what: &RecordList, after: RecordKey) -> Result<Vec<RecordKey>, Error> {
+        let names = [&what.user, &what.agent, &what.source];
+        let is_limited = names.iter().any(|name| name.is_some())
+            || what.session.is_some()
+            || what.task.is_some();
+        let wants = |kind: RecordKind| what.kind.is_none_or(|wanted| wanted == kind);
+        let [entities, relations] = [RecordKind::Entity, RecordKind::Relation].map(wants);
+        if !what.extracted || !is_limited || !(entities || relations) {
+            return Ok(Vec::new());
+        }
+        let guard = self.view(None)?;
+        let Some(view) = &*guard else {
+            return Ok(Vec::new());
+        };
+        let owner = names.map(|name| form::name_number(name.as_deref()));
+        let same = |asked: &Option<String>, own: Option<u32>| match asked {
+            None => true,
+            Some(name) => own.is_some_and(|own| view.name_of(own) == name),
+        };
+        let texts = view.texts().filter(|text| {
+            let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
+            owner.iter().zip(&text.owner()).all(owned)
+                && same(&what.session, text.session)
+                && same(&what.task, text.task())
+        });
+        let mut keys = BTreeSet::new();
+        let mut of = BTreeSet::new();
+        for text in texts {
+            of.insert(text.key);
+            let derived = |key: &&RecordKey| view.entities.get(*key).is_some_and(|e| !e.given);
+            if entities {
+                keys.extend(view.mentions(text).iter().filter(derived));
+            }
+        }
+        if relations {
+            let all = view.relations.iter();
+            let from_texts = all.filter(|(_, relation)| {
+                let mut derived = relation.derived_from.iter();
+                derived.any(|text| of.contains(text))
+            });
+            keys.extend(from_texts.map(|(key, _)| *key));
+        }
+        Ok(keys.into_iter().filter(|key| *key > after).collect())
+    }
+
+    /// Returns the extracted relations that ended, and the times of their ends in
+    /// Unix milliseconds: of these keys, or of all. Texts of other users and
+    /// agents than those of the list are ignored.
+    fn ended_relations(
+        &self,
+        what: &RecordList,
+        keys: Option<&[RecordKey]>,
+    ) -> Result<BTreeMap<RecordKey, i64>, Error> {
+        let guard = self.view(None)?;
+        let Some(view) = &*guard else {
+            return Ok(BTreeMap::new());
+        };
+        let filters = ContextFilters {
+            user: what.user.clone(),
+            agent: what.agent.clone(),
+            ..ContextFilters::default()
+        };
+        let (strategy, none, now) = (Strategy::default(), BTreeSet::new(), Timestamp::now());
+        let admission = Admission::new(view, &filters, none, &strategy, &[], None, now);
+        let single = self.single_relations()?;
+        let mut facts = Facts::new(view, &admission, &single);
+        let mut ended = BTreeMap::new();
+        let mut add = |key: RecordKey, relation: &RelationSketch| {
+            // A recorded end of validity is shown already.
+            if relation.valid_to.is_none()
+                && let Some(end) = facts.end_of(key, relation)
+            {
+                ended.insert(key, end);
+            }
+        };
+        match keys {
+            None => view.relations.iter().for_each(|(key, of)| add(*key, of)),
+            Some(keys) => {
+                let known = keys
+                    .iter()
+                    .filter_map(|key| view.relations.get_key_value(key));
+                known.for_each(|(key, of)| add(*key, of));
+            }
+        }
+        Ok(ended)
     }
 
     /// Calls `each` with every record that recall can return, in the order of

@@ -4,7 +4,12 @@
 //! Precision is more important than recall, because a stored entity is shown as a
 //! fact. A capitalised word at the start of a sentence, a month or a language is
 //! not a name. The first word of a sentence counts as a person where a relation of
-//! persons follows it directly: `Alice lives in Paris`.
+//! persons follows it directly: `Alice lives in Paris`. A name without a sign of its
+//! type has the type [`UNKNOWN`], unless a relation determines the type.
+//!
+//! `I` and `we` mean the speaker, also in `I'm` and `we've`. A sentence can omit the
+//! subject of a second relation: `I live in Haifa and work at Intel`. An event of the
+//! past is not a current relation: `In 2010 I moved to Rome`.
 //!
 //! `He` or `She` at the start of a sentence means the person of the sentence before,
 //! if that sentence states one relation of one person and nothing else.
@@ -14,7 +19,9 @@
 //! returned.
 
 mod find;
+mod forms;
 mod mood;
+mod name_lists;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +46,10 @@ pub const MOST_LINKS: usize = 64;
 
 /// The maximum size of a custom regular expression, in bytes.
 pub const MOST_PATTERN: usize = 1000;
+
+/// The type of a proper name without a sign of its type. It is used if a rule finds
+/// persons.
+pub const UNKNOWN: &str = "unknown";
 
 /// The extraction rules, as data from an archetype's file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,11 +84,13 @@ pub struct EntityRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Find {
-    /// Proper names that no other rule assigns to another type.
+    /// Proper names with a sign of a person: a common first name, a title, a
+    /// kinship before it or a verb of speech after it.
     Person,
-    /// Proper names after `in`, `near` or `moved to`.
+    /// Proper names after `in`, `near` or `moved to`, and well-known places.
     Place,
-    /// Proper names after `at`, or that end with `Inc`, `University` or such.
+    /// Proper names after `works at` and such, well-known companies, and names that
+    /// end with `Inc`, `University` or such.
     Organization,
     /// Paths and names of files.
     File,
@@ -188,7 +201,7 @@ pub struct Link {
 /// Information about a text that is not part of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TextContext<'k> {
-    /// The speaker, to whom `I` refers.
+    /// The speaker, to whom `I` and `we` refer.
     pub speaker: Option<&'k str>,
     /// Known names of people. They count as names even at the beginning of a
     /// sentence. Only names of one word have an effect.
@@ -302,7 +315,9 @@ enum What {
     BuiltIn(Find),
     /// The index of the rule.
     Rule(usize),
-    /// `I`.
+    /// A proper name without a sign of its type.
+    Name,
+    /// `I` or `we`, or `my` in `my wife`.
     Speaker,
     /// A word at the start of a sentence that may be a person.
     Opening,
@@ -459,7 +474,7 @@ impl Extractor {
             let (is_name, rule) = match found.what {
                 What::Rule(i) => (false, Some(i)),
                 What::BuiltIn(find) => (find.is_name(), self.rule_of(found)),
-                What::Speaker | What::Opening | What::Pronoun => (true, None),
+                What::Name | What::Speaker | What::Opening | What::Pronoun => (true, None),
             };
             let rule = rule.unwrap_or(usize::MAX);
             (found.start, std::cmp::Reverse(found.end), is_name, rule)
@@ -489,6 +504,7 @@ impl Extractor {
             What::BuiltIn(_) => self.rule_of(found),
             // The speaker is a person.
             What::Speaker => return self.person.as_deref(),
+            What::Name => return self.person.as_deref().map(|_| UNKNOWN),
             What::Opening | What::Pronoun => None,
         };
         rule.map(|i| self.entities[i].0.as_str())
@@ -508,57 +524,8 @@ impl Extractor {
             ..
         } = *part;
         let range = part.range.clone();
-        let is_stated = mood::is_stated(&text[range.clone()]);
-        let pairs = sentence.iter().zip(&sentence[1..]);
-        // The rule whose relation has just ended, and the entity of its start.
-        let mut left: Option<(usize, &RelationRule)> = None;
-        for (from, to) in pairs.filter(|_| is_stated) {
-            let between = &text[found[*from].end..found[*to].start];
-            if between.len() > 80 {
-                left = None;
-                continue;
-            }
-            let words = phrase_words(between);
-            // `moved from Lyon to Porto` also states the new place.
-            if let Some((who, rule)) = left.take()
-                && words.iter().eq(["to"])
-                && fits(&found[*to], kinds[*to], &rule.to)
-            {
-                kinds[*to] = Some(&rule.to);
-                links.push((who, *to, &rule.kind, false));
-                continue;
-            }
-            let behind = after(text, &found[*to], range.end);
-            for rule in self
-                .relations
-                .iter()
-                .filter(|rule| !rule.phrases.is_empty())
-            {
-                let said = rule.phrases.iter().any(|phrase| is_phrase(&words, phrase));
-                let ended = !said && is_end(&words, behind, rule);
-                if !(said || ended) {
-                    continue;
-                }
-                let from = match (found[*from].what, part.subject) {
-                    (What::Pronoun, None) => continue,
-                    (What::Pronoun, Some(subject)) => subject,
-                    _ => *from,
-                };
-                // A first word is a person, if anything.
-                let is_person = found[from].what == What::Opening
-                    && self.person.as_deref() == Some(rule.from.as_str());
-                if !is_person && !fits(&found[from], kinds[from], &rule.from) {
-                    continue;
-                }
-                if fits(&found[*to], kinds[*to], &rule.to) {
-                    kinds[from] = Some(&rule.from);
-                    kinds[*to] = Some(&rule.to);
-                    links.push((from, *to, &rule.kind, ended));
-                    let is_from = ended && words.last().is_some_and(|word| word == "from");
-                    left = is_from.then_some((from, rule));
-                    break;
-                }
-            }
+        if mood::is_stated(&text[range]) {
+            self.relate_by_words(part, kinds, links);
         }
         // A long list of names does not relate all of its pairs.
         let few = sentence.iter().filter(|i| kinds[**i].is_some());
@@ -578,6 +545,423 @@ impl Extractor {
             }
         }
     }
+
+    /// Finds the relations that the words between two matches state.
+    fn relate_by_words<'s>(
+        &'s self,
+        part: &Sentence<'_>,
+        kinds: &mut [Option<&'s str>],
+        links: &mut Vec<Stated<'s>>,
+    ) {
+        let Sentence {
+            text,
+            found,
+            places: sentence,
+            ..
+        } = *part;
+        let range = part.range.clone();
+        let is_past = mood::is_past(&text[range.clone()]);
+        // The relation before, whose subject the next one may omit.
+        let mut last: Option<LastRelation<'_>> = None;
+        for (&from, &to) in sentence.iter().zip(&sentence[1..]) {
+            let between = &text[found[from].end..found[to].start];
+            if between.len() > 80 {
+                last = None;
+                continue;
+            }
+            let words = phrase_words(between);
+            let behind = after(text, &found[to], range.end);
+            if found[to].what == What::Speaker {
+                last = None;
+                self.relate_couple(part, from, to, kinds, links);
+                continue;
+            }
+            // The subject and the words of an omitted one.
+            let mut subject = from;
+            let mut words = words.as_slice();
+            let mut is_omitted = false;
+            if let Some(before) = last.take() {
+                let since = &text[found[before.to].end..found[to].start];
+                if before.moves && fits(&found[to], kinds[to], &before.rule.to) {
+                    let ends = before.is_from && words.iter().eq(["to"]);
+                    if ends || is_next_move(&phrase_words(since)) {
+                        if let Some(link) = before.link.filter(|_| !ends) {
+                            links[link].3 = true;
+                        }
+                        kinds[to] = Some(&before.rule.to);
+                        if !mood::is_past(behind) {
+                            links.push((before.subject, to, &before.rule.kind, false));
+                        }
+                        last = Some(LastRelation {
+                            to,
+                            link: links
+                                .len()
+                                .checked_sub(1)
+                                .filter(|_| !mood::is_past(behind)),
+                            is_from: false,
+                            ..before
+                        });
+                        continue;
+                    }
+                }
+                let marks = |word: &&String| matches!(word.as_str(), "," | ".");
+                let comma = words.iter().take_while(marks).count();
+                let rest = &words[comma..];
+                match rest.first().map(String::as_str) {
+                    // `Haifa, Israel`.
+                    None if comma > 0 => {
+                        last = Some(LastRelation { to, ..before });
+                        continue;
+                    }
+                    Some("and" | "but") => {
+                        (subject, words, is_omitted) = (before.subject, &rest[1..], true);
+                    }
+                    Some(_) if comma > 0 => {
+                        (subject, words, is_omitted) = (before.subject, rest, true);
+                    }
+                    _ if found[to].what == What::BuiltIn(Find::Date) => {
+                        last = Some(before);
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
+            if !is_omitted && let Some(rest) = omitted_by_speaker(words, from, part) {
+                (subject, words, is_omitted) = (sentence[0], rest, true);
+            }
+            let before = &text[range.start..found[subject].start.max(range.start)];
+            let is_open = mood::is_open(before);
+            let mut chosen: Option<(usize, &RelationRule, Claim)> = None;
+            for rule in &self.relations {
+                if rule.phrases.is_empty() {
+                    continue;
+                }
+                let Some(claim) = claim(words, behind, rule) else {
+                    continue;
+                };
+                let from = match (found[subject].what, part.subject) {
+                    (What::Pronoun, None) => continue,
+                    (What::Pronoun, Some(person)) => person,
+                    _ => subject,
+                };
+                // A first word is a person, if anything.
+                let is_person = self.person.as_deref() == Some(rule.from.as_str());
+                let is_speaker = found[from].what == What::Speaker;
+                let may_start = match claim.is_form {
+                    // The forms of chats are about persons only.
+                    true => is_person && (is_speaker || kinds[from] == Some(&rule.from)),
+                    false => {
+                        (is_person && found[from].what == What::Opening)
+                            || fits(&found[from], kinds[from], &rule.from)
+                    }
+                };
+                let name = &text[found[to].name.0..found[to].name.1];
+                if !may_start || !self.may_end(rule, &found[to], kinds[to], name) {
+                    continue;
+                }
+                // `Moved to Archive` without a subject needs a known place.
+                let is_implied = is_speaker && found[from].start == found[from].end;
+                if is_implied && claim.moves && !name_lists::is_place(name) {
+                    continue;
+                }
+                // `Living in Rome is expensive` is about no one.
+                let has = |verb: &str| words.iter().any(|word| word == verb);
+                let is_gerund = (has("living") || has("working")) && !has("started");
+                if is_implied && is_gerund && !is_end_of_clause(behind) {
+                    continue;
+                }
+                // `I started at Finse` may be a walk.
+                let starts = words.ends_with(&["started".to_owned(), "at".to_owned()]);
+                let is_employer =
+                    found[to].what == What::BuiltIn(Find::Organization) || behind.contains(" as a");
+                if starts && claim.is_form && !is_employer {
+                    continue;
+                }
+                // `left Rome` is about the place, if Rome is known to be one.
+                let is_sure = kinds[to] == Some(rule.to.as_str());
+                if chosen.is_none() || is_sure {
+                    chosen = Some((from, rule, claim));
+                }
+                if is_sure {
+                    break;
+                }
+            }
+            let Some((from, rule, claim)) = chosen else {
+                continue;
+            };
+            kinds[from] = Some(&rule.from);
+            kinds[to] = Some(&rule.to);
+            // The state of an open clause is not a fact, nor is an old event.
+            let is_current = claim.ended || !(is_open && !is_omitted || claim.is_event && is_past);
+            if is_current {
+                links.push((from, to, &rule.kind, claim.ended));
+            }
+            last = Some(LastRelation {
+                subject: from,
+                to,
+                rule,
+                moves: claim.moves,
+                is_from: claim.ended && words.last().is_some_and(|word| word == "from"),
+                link: links.len().checked_sub(1).filter(|_| is_current),
+            });
+        }
+    }
+
+    /// Finds the relation in `Olga and I are divorced` and `Olga is my wife`.
+    fn relate_couple<'s>(
+        &'s self,
+        part: &Sentence<'_>,
+        from: usize,
+        to: usize,
+        kinds: &mut [Option<&'s str>],
+        links: &mut Vec<Stated<'s>>,
+    ) {
+        let Sentence { text, found, .. } = *part;
+        let behind = after(text, &found[to], part.range.end).to_lowercase();
+        let behind = behind.replace('\u{2019}', "'");
+        let words = phrase_words(&text[found[from].end..found[to].start]);
+        let pronoun = &text[found[to].start..found[to].end];
+        let form = match (
+            words
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .as_slice(),
+            pronoun,
+        ) {
+            (["and"], "I" | "i") => forms::of_couple(&behind),
+            (["is"], "my") => {
+                let mut rest = behind.split_whitespace();
+                let spouse = rest.next().unwrap_or_default();
+                let is_end = !spouse.ends_with(char::is_alphanumeric) || rest.next().is_none();
+                match spouse.trim_end_matches(['.', ',', '!', ';']) {
+                    "wife" | "husband" | "spouse" if is_end => Some(forms::Form::Begins),
+                    "ex-wife" | "ex-husband" if is_end => Some(forms::Form::Ends),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let rule = self.relations.iter().find(|rule| {
+            forms::is_marriage(rule) && self.person.as_deref() == Some(rule.from.as_str())
+        });
+        let is_name = found[from].what == What::Opening
+            || rule.is_some_and(|rule| fits(&found[from], kinds[from], &rule.from));
+        if let (Some(form), Some(rule), true) = (form, rule, is_name) {
+            kinds[from] = Some(&rule.to);
+            links.push((to, from, &rule.kind, form == forms::Form::Ends));
+        }
+    }
+
+    /// Returns true when a match can be the target of a rule.
+    fn may_end(&self, rule: &RelationRule, to: &Found, kind: Option<&str>, name: &str) -> bool {
+        let is = |find: Find| {
+            let same = |matcher: &Matcher| matches!(matcher, Matcher::BuiltIn(of) if *of == find);
+            let mut rules = self.entities.iter();
+            rules.any(|(of, matcher)| *of == rule.to && same(matcher))
+        };
+        // `Google Cloud` is not a place, either.
+        let first = name.split(' ').next().unwrap_or(name);
+        let no_place = is(Find::Place)
+            && (name_lists::is_product(first)
+                || name_lists::is_company(first)
+                || names::is_no_person(first));
+        // `I left Ana at the station`, `I left Rome`.
+        let no_employer = is(Find::Organization)
+            && match to.what {
+                What::BuiltIn(Find::Person) => name_lists::is_first_name(name),
+                What::BuiltIn(Find::Place) => name_lists::is_place(name),
+                _ => false,
+            };
+        !no_place && !no_employer && fits(to, kind, &rule.to)
+    }
+}
+
+/// Returns the words of a relation whose subject is the speaker at the start of the
+/// sentence: `I grew up in Oulu but now live in Turku`. `from` is the match before
+/// the words.
+fn omitted_by_speaker<'w>(
+    words: &'w [String],
+    from: usize,
+    part: &Sentence<'_>,
+) -> Option<&'w [String]> {
+    let [first, second, ..] = *part.places else {
+        return None;
+    };
+    let [link, rest @ ..] = words else {
+        return None;
+    };
+    let is_speaker = part.found[first].what == What::Speaker && second == from;
+    let is_first_person = rest
+        .iter()
+        .any(|word| matches!(word.as_str(), "live" | "work"));
+    let between = &part.text[part.found[first].end..part.found[second].start];
+    // Words that bring another subject.
+    let others = |word: &String| {
+        let word = word.as_str();
+        matches!(
+            word,
+            "." | "that" | "my" | "our" | "their" | "who" | "they" | "you" | "friends"
+        )
+    };
+    let joins = matches!(link.as_str(), "and" | "but");
+    (is_speaker && is_first_person && joins && !phrase_words(between).iter().any(others))
+        .then_some(rest)
+}
+
+/// A relation of a sentence that the words after it may continue.
+struct LastRelation<'s> {
+    subject: usize,
+    to: usize,
+    rule: &'s RelationRule,
+    /// Whether its phrase is a move, such as `moved to`.
+    moves: bool,
+    /// Whether its phrase is a move away, such as `moved from`.
+    is_from: bool,
+    /// Its index in the relations, if it was stored.
+    link: Option<usize>,
+}
+
+/// What the words between two mentions say about a relation.
+#[derive(Clone, Copy)]
+struct Claim {
+    ended: bool,
+    /// Whether it is an event, which may be long ago: `moved to`.
+    is_event: bool,
+    moves: bool,
+    /// Whether a form of chats states it, not a phrase of the rule.
+    is_form: bool,
+}
+
+/// Past tenses that state a relation by the event that began it.
+const EVENTS: &[&str] = &[
+    "moved",
+    "relocated",
+    "settled",
+    "started",
+    "got",
+    "found",
+    "landed",
+    "took",
+    "joined",
+    "hired",
+];
+
+/// Returns what the words between two mentions, and those after the second, say
+/// about the relation of a rule.
+fn claim(words: &[String], behind: &str, rule: &RelationRule) -> Option<Claim> {
+    let has = |word: &str| words.iter().any(|one| one == word);
+    let said = rule.phrases.iter().any(|phrase| is_phrase(words, phrase));
+    let form = forms::form_of(words, rule, &is_phrase);
+    let ended = !said && (form == Some(forms::Form::Ends) || is_end(words, behind, rule));
+    if !(said || ended || form.is_some()) {
+        return None;
+    }
+    let lower = behind.to_lowercase();
+    // `I have lived in Rome` does not tell whether that lasts.
+    let is_perfect = has("have") || has("has");
+    let spans = ["since", " for ", "ever", "all my life", "whole life"];
+    let lasts = spans.iter().any(|span| lower.contains(span));
+    if is_perfect && (has("lived") || has("worked")) && !lasts {
+        return None;
+    }
+    // `I've been at Nokia for an hour` is a visit.
+    let is_long = ["years", "since 19", "since 20"]
+        .iter()
+        .any(|span| lower.contains(span));
+    if has("been") && words.last().is_some_and(|word| word == "at") && !has("working") && !is_long {
+        return None;
+    }
+    // A place of origin is not a place to live.
+    let lives = rule
+        .phrases
+        .iter()
+        .any(|one| one == "lives in" || one == "live in");
+    if lives && words.last().is_some_and(|word| word == "from") && !ended {
+        return None;
+    }
+    // `Nokia's competitor` is not Nokia.
+    let owned = lower
+        .strip_prefix("'s ")
+        .or(lower.strip_prefix("\u{2019}s "));
+    if owned.is_some_and(|owned| owned.starts_with(char::is_alphabetic)) {
+        return None;
+    }
+    // `left Rome at noon` is a journey.
+    let times = [
+        " at ",
+        "this morning",
+        "today",
+        "tonight",
+        "yesterday",
+        " by ",
+        "early",
+    ];
+    let is_journey = lives && has("left") && times.iter().any(|time| lower.contains(time));
+    if is_journey {
+        return None;
+    }
+    // `left Lego out` and `my wife Olga died` state something else.
+    let rest = lower.trim_start();
+    let other = [
+        "out ", "open", "behind", "off ", "alone", "running", "at home",
+    ];
+    if has("left") && other.iter().any(|start| rest.starts_with(start)) {
+        return None;
+    }
+    if rest.starts_with("died") || rest.starts_with("passed away") || rest.starts_with("has died") {
+        return None;
+    }
+    let moves = has("moved") || has("relocated");
+    Some(Claim {
+        ended,
+        is_event: EVENTS.iter().any(|event| has(event)) && !has("married"),
+        moves,
+        is_form: !said && form.is_some(),
+    })
+}
+
+/// Returns true for the words between two places of a move: `in 2019 and then to`.
+fn is_next_move(words: &[String]) -> bool {
+    let Some((to, rest)) = words.split_last() else {
+        return false;
+    };
+    let is_adverb = |word: &String| {
+        let word = word.as_str();
+        matches!(
+            word,
+            "and"
+                | "then"
+                | "later"
+                | "afterwards"
+                | "finally"
+                | "now"
+                | "on"
+                | "back"
+                | ","
+                | "."
+                | "recently"
+                | "again"
+                | "from"
+                | "there"
+                | "after"
+                | "that"
+                | "moved"
+        )
+    };
+    let next = rest.iter().rev().take_while(|word| is_adverb(word)).count();
+    let (time, next) = rest.split_at(rest.len() - next);
+    let is_linked = next
+        .iter()
+        .any(|word| matches!(word.as_str(), "and" | "then" | "later"));
+    let is_time = time.first().is_none_or(|first| {
+        let first = first.as_str();
+        matches!(
+            first,
+            "in" | "on" | "last" | "this" | "at" | "first" | "when" | "for"
+        )
+    });
+    to == "to" && is_linked && is_time && time.len() <= 6
 }
 
 /// Returns the rest of a sentence after a match. A match of a custom pattern may
@@ -600,7 +984,12 @@ struct Sentence<'t> {
 /// Returns true when a match can have a type: it has the type, or it is a
 /// proper name without a certain type.
 fn fits(found: &Found, kind: Option<&str>, asked: &str) -> bool {
-    kind == Some(asked) || matches!(found.what, What::BuiltIn(find) if find.is_name())
+    let is_name = match found.what {
+        What::BuiltIn(find) => find.is_name(),
+        What::Name => true,
+        _ => false,
+    };
+    kind == Some(asked) || is_name
 }
 
 /// Words before and after a phrase that do not change its meaning.
@@ -609,6 +998,7 @@ const BEFORE: &[&str] = &[
     "have",
     "is",
     "am",
+    "are",
     "also",
     "now",
     "just",
@@ -618,7 +1008,11 @@ const BEFORE: &[&str] = &[
     "really",
     "then",
     "already",
+    "finally",
+    "actually",
+    "officially",
     "both",
+    "all",
     "who",
 ];
 const AFTER: &[&str] = &["the", "a", "an", "her", "his", "their", "our", "my", "this"];
@@ -636,11 +1030,34 @@ const NEGATIONS: &[&str] = &[
     "doesn\u{2019}t",
     "isn't",
     "isn\u{2019}t",
+    "aren't",
+    "aren\u{2019}t",
 ];
 
 /// Returns the words between two mentions in lower case. Punctuation, except
 /// quotes around names, is a word that no phrase has.
 fn phrase_words(between: &str) -> Vec<String> {
+    let between = between.replace('\u{2019}', "'");
+    // The pronoun or name before a contraction is a mention: `I've`, `Ana's moved`.
+    let verbs = [
+        ("'ve ", "have "),
+        ("'m ", "am "),
+        ("'re ", "are "),
+        ("'ll ", "will "),
+    ];
+    let expanded = verbs.iter().find_map(|(short, long)| {
+        let rest = between.strip_prefix(short)?;
+        Some(format!("{long}{rest}"))
+    });
+    let between = expanded.unwrap_or_else(|| match between.strip_prefix("'s ") {
+        Some(rest) if rest.starts_with("moved ") || rest.starts_with("left ") => {
+            format!("has {rest}")
+        }
+        Some(rest) if rest.starts_with("married ") || rest.starts_with("no longer ") => {
+            format!("is {rest}")
+        }
+        _ => between,
+    });
     let is_mark = |c: char| matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | '(' | ')');
     between
         .split_whitespace()
@@ -676,7 +1093,10 @@ fn is_phrase(words: &[String], phrase: &str) -> bool {
 /// second, state the end of a relation: `left`, `no longer works at`, `doesn't
 /// work at`. `I don't work at Bosch on Fridays` does not state an end.
 fn is_end(words: &[String], behind: &str, rule: &RelationRule) -> bool {
-    let is_said = |words: &[String]| rule.phrases.iter().any(|one| is_phrase(words, one));
+    let is_said = |words: &[String]| {
+        rule.phrases.iter().any(|one| is_phrase(words, one))
+            || forms::form_of(words, rule, &is_phrase) == Some(forms::Form::Begins)
+    };
     if rule.ends.iter().any(|phrase| is_phrase(words, phrase)) {
         return true;
     }
@@ -692,9 +1112,8 @@ fn is_end(words: &[String], behind: &str, rule: &RelationRule) -> bool {
         return is_said(&rest[2..]);
     }
     let negated = match (word(0), word(1)) {
-        ("don't" | "doesn't" | "don\u{2019}t" | "doesn\u{2019}t", _) => 1,
+        ("don't" | "doesn't" | "isn't" | "aren't" | "not", _) => 1,
         ("do" | "does", "not") => 2,
-        ("not" | "isn't" | "isn\u{2019}t", _) => 1,
         _ => return false,
     };
     is_said(&rest[negated..])

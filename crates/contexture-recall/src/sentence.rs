@@ -108,8 +108,11 @@ fn mark_ends(text: &str, start: usize, at: usize, end: usize) -> bool {
         .unwrap_or_default();
     let is_initial = word.chars().count() == 1 && word.starts_with(char::is_uppercase);
     let is_numbering = start + word.len() == at && word.bytes().all(|b| b.is_ascii_digit());
+    // `Mt. Etna`; `ft` in lower case is a unit.
+    let is_name_part = matches!(word, "Mt" | "Ft");
     !(is_initial
         || is_numbering
+        || is_name_part
         || ABBREVIATIONS
             .iter()
             .any(|known| known.eq_ignore_ascii_case(word)))
@@ -165,6 +168,14 @@ mod tests {
         check(
             "Dr. Lee met J. Smith at 3.14 p.m. today.",
             &["Dr. Lee met J. Smith at 3.14 p.m. today."],
+        );
+        check(
+            "I live in St. Louis, near Mt. Etna. It is 6 ft. Next.",
+            &[
+                "I live in St. Louis, near Mt. Etna.",
+                "It is 6 ft.",
+                "Next.",
+            ],
         );
         check("See e.g. Foo. Bar", &["See e.g. Foo.", "Bar"]);
         check(

@@ -119,7 +119,7 @@ fn names_are_recognised_by_capital_letters() {
         "Bye Caroline, we fly to New York City",
         "person:Caroline | place:New York City",
     );
-    check("Zoë told José", "person:José");
+    check("Zoë told José", "person:Zoë | person:José");
 }
 
 #[test]
@@ -450,8 +450,14 @@ fn a_first_word_before_a_relation_is_a_person() {
             "Alice is married to Bob.",
             "person:Alice | person:Bob | Alice -married_to-> Bob",
         ),
-        ("Alice lives alone.", ""),
-        ("Alice is nice.", ""),
+        ("Alice lives alone.", "person:Alice"),
+        ("Alice is nice.", "person:Alice"),
+        ("Adaeze lives alone.", ""),
+        ("Adaeze is nice.", ""),
+        (
+            "Adaeze lives in Paris.",
+            "person:Adaeze | place:Paris | Adaeze -lives_in-> Paris",
+        ),
     ] {
         check(text, expected);
     }

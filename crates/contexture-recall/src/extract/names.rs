@@ -1,9 +1,12 @@
 //! Recognises proper names by their capital letters and by the words before
 //! them.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::find::is_month;
+use super::forms;
+use super::name_lists::{is_company, is_first_name, is_place, is_product};
 use super::{Find, Found, MOST_MENTIONS, TextContext, What};
 use crate::sentence::sentences;
 
@@ -15,6 +18,12 @@ const NO_NAMES: &str = "\
     English German French Spanish Italian Portuguese Dutch Russian Chinese Japanese Korean Arabic \
     Hindi Latin Greek Turkish Polish Swedish American British European African Asian Indian \
     Mexican Canadian Australian Irish Scottish Christian Jewish Muslim Christmas Easter Halloween \
+    Argentinian Austrian Belgian Bengali Brazilian Bulgarian Catalan Chilean Colombian Croatian \
+    Cuban Czech Danish Egyptian Estonian Filipino Finnish Hebrew Hungarian Icelandic Indonesian \
+    Iranian Iraqi Israeli Kenyan Latvian Lebanese Lithuanian Malaysian Moroccan Nigerian Norwegian \
+    Pakistani Persian Peruvian Romanian Serbian Slovak Slovenian Swiss Syrian Taiwanese Thai \
+    Ukrainian Vietnamese Welsh Buddhist Catholic Protestant Euro Euros Dollar Dollars Several \
+    Various Such Same Other Others Until Birthday Year Years \
     Thanksgiving Ramadan Internet Python Java JavaScript TypeScript Rust Ruby Perl Linux Windows \
     Docker Git Postgres Redis Kubernetes Markdown Unicode Excel Bluetooth Mom Dad Mum Mommy Daddy \
     Grandma Grandpa God Lord Sir Madam Hi Hey Hello Yes Yeah Yep No Nope Ok Okay Oh Wow Thanks \
@@ -107,7 +116,10 @@ const PLACES: &[&str] = &[
     "Station",
 ];
 
-/// Words before a person's name.
+/// Abbreviations at the start of a place's name: `St. Louis`.
+const PLACE_ABBREVIATIONS: &[&str] = &["St", "Mt", "Ft"];
+
+/// Titles before a person's name.
 const TITLES: &[&str] = &[
     "Mr",
     "Mrs",
@@ -120,6 +132,70 @@ const TITLES: &[&str] = &[
     "Sir",
 ];
 
+/// Kinship and roles before a person's name: `my sister Karin`.
+const ROLES: &str = "\
+    aunt boss boyfriend brother buddy classmate coach colleague cousin coworker customer daughter \
+    father fiancé fiancée flatmate friend girlfriend grandfather grandma grandmother grandpa \
+    grandson granddaughter husband manager mate mentor mother mum mom dad neighbor neighbour \
+    nephew niece partner roommate sister son stepfather stepmother stepson teacher therapist \
+    twin uncle wife ex ex-wife ex-husband";
+
+/// Pets before a name that is not a person's: `our dog Max`.
+const PETS: &str = "\
+    bird boat budgie bunny cat cats dog dogs hamster horse kitten parrot pet pony puppy rabbit \
+    ship tortoise turtle yacht";
+
+/// Words before a person's name.
+const BEFORE_PERSONS: &str = "\
+    met meet meets meeting told asked thank thanks hugged kissed married phoned texted emailed \
+    dear hey hi hello bye congratulated invited mr mrs ms";
+
+/// Verbs after a person's name.
+const AFTER_PERSONS: &str = "\
+    said says told tells asked asks thinks thought replied answered writes wants wanted \
+    loves loved likes liked hates hated knows knew laughed smiled cried texted emailed phoned \
+    apologised apologized promised agreed invited suggested laughs smiles cries married hugged \
+    who whose believes feels felt remembers forgot";
+
+/// Words two before a name that show an organization: `studies at Oxford`.
+const BEFORE_ORGANIZATIONS: &[&str] = &[
+    "studies",
+    "study",
+    "studied",
+    "studying",
+    "works",
+    "work",
+    "worked",
+    "working",
+    "job",
+    "internship",
+    "intern",
+    "degree",
+    "professor",
+    "engineer",
+    "teaches",
+    "teach",
+    "taught",
+    "teaching",
+    "student",
+];
+
+/// German words with a grammatical function that are rare in English.
+const GERMAN: &str = "\
+    aber auch auf bei bin bist da dann das dass dein deine dem den der des dir doch du ein eine \
+    einem einen einer er es für gestern habe haben hast heute ich ihm ihn ihr ihre ihren im ist ja \
+    jetzt kann kein keine mal mein meine meinem meinen meiner mich mir mit nach nicht noch nur \
+    oder schon sehr sein seine seit sich sie sind über um und uns unser unsere vom von vor war \
+    waren weil wenn wie wieder wir wird wo zu zum zur beim ins danach wegen uhr bis ob durch gegen \
+    ohne unter zwischen diese dieser dieses jeden alle hat die am";
+
+/// English words with a grammatical function that are not also German.
+const ENGLISH: &str = "\
+    a about and are at because been but by did do does for from had has have he her his i if into \
+    is it its my not of on or our she that the their them then they this to us was we were what \
+    when where which who with you your";
+
+#[derive(Clone, Copy)]
 struct Word<'t> {
     start: usize,
     text: &'t str,
@@ -140,11 +216,16 @@ pub(super) fn names(
 ) {
     let mut sure: BTreeSet<&str> = known.names.iter().copied().collect();
     sure.extend(known.speaker);
+    let sure_persons = sure.clone();
     let runs = runs(text);
     let mut alone = sure.clone();
     // A name inside a sentence is also a name at the start of another one.
     for run in &runs {
-        for word in run.words.iter().filter(|word| !word.opens) {
+        for word in run
+            .words
+            .iter()
+            .filter(|word| !word.opens && !run.is_german)
+        {
             sure.insert(word.text);
             if run.words.len() == 1 {
                 alone.insert(word.text);
@@ -156,8 +237,7 @@ pub(super) fn names(
             return;
         }
         if run.is_speaker {
-            if known.speaker.is_some() {
-                let word = &run.words[0];
+            if let (Some(_), Some(word)) = (known.speaker, run.words.first()) {
                 found.push(Found {
                     start: word.start,
                     end: word.start + word.text.len(),
@@ -170,8 +250,9 @@ pub(super) fn names(
         if let [word] = run.words.as_slice()
             && word.opens
             && !sure.contains(word.text)
+            && !is_first_name(word.text)
             && let Some(what) = opening(word.text)
-            && is_before(text, word, verbs)
+            && (is_before(text, word, verbs) || is_in_couple(text, word))
         {
             let (start, end) = (word.start, word.start + word.text.len());
             if !is_attached(text, start, end) {
@@ -184,12 +265,34 @@ pub(super) fn names(
             }
             continue;
         }
+        if run.is_german {
+            // Every noun has a capital there, so only known names count.
+            for word in &run.words {
+                let (start, end) = (word.start, word.start + word.text.len());
+                let person = sure_persons.contains(word.text) || is_first_name(word.text);
+                let find = match (person, is_place(word.text)) {
+                    (true, _) => Find::Person,
+                    (_, true) => Find::Place,
+                    _ => continue,
+                };
+                if !is_attached(text, start, end) {
+                    found.push(Found {
+                        start,
+                        end,
+                        name: (start, end),
+                        what: What::BuiltIn(find),
+                    });
+                }
+            }
+            continue;
+        }
         let mut words = run.words.as_slice();
         while let [first, rest @ ..] = words {
             let titled = TITLES.contains(&first.text);
             // `Bye Ana` is not a name where `Ana` is known to be one.
             let complete = rest.first().is_none_or(|next| alone.contains(next.text));
-            let doubtful = first.opens && complete && !sure.contains(first.text);
+            let is_known = sure.contains(first.text) || is_first_name(first.text);
+            let doubtful = first.opens && complete && !is_known;
             if titled || is_no_name(first.text) || doubtful {
                 words = rest;
             } else {
@@ -207,54 +310,145 @@ pub(super) fn names(
         let (Some(first), Some(last)) = (words.first(), words.last()) else {
             continue;
         };
-        let after_title = run.words.len() > words.len() && {
-            let skipped = &run.words[..run.words.len() - words.len()];
-            skipped
-                .last()
-                .is_some_and(|word| TITLES.contains(&word.text))
-        };
         let (start, end) = (first.start, last.start + last.text.len());
         if is_attached(text, start, end) {
             continue;
         }
-        let find = if after_title {
-            Find::Person
-        } else if ORGANIZATIONS.contains(&last.text) {
-            Find::Organization
-        } else if PLACES.contains(&last.text) || (words.len() > 1 && first.text == "Lake") {
-            Find::Place
-        } else if first.start > run.words[0].start {
-            Find::Person
-        } else {
-            match run.before {
-                "in" | "near" | "around" | "across" | "inside" | "outside" | "visit"
-                | "visited" | "visiting" => Find::Place,
-                "at" => Find::Organization,
-                _ if run.travels => Find::Place,
-                _ => Find::Person,
-            }
+        let what = match kind_of(run, words, &sure_persons) {
+            Some(find) => What::BuiltIn(find),
+            None => What::Name,
         };
         found.push(Found {
             start,
             end,
             name: (start, end),
-            what: What::BuiltIn(find),
+            what,
         });
     }
 }
 
+/// Returns the type of a name by the signs in it and around it. `words` is the
+/// part of the run that is the name.
+fn kind_of(run: &Run<'_>, words: &[Word<'_>], persons: &BTreeSet<&str>) -> Option<Find> {
+    let (first, last) = (words.first()?, words.last()?);
+    let skipped = &run.words[..run.words.len() - words.len()];
+    let skipped = skipped.iter().rfind(|word| word.start < first.start);
+    let is_whole = last.start == run.words.last()?.start;
+    let before = match skipped {
+        Some(word) => word.text.to_lowercase(),
+        None => run.before[1].to_owned(),
+    };
+    let has_initial = words.len() > 1 && first.text.chars().count() == 1;
+    let is_name = is_first_name(first.text) && !is_place(first.text);
+    // `a cat named Mia`.
+    let is_pet =
+        contains(PETS, &before) || (matches!(before.as_str(), "named" | "called") && run.of_pet);
+    if is_pet {
+        return None;
+    }
+    let person = || {
+        has_initial
+            || is_first_name(first.text)
+            || contains(ROLES, &before)
+            || contains(BEFORE_PERSONS, &before)
+            || (is_whole && !is_company(first.text) && contains(AFTER_PERSONS, run.after))
+    };
+    let place = words.len() == 1 && is_place(first.text);
+    if skipped.is_some_and(|word| TITLES.contains(&word.text)) || persons.contains(first.text) {
+        return Some(Find::Person);
+    }
+    let is_long = words.len() > 1;
+    if is_long && ORGANIZATIONS.contains(&last.text) {
+        return Some(Find::Organization);
+    }
+    let heads = ["Lake", "Mount", "Mt", "Ft", "Fort"];
+    if is_long && (PLACES.contains(&last.text) || heads.contains(&first.text)) {
+        return Some(Find::Place);
+    }
+    // `at Sven's` and `in Karin's house` are about a person, if anything.
+    let possessive = is_whole && run.is_possessive;
+    if !possessive {
+        match before.as_str() {
+            "in" | "near" | "around" | "across" | "inside" | "outside" => return Some(Find::Place),
+            "visit" | "visited" | "visiting" if !is_name => return Some(Find::Place),
+            // `moved to Ericsson`.
+            _ if run.travels && (is_company(first.text) || is_product(first.text)) => {}
+            "at" if BEFORE_ORGANIZATIONS.contains(&run.before[0]) => {
+                return Some(Find::Organization);
+            }
+            _ if run.travels && !is_name => return Some(Find::Place),
+            _ => {}
+        }
+    }
+    if place && !contains(ROLES, &before) {
+        Some(Find::Place)
+    } else if person() {
+        Some(Find::Person)
+    } else if words.len() == 1 && is_company(first.text) {
+        Some(Find::Organization)
+    } else {
+        None
+    }
+}
+
+/// Returns true when a list of words contains a word.
+fn contains(list: &str, word: &str) -> bool {
+    !word.is_empty() && list.split_ascii_whitespace().any(|one| one == word)
+}
+
+/// Returns whether the words of a text with a grammatical function are German.
+/// Returns `None` for a text with fewer than two of them.
+fn is_german<'t>(words: impl Iterator<Item = &'t str>) -> Option<bool> {
+    use std::sync::LazyLock;
+    static OF_LANGUAGES: LazyLock<BTreeMap<&'static str, bool>> = LazyLock::new(|| {
+        let german = GERMAN.split_ascii_whitespace().map(|word| (word, true));
+        let english = ENGLISH.split_ascii_whitespace().map(|word| (word, false));
+        german.chain(english).collect()
+    });
+    let (mut german, mut english) = (0, 0);
+    for word in words.filter(|word| !word.is_empty()) {
+        let umlaut = |c: char| matches!(c, 'ä' | 'ö' | 'ü' | 'ß');
+        let mut buffer = [0; 8];
+        let lower = match buffer.get_mut(..word.len()) {
+            // Longer words have no grammatical function.
+            None => "",
+            Some(lower) => {
+                lower.copy_from_slice(word.as_bytes());
+                lower.make_ascii_lowercase();
+                std::str::from_utf8(lower).unwrap_or_default()
+            }
+        };
+        match OF_LANGUAGES.get(lower) {
+            Some(true) => german += 1,
+            Some(false) => english += 1,
+            None if word.starts_with(char::is_lowercase) && word.contains(umlaut) => german += 1,
+            None => {}
+        }
+        // A long text is not counted to its end.
+        if german + english >= 200 {
+            break;
+        }
+    }
+    (german + english > 1).then_some(german > english)
+}
+
 /// Returns the meaning that a word can have at the start of a relation.
 fn opening(word: &str) -> Option<What> {
-    use std::sync::LazyLock;
-    static NONE: LazyLock<BTreeSet<&'static str>> =
-        LazyLock::new(|| NO_PERSONS.split_ascii_whitespace().collect());
     if matches!(word, "He" | "She") {
         return Some(What::Pronoun);
     }
     let is_long = word.len() > 6;
     let is_noun = is_long && NO_PERSON_ENDINGS.iter().any(|end| word.ends_with(end));
-    let is_person = word.chars().count() > 1 && !is_no_name(word) && !NONE.contains(word);
+    let is_person = word.chars().count() > 1 && !is_no_name(word) && !is_no_person(word);
     (is_person && !is_noun).then_some(What::Opening)
+}
+
+/// Returns true for a word of a group, a department or a thing.
+pub(super) fn is_no_person(word: &str) -> bool {
+    use std::sync::LazyLock;
+    static NONE: LazyLock<BTreeSet<&'static str>> =
+        LazyLock::new(|| NO_PERSONS.split_ascii_whitespace().collect());
+    NONE.contains(word)
 }
 
 /// Returns true when one of `verbs` follows a word after a space.
@@ -263,6 +457,14 @@ fn is_before(text: &str, word: &Word<'_>, verbs: &BTreeSet<String>) -> bool {
     let next = after.strip_prefix(' ').unwrap_or_default();
     let next = next.split(char::is_whitespace).next().unwrap_or_default();
     verbs.contains(next)
+}
+
+/// Returns true when `and I` follows a word.
+fn is_in_couple(text: &str, word: &Word<'_>) -> bool {
+    let after = &text[word.start + word.text.len()..];
+    after
+        .strip_prefix(" and I")
+        .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 /// Returns true for a part of another word: `Node.js`, `@Ana`, `Vec::new`.
@@ -287,12 +489,63 @@ fn is_no_name(word: &str) -> bool {
 /// Consecutive words with capitals.
 struct Run<'t> {
     words: Vec<Word<'t>>,
-    /// The word before it.
-    before: &'t str,
+    /// The two words before it.
+    before: [&'t str; 2],
+    /// The word after it.
+    after: &'t str,
     /// True if the run follows `moved to` or a similar phrase.
     travels: bool,
-    /// True if the run is `I`.
+    /// True if the run is `I`, `we`, or `my` before a spouse.
     is_speaker: bool,
+    /// True if the run ends with `'s`.
+    is_possessive: bool,
+    /// True if its sentence has a pet before it.
+    of_pet: bool,
+    /// True if the words around it are German.
+    is_german: bool,
+}
+
+impl<'t> Run<'t> {
+    /// Creates the run of a pronoun of the speaker. The pronoun is empty in a
+    /// sentence without a subject.
+    fn of_speaker(start: usize, pronoun: &'t str) -> Self {
+        Self {
+            words: vec![Word {
+                start,
+                text: pronoun,
+                joins: false,
+                opens: false,
+            }],
+            before: ["", ""],
+            after: "",
+            travels: false,
+            is_speaker: true,
+            is_possessive: false,
+            of_pet: false,
+            is_german: false,
+        }
+    }
+}
+
+/// Returns the pronoun of the speaker at the start of a word: `I`, also in `I'm`;
+/// `we`, which includes the speaker; and `my` before a spouse.
+fn speaker_of<'t>(word: &'t str, next: &str) -> Option<&'t str> {
+    let pronoun = word.split(['\'', '\u{2019}']).next().unwrap_or(word);
+    let rest = word[pronoun.len()..].trim_start_matches(['\'', '\u{2019}']);
+    let is_short = rest.len() == word.len() - pronoun.len();
+    let is_verb = matches!(rest, "m" | "ve" | "re" | "d" | "ll");
+    match pronoun {
+        "I" | "i" | "We" | "we" if is_short || is_verb => Some(pronoun),
+        "My" | "my" if is_short && forms::is_spouse(next) => Some(pronoun),
+        _ => None,
+    }
+}
+
+/// Returns true when a word is inside a quotation of its sentence.
+fn is_quoted(text: &str, sentence: usize, word: usize) -> bool {
+    let before = &text[sentence..word];
+    let opened = before.matches('“').count() > before.matches('”').count();
+    opened || before.matches('"').count() % 2 == 1 || before.ends_with(['\'', '‘'])
 }
 
 const TRAVELS: &[&str] = &[
@@ -318,6 +571,11 @@ const TRAVELS: &[&str] = &[
 
 fn runs(text: &str) -> Vec<Run<'_>> {
     let mut runs = Vec::new();
+    let german = OnceCell::new();
+    let is_text_german = || {
+        let all = || text.split(|c: char| !c.is_alphanumeric());
+        *german.get_or_init(|| is_german(all()).unwrap_or_default())
+    };
     for sentence in sentences(text) {
         let words = words(text, sentence.start, sentence.end);
         let capitals = words.iter().filter(|word| is_capital(word.text)).count();
@@ -325,46 +583,63 @@ fn runs(text: &str) -> Vec<Run<'_>> {
         if words.len() > 5 && capitals * 10 > words.len() * 7 {
             continue;
         }
-        let mut before: [&str; 2] = ["", ""];
-        let mut run: Option<Run<'_>> = None;
-        for word in words {
-            let name = name_of(word.text);
-            let capital = is_capital(name);
-            let is_speaker = matches!(word.text, "I");
-            if let Some(mut open) = run.take() {
-                if capital && word.joins && !is_speaker && !open.is_speaker && open.words.len() < 4
-                {
-                    let ends = name.len() < word.text.len();
-                    before = [before[1], word.text];
-                    open.words.push(Word { text: name, ..word });
-                    if ends {
-                        runs.push(open);
-                    } else {
-                        run = Some(open);
-                    }
-                    continue;
-                }
-                runs.push(open);
-            }
-            if capital || is_speaker {
-                let ends = name.len() < word.text.len();
-                let open = Run {
-                    travels: before[1] == "to" && TRAVELS.contains(&before[0]),
-                    before: if word.joins { before[1] } else { "" },
-                    is_speaker,
-                    words: vec![Word { text: name, ..word }],
-                };
-                before = [before[1], name];
-                if ends {
-                    runs.push(open);
-                } else {
-                    run = Some(open);
-                }
-            } else {
-                before = [before[1], word.text];
-            }
+        let is_german = match is_german(words.iter().map(|word| word.text)) {
+            Some(is_german) => is_german,
+            None => is_text_german(),
+        };
+        if !is_german && forms::is_about_speaker(&text[sentence.clone()]) {
+            runs.push(Run::of_speaker(sentence.start, ""));
         }
-        runs.extend(run);
+        let mut before: [&str; 2] = ["", ""];
+        let mut of_pet = false;
+        let mut at = 0;
+        while let Some(&word) = words.get(at) {
+            let follows = |at: usize| {
+                let next = words.get(at).filter(|next| next.joins);
+                next.map_or("", |next| next.text)
+            };
+            if let Some(pronoun) = speaker_of(word.text, follows(at + 1)) {
+                if !is_german && !is_quoted(text, sentence.start, word.start) {
+                    runs.push(Run::of_speaker(word.start, pronoun));
+                }
+                before = [before[1], word.text];
+                at += 1;
+                continue;
+            }
+            if !is_capital(name_of(word.text)) {
+                of_pet |= contains(PETS, word.text);
+                before = [before[1], word.text];
+                at += 1;
+                continue;
+            }
+            let mut run = Run {
+                words: Vec::new(),
+                before: if word.joins { before } else { ["", ""] },
+                after: "",
+                travels: before[1] == "to" && TRAVELS.contains(&before[0]),
+                is_speaker: false,
+                is_possessive: false,
+                of_pet,
+                is_german,
+            };
+            while let Some(&word) = words.get(at) {
+                let name = name_of(word.text);
+                let joins = run.words.is_empty() || (word.joins && run.words.len() < 4);
+                let is_speaker = speaker_of(word.text, follows(at + 1)).is_some();
+                if !joins || is_speaker || !is_capital(name) {
+                    break;
+                }
+                before = [before[1], name];
+                run.words.push(Word { text: name, ..word });
+                at += 1;
+                if name.len() < word.text.len() {
+                    run.is_possessive = true;
+                    break;
+                }
+            }
+            run.after = follows(at);
+            runs.push(run);
+        }
         if runs.len() > MOST_MENTIONS * 16 {
             break;
         }
@@ -424,9 +699,11 @@ fn words(text: &str, start: usize, end: usize) -> Vec<Word<'_>> {
             .unwrap_or(sentence.len() - from);
         let word = sentence[from..from + length].trim_end_matches(['\'', '\u{2019}', '-', '_']);
         let between = &sentence[at..from];
-        let initial = found
-            .last()
-            .is_some_and(|last| last.text.chars().count() == 1 || TITLES.contains(&last.text));
+        let initial = found.last().is_some_and(|last| {
+            last.text.chars().count() == 1
+                || TITLES.contains(&last.text)
+                || PLACE_ABBREVIATIONS.contains(&last.text)
+        });
         found.push(Word {
             start: start + from,
             text: word,
