@@ -15,6 +15,7 @@ mod compaction_ahead;
 mod extend;
 mod facts;
 mod fit;
+mod fit_given;
 mod fit_law;
 mod history;
 mod loom_cost;
