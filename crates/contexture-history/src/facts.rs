@@ -10,6 +10,7 @@
 //! outcome.
 
 mod prose;
+mod shell;
 mod tools;
 mod write;
 
@@ -21,6 +22,7 @@ use contexture_shorten::cues::{
     BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs, is_trivial,
 };
 use prose::{normalise, sentences, shorten};
+use shell::Use;
 pub(crate) use tools::ReadCall;
 use tools::{Access, Call, Outcome};
 pub use write::SummaryLimits;
@@ -154,6 +156,10 @@ pub struct FileUse {
     /// The number of times that a command or a text mentions it.
     #[serde(skip_serializing_if = "is_zero")]
     pub named: u64,
+    /// The change that ended its content: `deleted`, `moved to PATH` or
+    /// `reverted`. Empty if there is none, or if the file was changed after it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ended: String,
 }
 
 /// A decision, and the role that made it.
@@ -228,9 +234,14 @@ impl Facts {
                 Speaker::Other => {}
             }
         }
-        // A call without a result may still have changed the file.
-        for (turn, call) in calls.rest() {
-            self.use_files(turn, &call, &mut places);
+        // A call without a result may still have changed the file, but not after
+        // a later call deleted it.
+        for (turn, mut call) in calls.rest() {
+            call.uses.retain(|(_, path)| {
+                let file = places.0.get(path.as_str()).map(|at| &self.files[*at]);
+                file.is_none_or(|file| file.ended.is_empty())
+            });
+            self.use_files(turn, &call, "", &mut places);
         }
         self.bound(lexicon);
     }
@@ -308,14 +319,14 @@ impl Facts {
     ) {
         match Outcome::of(call, passage.text, passage.failed, lexicon) {
             Outcome::Failed { errors, is_bland } => {
-                // A file that could not be read or changed was worked on, too.
-                for path in &call.paths {
+                // A file that could not be read or changed is named.
+                for (_, path) in &call.uses {
                     self.file(passage.turn, path, places).named += 1;
                 }
                 self.fail(passage.turn, call.label.clone(), errors, is_bland);
             }
             Outcome::Succeeded(result) => {
-                self.use_files(passage.turn, call, places);
+                self.use_files(passage.turn, call, passage.text, places);
                 // The exit code of a pipe is that of its last command.
                 if call.is_piped() && result.is_none() {
                     return;
@@ -374,14 +385,27 @@ impl Facts {
         });
     }
 
-    fn use_files(&mut self, turn: u64, call: &Call, places: &mut FilePlaces) {
-        for path in &call.paths {
+    /// Adds the files of a call. Files that its output reports as missing are
+    /// only named.
+    fn use_files(&mut self, turn: u64, call: &Call, output: &str, places: &mut FilePlaces) {
+        for (how, path) in &call.uses {
+            let is_denied = call.is_denied(path, output);
             let file = self.file(turn, path, places);
-            match call.access {
-                Access::Read => file.read += 1,
-                Access::Edit => file.edited += 1,
-                Access::Write => file.written += 1,
-                Access::Run | Access::Other => file.named += 1,
+            match how {
+                _ if is_denied => file.named += 1,
+                Use::Read => file.read += 1,
+                Use::Edit => {
+                    file.edited += 1;
+                    file.ended.clear();
+                }
+                Use::Write => {
+                    file.written += 1;
+                    file.ended.clear();
+                }
+                Use::Delete => file.ended = "deleted".to_owned(),
+                Use::Move(to) => file.ended = format!("moved to {to}"),
+                Use::Revert => file.ended = "reverted".to_owned(),
+                Use::Name => file.named += 1,
             }
         }
     }
@@ -502,13 +526,14 @@ impl Facts {
 impl FileUse {
     /// Returns true if a call read or changed the file.
     fn is_worked_on(&self) -> bool {
-        self.read + self.edited + self.written > 0
+        self.read + self.edited + self.written > 0 || !self.ended.is_empty()
     }
 
     /// Returns the rank by which files are kept: changed ones first, then read
     /// ones, then the latest.
     fn weight(&self) -> (bool, bool, u64) {
-        (self.edited + self.written > 0, self.read > 0, self.turn)
+        let is_changed = self.edited + self.written > 0 || !self.ended.is_empty();
+        (is_changed, self.read > 0, self.turn)
     }
 }
 

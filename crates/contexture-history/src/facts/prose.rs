@@ -372,6 +372,12 @@ pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Returns true for a path whose last part has an extension.
+pub(super) fn is_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.rfind('.').is_some_and(|at| at > 0)
+}
+
 /// Cuts the ending off, so that "tests" and "testing" meet "test".
 pub(super) fn stem(word: &str) -> &str {
     if word.len() < 5 || !word.is_ascii() {

@@ -619,6 +619,10 @@ impl FileUse {
                 told.push(format!("{what}{}", times(count)));
             }
         }
+        if !self.ended.is_empty() {
+            let then = if told.is_empty() { "" } else { "then " };
+            told.push(format!("{then}{}", self.ended));
+        }
         match told.is_empty() {
             true => vec![format!("- {}", self.path)],
             false => vec![
