@@ -92,8 +92,20 @@ pub struct Facts {
     pub findings: Vec<Statement>,
     /// The model's latest statements about its work and the next steps.
     pub next: Vec<Statement>,
+    /// The open items of plans and to-do lists, as the latest calls have them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_items: Vec<OpenItem>,
     /// A summary in prose: by a language model, or of an earlier version.
     pub notes: String,
+}
+
+/// An open item of a plan or of a to-do list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenItem {
+    /// The name of the tool that has the list.
+    pub tool: String,
+    /// The text of the item, with its state.
+    pub text: String,
 }
 
 /// A text and its turn.
@@ -242,6 +254,7 @@ impl Facts {
                 file.is_none_or(|file| file.ended.is_empty())
             });
             self.use_files(turn, &call, "", &mut places);
+            self.plan(&call);
         }
         self.bound(lexicon);
     }
@@ -327,6 +340,7 @@ impl Facts {
             }
             Outcome::Succeeded(result) => {
                 self.use_files(passage.turn, call, passage.text, places);
+                self.plan(call);
                 // The exit code of a pipe is that of its last command.
                 if call.is_piped() && result.is_none() {
                     return;
@@ -408,6 +422,18 @@ impl Facts {
                 Use::Name => file.named += 1,
             }
         }
+    }
+
+    /// Replaces the open items of a plan by those of its latest call.
+    fn plan(&mut self, call: &Call) {
+        let Some(plan) = &call.plan else { return };
+        self.open_items.retain(|item| item.tool != plan.tool);
+        let items = plan.open.iter().map(|text| OpenItem {
+            tool: plan.tool.clone(),
+            text: text.clone(),
+        });
+        self.open_items.extend(items);
+        drop_oldest(&mut self.open_items, MOST_SENTENCES);
     }
 
     fn file(&mut self, turn: u64, path: &str, places: &mut FilePlaces) -> &mut FileUse {

@@ -302,3 +302,23 @@ result: Deleted.
 ",
     );
 }
+
+#[test]
+fn the_open_items_of_the_latest_plan_come_next() {
+    check(
+        r#"
+call TodoWrite: {"todos": [{"content": "Fix lexer", "status": "in_progress"}]}
+result: Todos have been modified successfully.
+call TodoWrite: {"todos": [{"content": "Fix lexer", "status": "completed"}, {"content": "Fix parser", "status": "in_progress"}, {"content": "Write docs", "status": "pending"}]}
+result: Todos have been modified successfully.
+call update_plan: {"plan": [{"step": "Fix lexer", "status": "completed"}, {"step": "Write release notes", "status": "pending"}]}
+result: Plan updated
+"#,
+        "
+## In progress and next
+- Fix parser (in progress)
+- Write docs (pending)
+- Write release notes (pending)
+",
+    );
+}

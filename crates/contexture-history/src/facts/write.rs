@@ -377,7 +377,12 @@ impl Facts {
         let mut sections: Vec<Filled> = Vec::new();
         let is_tight = room.tokens < TIGHT_ROOM;
         for (section, heading, share, tight_share) in SECTIONS {
-            let share = if is_tight { tight_share } else { share };
+            let share = match is_tight {
+                // The open items of a plan are recorded facts.
+                true if section == Section::Next && !self.open_items.is_empty() => share,
+                true => tight_share,
+                false => share,
+            };
             let mut lines = match wanted.contains(&section) {
                 true => self.lines(section, hidden, text, is_tight),
                 false => Vec::new(),
@@ -464,7 +469,17 @@ impl Facts {
                 lines.sort_by_key(|(turn, _)| std::cmp::Reverse(*turn));
                 lines.into_iter().map(|(_, line)| line).collect()
             }
-            Section::Next => bullets(&self.next),
+            Section::Next => {
+                let items = self.open_items.iter().enumerate();
+                let items = items.map(|(at, item)| Line::new(at, vec![format!("- {}", item.text)]));
+                let mut lines: Vec<Line> = items.collect();
+                let place = lines.len();
+                lines.extend(bullets(&self.next).into_iter().map(|line| Line {
+                    place: place + line.place,
+                    ..line
+                }));
+                lines
+            }
             Section::Decisions => {
                 let line = |at: usize| {
                     let decision = &self.decisions[at];
