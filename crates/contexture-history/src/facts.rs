@@ -341,14 +341,19 @@ impl Facts {
             Outcome::Succeeded(result) => {
                 self.use_files(passage.turn, call, passage.text, places);
                 self.plan(call);
-                // The exit code of a pipe is that of its last command.
-                if call.is_piped() && result.is_none() {
-                    return;
-                }
+                // The exit code of a pipe is that of its last command. A pipe that
+                // showed a failure before would show it again.
+                let is_unknown = call.is_piped() && result.is_none();
                 let key = call.key();
-                let same = |failure: &&mut Failure| tools::key(&failure.call) == key;
+                let same = |failure: &&mut Failure| match is_unknown {
+                    true => failure.call == call.label,
+                    false => tools::key(&failure.call) == key,
+                };
                 for failure in self.failures.iter_mut().filter(same) {
                     failure.is_solved = !failure.call.is_empty();
+                }
+                if is_unknown {
+                    return;
                 }
                 let is_work = match call.access {
                     Access::Run | Access::Other => !call.is_chore(),

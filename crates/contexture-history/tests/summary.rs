@@ -304,6 +304,45 @@ result: Deleted.
 }
 
 #[test]
+fn a_piped_command_that_failed_and_succeeded_later_is_solved() {
+    check(
+        r#"
+call bash: {"command": "npm run build 2>&1 | tail -3"}
+result: npm error command failed
+    npm error command sh -c tsc
+    Waiting for the debugger to disconnect...
+call bash: {"command": "cargo test 2>&1 | tail -5"}
+result: test result: FAILED. 3 passed; 1 failed; 0 ignored
+call bash: {"command": "make check"}
+result: make: *** [check] Error 2
+call bash: {"command": "go vet ./..."}
+result: error: vet: broken
+call bash: {"command": "npm run build 2>&1 | tail -3"}
+result: > tsc -p .
+    Waiting for the debugger to disconnect...
+call bash: {"command": "cd app && cargo test 2>&1 | grep result"}
+result: test result: ok. 4 passed; 0 failed; 0 ignored
+call bash: {"command": "make check > /tmp/out.log; echo done"}
+result: done
+call bash: {"command": "go vet ./... | head -1"}
+result: # pkg
+"#,
+        "
+## Done
+- `cargo test` succeeded: test result: ok. 4 passed; 0 failed; 0 ignored
+- `make check` succeeded
+## Failed attempts
+- `make check`: make: *** [check] Error 2 (succeeded later)
+- `go vet ./...`: error: vet: broken
+- npm error command failed: `npm run build 2>&1 | tail -3` (succeeded later)
+- test result: FAILED. 3 passed; 1 failed; 0 ignored: `cargo test 2>&1 | tail -5` (succeeded later)
+## Files
+- /tmp/out.log: written
+",
+    );
+}
+
+#[test]
 fn the_open_items_of_the_latest_plan_come_next() {
     check(
         r#"

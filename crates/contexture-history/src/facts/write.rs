@@ -568,15 +568,25 @@ impl Facts {
         for (place, (error, group)) in groups.into_iter().enumerate() {
             let calls = group.iter().filter(|failure| !failure.call.is_empty());
             let newest = calls.rev().take(4);
+            let is_solved = group.iter().all(|failure| failure.is_solved);
+            let note = if is_solved { " (succeeded later)" } else { "" };
             let named: Vec<String> = newest
-                .map(|failure| format!("`{}`", shorten(&failure.call, 60)))
+                .map(|failure| {
+                    let is_solved_alone = failure.is_solved && !is_solved;
+                    let note = if is_solved_alone {
+                        " (succeeded later)"
+                    } else {
+                        ""
+                    };
+                    format!("`{}`{note}", shorten(&failure.call, 60))
+                })
                 .collect();
             let place = self.failures.len() + place;
             let count: u64 = group.iter().map(|failure| failure.times).sum();
-            let short = format!("- {error}{}", times(count));
-            let mut forms = vec![short];
+            let mut forms = vec![format!("- {error}{}{note}", times(count))];
             if !named.is_empty() {
-                forms.insert(0, format!("{}: {}", forms[0], named.join(", ")));
+                let calls = named.join(", ");
+                forms.insert(0, format!("- {error}{}: {calls}{note}", times(count)));
             }
             lines.push(Line::new(place, forms));
         }
