@@ -361,3 +361,18 @@ result: Plan updated
 ",
     );
 }
+
+/// Turns of a session have numbers. Messages inside one request do not.
+#[test]
+fn messages_are_numbered_by_their_turn_or_by_themselves() {
+    check(
+        "turn 4\nuser: Begin with the parser.\nturn 7\nuser: Now write the documentation too.",
+        "
+## Goal
+The user's latest request before this point, verbatim:
+Now write the documentation too.
+## Earlier messages of the user
+[turn 4] Begin with the parser.
+",
+    );
+}

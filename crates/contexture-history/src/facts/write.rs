@@ -251,6 +251,7 @@ impl Facts {
             return (String::new(), Vec::new(), *room);
         };
         let is_tight = room.tokens < TIGHT_ROOM;
+        let is_one_turn = earlier.iter().all(|said| said.turn == goal.turn);
         let counter = room.counter;
         let mut left = room.messages.saturating_sub(24);
         let mut cut_off: Vec<usize> = Vec::new();
@@ -292,7 +293,11 @@ impl Facts {
         for at in order {
             let most = if at == 0 { left / 2 } else { left / 3 };
             let shown = whole_or_cut(&earlier[at].text, most, counter);
-            let line = format!("[turn {}] {shown}", earlier[at].turn);
+            let line = match is_one_turn {
+                // Messages inside a request have no turns of their own.
+                true => format!("[message {}] {shown}", self.message_number(at)),
+                false => format!("[turn {}] {shown}", earlier[at].turn),
+            };
             let tokens = counter.count(&line) + 2;
             if shown.is_empty() || tokens > left {
                 cut_off.push(at);
@@ -331,6 +336,12 @@ impl Facts {
             ..*room
         };
         (text, hidden, room)
+    }
+
+    /// Returns the number of a message in the conversation.
+    fn message_number(&self, at: usize) -> u64 {
+        let dropped = if at == 0 { 0 } else { self.messages_dropped };
+        at as u64 + 1 + dropped
     }
 
     /// Writes the operator's instructions, the newest first if there are few
