@@ -58,6 +58,10 @@ const SECTIONS: [(Section, &str, u64, u64); 9] = [
 /// The sections that first get more and longer lines from the unused tokens.
 const FIRST: [Section; 3] = [Section::Constraints, Section::Failures, Section::Files];
 
+/// The order in which these lines are lengthened. What was done to a file has few
+/// tokens, and errors have many. If there are few tokens, errors come first.
+const LENGTHENED: [Section; 3] = [Section::Constraints, Section::Files, Section::Failures];
+
 /// The sections that get the tokens that remain after that.
 const LAST: [Section; 6] = [
     Section::Next,
@@ -415,9 +419,10 @@ impl Facts {
             let share = (room.tokens * filled.share / 100).min(left);
             left -= share - filled.add(share, counter);
         }
+        let lengthened = if is_tight { &FIRST } else { &LENGTHENED };
         let rounds: [(&[Section], Fill); 4] = [
             (&FIRST, Filled::add),
-            (&FIRST, Filled::lengthen),
+            (lengthened, Filled::lengthen),
             (&LAST, Filled::add),
             (&LAST, Filled::lengthen),
         ];
@@ -460,7 +465,7 @@ impl Facts {
                 notes.enumerate().map(line).collect()
             }
             Section::Done => {
-                let mut lines: Vec<(u64, Line)> = Vec::new();
+                let mut lines: Vec<((u64, bool, usize), Line)> = Vec::new();
                 for (at, result) in self.results.iter().enumerate() {
                     let mut forms = vec![format!(
                         "- `{}` succeeded{}",
@@ -470,14 +475,15 @@ impl Facts {
                     if !result.result.is_empty() {
                         forms.insert(0, format!("{}: {}", forms[0], result.result));
                     }
-                    lines.push((result.turn, Line::new(at, forms)));
+                    lines.push(((result.turn, true, at), Line::new(at, forms)));
                 }
                 for (at, said) in self.done.iter().enumerate() {
                     let place = self.results.len() + at;
                     let text = format!("- The assistant: {}", said.text);
-                    lines.push((said.turn, Line::new(place, vec![text])));
+                    lines.push(((said.turn, false, at), Line::new(place, vec![text])));
                 }
-                lines.sort_by_key(|(turn, _)| std::cmp::Reverse(*turn));
+                // The newest first, and of a turn the recorded outcomes.
+                lines.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
                 lines.into_iter().map(|(_, line)| line).collect()
             }
             Section::Next => {
@@ -659,13 +665,24 @@ impl FileUse {
             let then = if told.is_empty() { "" } else { "then " };
             told.push(format!("{then}{}", self.ended));
         }
-        match told.is_empty() {
-            true => vec![format!("- {}", self.path)],
-            false => vec![
-                format!("- {}: {}", self.path, told.join(", ")),
-                format!("- {}", self.path),
-            ],
+        let mut forms = vec![format!("- {}", self.path)];
+        if !told.is_empty() {
+            forms.insert(0, format!("- {}: {}", self.path, told.join(", ")));
         }
+        // The short form says what changed the file last. A file without it was
+        // read.
+        let last = match () {
+            () if !self.ended.is_empty() => self.ended.as_str(),
+            () if self.edited > 0 => "edited",
+            () if self.written > 0 => "written",
+            () => return forms,
+        };
+        let short = format!("- {}: {last}", self.path);
+        if forms[0] != short {
+            forms.insert(1, short);
+        }
+        forms.pop();
+        forms
     }
 }
 
