@@ -277,6 +277,10 @@ impl Facts {
         }
         // The model's earlier plans belong to an earlier request.
         self.next.clear();
+        // Work that the user undid is not done.
+        if prose::undoes(text) {
+            self.done.clear();
+        }
         self.messages.push(Statement {
             turn: passage.turn,
             text: shorten(text, LONGEST_MESSAGE),
@@ -584,7 +588,7 @@ impl Kind {
     /// which only excludes kinds.
     const SIGNS: u16 = STRONG | DECIDE | NEXT | PLAN | DONE | FACT;
 
-    fn of(text: &str, signs: &Signs) -> Self {
+    fn of(text: &str, normal: &str, signs: &Signs) -> Self {
         if text.ends_with(['?', '？']) {
             return Kind::Question;
         }
@@ -592,7 +596,8 @@ impl Kind {
             () if signs.has(STRONG) && !signs.has(PLAN) => Kind::Finding,
             () if signs.has(DECIDE) && !signs.has(HEDGE) => Kind::Decision,
             () if signs.has(NEXT | PLAN) => Kind::Next,
-            () if signs.has(DONE) && !signs.has(HEDGE) => Kind::Done,
+            () if signs.has(DONE) && prose::is_negated(normal) => Kind::Next,
+            () if signs.has(DONE) && !signs.has(HEDGE) && prose::reports_work(normal) => Kind::Done,
             () if signs.has(FACT) => Kind::Finding,
             () => Kind::Other,
         }
@@ -715,12 +720,13 @@ impl Said {
                 }
                 continue;
             }
-            let normal = normalise(&text);
+            // A built-in function was built by others.
+            let normal = normalise(&text).replace("built in ", "builtin ");
             let signs = lexicon.read(&normal);
             if is_heading && !signs.has(PLAN) {
                 continue;
             }
-            let kind = Kind::of(&text, &signs);
+            let kind = Kind::of(&text, &normal, &signs);
             if kind == Kind::Other {
                 others.push(text);
                 continue;

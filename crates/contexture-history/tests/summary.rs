@@ -343,6 +343,35 @@ result: # pkg
 }
 
 #[test]
+fn only_work_that_was_done_is_listed_as_done() {
+    check(
+        "
+user: Fix the selector of the app.
+assistant: I've ported the selector and removed the chalk imports. I added a retry to the client.
+user: you broke it. i undid your changes, try again
+assistant: I couldn't get the tests fixed. The migration of users was not created. Node.js has fs.watch() built-in. \
+         The old deployment removed this flag in 2021. You already removed the logs. I renamed the client class. \
+         Built-in themes aren't watched by the app. We stop the watcher of a deleted file. \
+         All parser tests pass now. The cache has been added to the client.
+",
+        "
+## Goal
+The user's latest request before this point, verbatim:
+you broke it. i undid your changes, try again
+## Earlier messages of the user
+[message 1] Fix the selector of the app.
+## Done
+- The assistant: I renamed the client class.
+- The assistant: All parser tests pass now.
+- The assistant: The cache has been added to the client.
+## In progress and next
+- I couldn't get the tests fixed.
+- The migration of users was not created.
+",
+    );
+}
+
+#[test]
 fn the_open_items_of_the_latest_plan_come_next() {
     check(
         r#"

@@ -401,3 +401,92 @@ pub(super) fn given_up(text: &str) -> Option<&str> {
         None => rest.split_whitespace().find(|word| word.len() > 3),
     }
 }
+
+/// Returns true if the user reports that the user undid the model's work.
+pub(super) fn undoes(text: &str) -> bool {
+    let normal = normalise(clip(text, LINE_BYTES));
+    let words: Vec<&str> = normal.split(' ').collect();
+    let undid = |at: usize| {
+        matches!(
+            words[at],
+            "undid" | "reverted" | "discarded" | "rolled" | "scrapped" | "reset" | "threw"
+        )
+    };
+    let is_subject = |word: &&str| matches!(*word, "i" | "i've" | "i'd" | "we" | "we've");
+    let is_object = |word: &&str| {
+        matches!(
+            *word,
+            "your" | "it" | "all" | "everything" | "that" | "this" | "them" | "those" | "back"
+        )
+    };
+    (0..words.len()).filter(|&at| undid(at)).any(|at| {
+        let before = &words[at.saturating_sub(3)..at];
+        let after = &words[at + 1..words.len().min(at + 4)];
+        before.iter().any(is_subject) && after.iter().any(is_object)
+    })
+}
+
+/// Returns true if a sentence says that something was not done. `normal` is
+/// normalised.
+pub(super) fn is_negated(normal: &str) -> bool {
+    let negates = |word: &str| {
+        matches!(
+            word,
+            "not"
+                | "never"
+                | "cannot"
+                | "unable"
+                | "can't"
+                | "couldn't"
+                | "didn't"
+                | "haven't"
+                | "hasn't"
+                | "wasn't"
+                | "weren't"
+                | "isn't"
+                | "aren't"
+                | "won't"
+        )
+    };
+    // "I fixed the test that did not pass" has the verb before the negation.
+    let mut words = normal.split(' ');
+    words
+        .find(|word| negates(word) || is_done_verb(word))
+        .is_some_and(negates)
+}
+
+fn is_done_verb(word: &str) -> bool {
+    word.len() > 4 && word.ends_with("ed")
+        || matches!(word, "done" | "built" | "wrote" | "rewrote" | "made")
+}
+
+/// Returns true if a sentence reports work of the speaker, and not of others or a
+/// general fact: "I added a cache", "Fixed the build", "All tests pass now".
+/// `normal` is normalised.
+pub(super) fn reports_work(normal: &str) -> bool {
+    let words: Vec<&str> = normal.split(' ').collect();
+    let is_speaker = |word: &&str| matches!(*word, "i" | "i've" | "we" | "we've" | "i'm");
+    let is_other = |word: &&str| matches!(*word, "you" | "you've" | "they" | "he" | "she");
+    let is_subject = |word: &&str| is_speaker(word) || is_other(word);
+    if let Some(at) = words.iter().take(6).position(is_subject) {
+        // "We stop the watcher of a deleted file" is no report.
+        let mut verbs = words.iter().skip(at + 1).take(4);
+        return is_speaker(&words[at]) && verbs.any(|word| is_done_verb(word));
+    }
+    // Without a subject, the verb comes first.
+    let is_filler = |word: &&&str| {
+        matches!(
+            **word,
+            "also" | "and" | "just" | "now" | "then" | "successfully" | "finally"
+        )
+    };
+    let verb = words.iter().find(|word| !is_filler(word)).copied();
+    let is_verb = verb.is_some_and(|verb| is_done_verb(verb) || verb == "all");
+    let is_state = |word: &&str| {
+        matches!(
+            *word,
+            "been" | "now" | "pass" | "passes" | "done" | "complete" | "completed"
+        )
+    };
+    is_verb || words.iter().any(is_state)
+}
