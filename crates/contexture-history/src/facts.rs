@@ -95,6 +95,13 @@ pub struct Facts {
     /// The open items of plans and to-do lists, as the latest calls have them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub open_items: Vec<OpenItem>,
+    /// The end of the model's message that the user's latest message agrees to.
+    /// Empty if the latest message can be understood alone.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub proposal: String,
+    /// The end of the model's latest message.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub latest_said: String,
     /// A summary in prose: by a language model, or of an earlier version.
     pub notes: String,
 }
@@ -193,6 +200,8 @@ fn is_zero(number: &u64) -> bool {
 const MESSAGE_BYTES: usize = 96 * 1024;
 /// The most bytes of one user message that are kept.
 const LONGEST_MESSAGE: usize = 24 * 1024;
+/// The most bytes of the model's message before a consent that are kept.
+const PROPOSAL_BYTES: usize = 1_000;
 /// The most entries of each list. Older entries are dropped first.
 const MOST_ENTRIES: usize = 400;
 /// The most entries of lists of sentences.
@@ -222,14 +231,20 @@ impl Facts {
         for (at, passage) in passages.iter().enumerate() {
             match passage.speaker {
                 Speaker::User => self.read_user(passage, &mut places, lexicon),
-                Speaker::Assistant => match latest.remove(&at) {
-                    Some(said) => self.add_said(passage.turn, said),
-                    // Of earlier passages, only the decisions are kept.
-                    None if lexicon.may_have(passage.text, DECIDE) => {
-                        self.add_said(passage.turn, Said::read(passage.text, lexicon));
+                Speaker::Assistant => {
+                    match latest.remove(&at) {
+                        Some(said) => self.add_said(passage.turn, said),
+                        // Of earlier passages, only the decisions are kept.
+                        None if lexicon.may_have(passage.text, DECIDE) => {
+                            self.add_said(passage.turn, Said::read(passage.text, lexicon));
+                        }
+                        None => {}
                     }
-                    None => {}
-                },
+                    let text = passage.text.trim();
+                    if !text.is_empty() {
+                        self.latest_said = prose::ending(text, PROPOSAL_BYTES);
+                    }
+                }
                 Speaker::ToolCall => {
                     let call = Call::read(passage.tool, passage.text);
                     calls.begin(passage, call);
@@ -277,6 +292,10 @@ impl Facts {
         }
         // The model's earlier plans belong to an earlier request.
         self.next.clear();
+        self.proposal = match prose::is_answer(text, &self.latest_said) {
+            true => self.latest_said.clone(),
+            false => String::new(),
+        };
         // Work that the user undid is not done.
         if prose::undoes(text) {
             self.done.clear();

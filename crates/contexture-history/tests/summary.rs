@@ -372,6 +372,83 @@ you broke it. i undid your changes, try again
 }
 
 #[test]
+fn a_consent_shows_what_it_agrees_to() {
+    check(
+        r#"
+user: Downgrade my flights.
+call get_user: {"user_id": "omar"}
+result: {"reservations": ["JG7FMM", "BOH180"]}
+assistant: You have two reservations: JG7FMM and BOH180. I will downgrade both. Confirm?
+user: yes, go ahead
+call think: {"thought": "I should update the first."}
+result:
+call update_reservation: {"reservation_id": "JG7FMM", "cabin": "economy"}
+result: {"reservation_id": "JG7FMM", "paid": -1719}
+call send_payment: {"amount": 1719}
+result: OK, payment id pay_77
+call cancel_reservation: {"reservation_id": "QQQ111"}
+result: {"success": false, "reason": "too late"}
+"#,
+        r#"
+## Goal
+The user's latest request before this point, verbatim:
+yes, go ahead
+It answers the assistant's message, which ended:
+You have two reservations: JG7FMM and BOH180. I will downgrade both. Confirm?
+## Earlier messages of the user
+[message 1] Downgrade my flights.
+## Done
+- `update_reservation {"reservation_id":"JG7FMM","cabin":"economy"}` succeeded: {"reservation_id": "JG7FMM", "paid": -1719}
+- `send_payment {"amount":1719}` succeeded: OK, payment id pay_77
+## Failed attempts
+- `cancel_reservation {"reservation_id":"QQQ111"}`: {"success": false, "reason": "too late"}
+"#,
+    );
+}
+
+/// The sections give tokens for the message, where the user's messages have few.
+#[test]
+fn a_consent_in_a_small_window_shows_what_it_agrees_to() {
+    let ids: String = (0..30)
+        .map(|id| format!("- reservation R{id}X7B\n    "))
+        .collect();
+    let script = format!("assistant: I will change:\n    {ids}Please confirm.\nuser: yes");
+    let text = written(&facts(&script), 1_200, 120);
+    assert!(text.contains("R0X7B") && text.contains("R29X7B"), "{text}");
+    let text = written(&facts(&script), 200, 120);
+    assert!(!text.contains("R0X7B") && text.contains("R29X7B"), "{text}");
+}
+
+/// A message that can be understood alone is shown alone.
+#[test]
+fn a_request_does_not_show_what_was_said_before() {
+    let proposes = |request: &str, said: &str| {
+        let script = format!("user: Begin.\nassistant: {said}\nuser: {request}");
+        let text = written(&facts(&script), 500, 300);
+        text.contains("It answers the assistant's message")
+    };
+    let (says, asks) = ("The theme has 5 colors.", "Shall I use red or blue?");
+    for (request, after_text, after_question) in [
+        ("yes", true, true),
+        ("ok, go ahead please", true, true),
+        ("the second one", false, true),
+        (
+            "yes, and then write the documentation of all themes",
+            false,
+            true,
+        ),
+        ("Fix it.", false, true),
+        ("yes to all. what will it cost in total?", false, true),
+        ("ok, make the muted color a little brighter", false, true),
+        ("which one?", false, false),
+        ("Write the documentation of all themes.", false, false),
+    ] {
+        assert_eq!(proposes(request, says), after_text, "{request}");
+        assert_eq!(proposes(request, asks), after_question, "{request}");
+    }
+}
+
+#[test]
 fn the_open_items_of_the_latest_plan_come_next() {
     check(
         r#"

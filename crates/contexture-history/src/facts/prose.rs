@@ -402,6 +402,83 @@ pub(super) fn given_up(text: &str) -> Option<&str> {
     }
 }
 
+/// Returns the end of a text, about `max` bytes, from the start of a sentence or
+/// a line on if there is one.
+pub(super) fn ending(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let tail = &text[text.ceil_char_boundary(text.len() - max)..];
+    let starts = ["\n", ". ", "? ", "! ", " "];
+    let found = starts.iter().find_map(|mark| {
+        let at = tail.find(mark)?;
+        (at < max / 2).then(|| tail[at + mark.len()..].trim_start())
+    });
+    format!("… {}", found.unwrap_or(tail))
+}
+
+/// The first words of a message that agrees to what the model said.
+const CONSENTS: [&str; 30] = [
+    "absolutely",
+    "agreed",
+    "aye",
+    "confirm",
+    "confirmed",
+    "continue",
+    "correct",
+    "definitely",
+    "exactly",
+    "go",
+    "ja",
+    "k",
+    "lgtm",
+    "ok",
+    "okay",
+    "oui",
+    "proceed",
+    "right",
+    "si",
+    "sounds",
+    "sure",
+    "y",
+    "yea",
+    "yeah",
+    "yep",
+    "yes",
+    "yup",
+    "はい",
+    "好",
+    "好的",
+];
+
+/// The most words of a message that only agrees.
+const CONSENT_WORDS: usize = 4;
+/// The most words of a message that only answers a question.
+const ANSWER_WORDS: usize = 3;
+/// The most bytes of such a message.
+const ANSWER_BYTES: usize = 40;
+
+/// Returns true for a message that means something only as an answer to what the
+/// model said: "yes, go ahead", or "the second one" after a question.
+pub(super) fn is_answer(text: &str, said: &str) -> bool {
+    let normal = normalise(clip(text, LINE_BYTES));
+    let words: Vec<&str> = normal.split_ascii_whitespace().collect();
+    let is_consent = words.first().is_some_and(|first| CONSENTS.contains(first));
+    // A script without spaces has long messages of one word.
+    let is_short = text.len() <= ANSWER_BYTES && !text.ends_with(['?', '？']);
+    is_consent && is_short && words.len() <= CONSENT_WORDS
+        || asks(said) && (is_consent || is_short && words.len() <= ANSWER_WORDS)
+}
+
+/// Returns true if a message of the model ends with a question.
+fn asks(said: &str) -> bool {
+    const END_BYTES: usize = 240;
+    let end = &said[said.ceil_char_boundary(said.len().saturating_sub(END_BYTES))..];
+    let end = end.to_lowercase();
+    let asks = ["?", "？", "confirm", "let me know", "would you like"];
+    asks.iter().any(|it| end.contains(it))
+}
+
 /// Returns true if the user reports that the user undid the model's work.
 pub(super) fn undoes(text: &str) -> bool {
     let normal = normalise(clip(text, LINE_BYTES));

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
 
-use super::prose::{clip, content_words, normalise, shorten, stem};
+use super::prose::{clip, content_words, ending, normalise, shorten, stem};
 use super::{Facts, Failure, FileUse, Statement, constraints};
 use contexture_shorten::cues::{BLAND, FIRM, Lexicon};
 
@@ -271,6 +271,12 @@ impl Facts {
         left = left.saturating_sub(counter.count(&shown));
         let mut text =
             format!("## Goal\nThe user's latest request before this point, verbatim:\n{shown}\n");
+        // The goal means nothing without it, so the sections give tokens for it.
+        let proposal = self.write_proposal(left / 2 + room.tokens / 4, counter);
+        let tokens = counter.count(&proposal);
+        let borrowed = tokens.saturating_sub(left / 2);
+        left = left.saturating_sub(tokens - borrowed);
+        text.push_str(&proposal);
         // The first message, which began the work, and the newest are chosen.
         // Of the others, those with constraints come first. Messages about the
         // focus come before all others.
@@ -336,7 +342,7 @@ impl Facts {
         let hidden = hidden.cloned().collect();
         let spare = if is_tight { left } else { 0 };
         let room = SummaryLimits {
-            tokens: room.tokens.saturating_add(spare),
+            tokens: (room.tokens.saturating_add(spare)).saturating_sub(borrowed),
             ..*room
         };
         (text, hidden, room)
@@ -346,6 +352,26 @@ impl Facts {
     fn message_number(&self, at: usize) -> u64 {
         let dropped = if at == 0 { 0 } else { self.messages_dropped };
         at as u64 + 1 + dropped
+    }
+
+    /// Returns the end of the message that the latest request agrees to, within
+    /// `most` tokens.
+    fn write_proposal(&self, most: Tokens, counter: &dyn TokenCounter) -> String {
+        const FEWEST_BYTES: usize = 32;
+        let mut bytes = self.proposal.len();
+        while bytes > 0 {
+            let ending = ending(&self.proposal, bytes);
+            let text = format!("It answers the assistant's message, which ended:\n{ending}\n");
+            if counter.count_up_to(&text, most).is_some() {
+                return text;
+            }
+            bytes = if bytes < FEWEST_BYTES {
+                0
+            } else {
+                bytes / 3 * 2
+            };
+        }
+        String::new()
     }
 
     /// Writes the operator's instructions, the newest first if there are few
