@@ -633,15 +633,18 @@ fn says_enough(text: &str, normal: &str) -> bool {
 /// Returns the sentences of a user's message that state a constraint.
 fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     let states = |sentence: &prose::Sentence| {
-        if !lexicon.may_have(&sentence.text, BOUND) {
+        let may = lexicon.may_have(&sentence.text, BOUND) || prose::may_instruct(&sentence.text);
+        if !may {
             return false;
         }
         let normal = normalise(&sentence.text);
-        lexicon.read(&normal).has(BOUND) && says_enough(&sentence.text, &normal)
+        let is_bound = lexicon.read(&normal).has(BOUND)
+            || !sentence.is_code && prose::instructs(&sentence.text, &normal);
+        is_bound && says_enough(&sentence.text, &normal)
     };
     let mut stated = Vec::new();
     for piece in prose::pieces(text) {
-        if !lexicon.may_have(piece, BOUND) {
+        if !lexicon.may_have(piece, BOUND) && !prose::may_instruct(piece) {
             continue;
         }
         let mut found = sentences(piece);

@@ -482,3 +482,19 @@ Now write the documentation too.
 ",
     );
 }
+
+#[test]
+fn instructions_of_the_user_are_constraints() {
+    let mut script = String::from("turn 1\nuser: Begin.\n");
+    script += "turn 2\nuser: omfg use 8-bit rgb values in the themes, no rgb indices!\n";
+    script += "turn 3\nuser: no, that is wrong\nturn 4\nuser: there is no file of that name here\n";
+    for turn in 5..12 {
+        script += &format!("turn {turn}\nuser: Look at page number {turn} of the themes again.\n");
+    }
+    let text = written(&facts(&script), 400, 60);
+    let (_, rest) = text.split_once("## Constraints").unwrap();
+    assert_eq!(
+        rest.trim(),
+        "- omfg use 8-bit rgb values in the themes, no rgb indices!"
+    );
+}

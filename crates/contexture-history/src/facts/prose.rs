@@ -567,3 +567,66 @@ pub(super) fn reports_work(normal: &str) -> bool {
     };
     is_verb || words.iter().any(is_state)
 }
+
+/// Returns false if a text has no word with which [`instructs`] finds an
+/// instruction.
+pub(super) fn may_instruct(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);
+    let has = |word: &[u8]| {
+        let mut windows = bytes.windows(word.len()).enumerate();
+        windows.any(|(at, window)| {
+            window.eq_ignore_ascii_case(word)
+                && !is_letter(bytes.get(at.wrapping_sub(1)))
+                && !is_letter(bytes.get(at + word.len()))
+        })
+    };
+    has(b"use") || has(b"no") || has(b"stop") || has(b"prefer") || has(b"remember")
+}
+
+/// Returns true for a sentence of a user that instructs: "use tabs", "no new
+/// files". `normal` is normalised.
+pub(super) fn instructs(text: &str, normal: &str) -> bool {
+    const MOST_WORDS: usize = 40;
+    if text.trim_end().ends_with(['?', '？']) {
+        return false;
+    }
+    let words: Vec<&str> = normal.split(' ').collect();
+    if words.len() > MOST_WORDS {
+        return false;
+    }
+    let begins = words
+        .iter()
+        .take(4)
+        .any(|word| matches!(*word, "use" | "stop" | "prefer" | "remember"));
+    let is_statement = |before: &str| {
+        matches!(
+            before,
+            "is" | "are"
+                | "was"
+                | "were"
+                | "be"
+                | "has"
+                | "have"
+                | "had"
+                | "there's"
+                | "got"
+                | "get"
+                | "gets"
+                | "see"
+                | "shows"
+                | "with"
+                | "it's"
+                | "says"
+                | "i've"
+                | "makes"
+        )
+    };
+    // "no rgb indices", but not "no, that is wrong" and "there is no file".
+    let forbids = words
+        .windows(2)
+        .any(|pair| pair[1] == "no" && !is_statement(pair[0]));
+    let asks_for_use = |first: &str| matches!(first, "i" | "how" | "can" | "do" | "did" | "what");
+    let is_report = words.first().is_some_and(|first| asks_for_use(first));
+    begins && !is_report || forbids && !is_report
+}

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
 
-use super::prose::{clip, content_words, ending, normalise, shorten, stem};
+use super::prose::{clip, content_words, ending, instructs, normalise, shorten, stem};
 use super::{Facts, Failure, FileUse, Statement, constraints};
 use contexture_shorten::cues::{BLAND, FIRM, Lexicon};
 
@@ -481,7 +481,10 @@ impl Facts {
                     .collect();
                 if is_tight {
                     let lexicon = Lexicon::shared();
-                    order.sort_by_cached_key(|&at| !lexicon.read(&normalise(all[at])).has(FIRM));
+                    order.sort_by_cached_key(|&at| {
+                        let normal = normalise(all[at]);
+                        !lexicon.read(&normal).has(FIRM) && !instructs(all[at], &normal)
+                    });
                 }
                 order.into_iter().map(line).collect()
             }
