@@ -199,7 +199,7 @@ fn is_zero(number: &u64) -> bool {
 /// The most bytes of user messages that are kept verbatim.
 const MESSAGE_BYTES: usize = 96 * 1024;
 /// The most bytes of one user message that are kept.
-const LONGEST_MESSAGE: usize = 24 * 1024;
+const LONGEST_MESSAGE: usize = 64 * 1024;
 /// The most bytes of the model's message before a consent that are kept.
 const PROPOSAL_BYTES: usize = 1_000;
 /// The most entries of each list. Older entries are dropped first.
@@ -302,7 +302,7 @@ impl Facts {
         }
         self.messages.push(Statement {
             turn: passage.turn,
-            text: shorten(text, LONGEST_MESSAGE),
+            text: prose::cut_middle(text, LONGEST_MESSAGE),
         });
         for path in prose::paths(text) {
             self.file(passage.turn, path, places).named += 1;

@@ -498,3 +498,20 @@ fn instructions_of_the_user_are_constraints() {
         "- omfg use 8-bit rgb values in the themes, no rgb indices!"
     );
 }
+
+#[test]
+fn the_end_of_a_long_message_is_kept() {
+    let rows: String = (0..9_000)
+        .map(|row| format!("row {row} of many\n    "))
+        .collect();
+    let script = format!("user: Please do X.\n    {rows}Finally: NEVER delete the database.\n");
+    for (tokens, messages) in [(300, 100), (1_000, 4_000), (3_000, 20_000)] {
+        let text = written(&facts(&script), tokens, messages);
+        assert!(text.contains("Please do X."), "{text}");
+        assert!(
+            text.contains("Finally: NEVER delete the database."),
+            "{text}"
+        );
+        assert_eq!(text.matches(" characters cut ...]").count(), 1, "{text}");
+    }
+}

@@ -417,6 +417,33 @@ pub(super) fn ending(text: &str, max: usize) -> String {
     format!("… {}", found.unwrap_or(tail))
 }
 
+/// Returns a text of about `max` bytes with its start and its end, and a note of
+/// the number of characters that were cut between them.
+pub(super) fn cut_middle(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let head = clip(text, max / 3 * 2);
+    let tail = &text[text.ceil_char_boundary(text.len() - max / 3)..];
+    let cut = &text[head.len()..text.len() - tail.len()];
+    format!("{head} {} {tail}", cut_note(cut))
+}
+
+const NOTE_START: &str = "[... ";
+/// The end of a note about text that was cut out.
+pub(super) const CUT_NOTE: &str = " characters cut ...]";
+
+/// Returns the note about a text that is cut out. Characters that a note in the
+/// text counts are counted, too.
+pub(super) fn cut_note(cut: &str) -> String {
+    let mut count = cut.chars().count();
+    for (at, _) in cut.match_indices(CUT_NOTE) {
+        let number = cut[..at].rsplit(NOTE_START).next().unwrap_or("");
+        count += number.parse::<usize>().unwrap_or(0);
+    }
+    format!("{NOTE_START}{count}{CUT_NOTE}")
+}
+
 /// The first words of a message that agrees to what the model said.
 const CONSENTS: [&str; 30] = [
     "absolutely",

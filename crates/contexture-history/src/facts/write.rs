@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
 
-use super::prose::{clip, content_words, ending, instructs, normalise, shorten, stem};
+use super::prose::{clip, content_words, cut_note, ending, instructs, normalise, shorten, stem};
 use super::{Facts, Failure, FileUse, Statement, constraints};
 use contexture_shorten::cues::{BLAND, FIRM, Lexicon};
 
@@ -738,10 +738,10 @@ fn whole_or_cut(text: &str, most: Tokens, counter: &dyn TokenCounter) -> String 
     let bytes = rest.len() as u64 * (room / 3) / tokens.max(1);
     let bytes = usize::try_from(bytes).unwrap_or(0);
     let tail = rest.ceil_char_boundary(rest.len().saturating_sub(bytes));
-    let cut = rest[..tail].chars().count();
     format!(
-        "{} [... {cut} characters cut ...] {}",
+        "{} {} {}",
         &text[..head],
+        cut_note(&rest[..tail]),
         &rest[tail..]
     )
 }
