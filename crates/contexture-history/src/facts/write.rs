@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
 
-use super::prose::{clip, content_words, cut_note, ending, instructs, normalise, shorten, stem};
+use super::prose::{
+    CUT_NOTE, clip, content_words, cut_note, ending, instructs, normalise, shorten, stem,
+};
 use super::{Facts, Failure, FileUse, Statement, constraints};
 use contexture_shorten::cues::{BLAND, FIRM, Lexicon};
 
@@ -185,6 +187,12 @@ impl Facts {
         if again.is_empty() { first } else { again }
     }
 
+    /// Returns true if a summary says that it leaves out facts.
+    pub(crate) fn leaves_out(&self, summary: &str) -> bool {
+        let is_cut = summary.contains(CUT_NOTE) && !self.messages.is_empty();
+        is_cut || summary.contains(" not shown)")
+    }
+
     fn write_within(&self, room: &SummaryLimits<'_>, stated: &Stated<'_>) -> String {
         let wanted = SECTIONS.map(|(section, ..)| section);
         self.within(room, 0, |room| {
@@ -259,7 +267,9 @@ impl Facts {
         let counter = room.counter;
         let mut left = room.messages.saturating_sub(24);
         let mut cut_off: Vec<usize> = Vec::new();
-        let shown = whole_or_cut(&goal.text, left * 2 / 3, counter);
+        let is_alone = earlier.is_empty() && self.proposal.is_empty();
+        let most = if is_alone { left } else { left * 2 / 3 };
+        let shown = whole_or_cut(&goal.text, most, counter);
         // A few words of the request are better than none.
         let shown = match shown.is_empty() {
             true => goal.text[..counter.prefix_within(&goal.text, left.max(8))].to_owned(),
