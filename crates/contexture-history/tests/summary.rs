@@ -343,6 +343,30 @@ result: # pkg
 }
 
 #[test]
+fn calls_that_failed_for_the_same_reason_are_all_named() {
+    check(
+        r#"
+call edit: {"path": "src/a.ts"}
+result: [Request interrupted by user]
+call edit: {"path": "src/b.ts"}
+result: [Request interrupted by user]
+call edit: {"path": "src/b.ts"}
+result: [Request interrupted by user]
+call edit: {"path": "src/a.ts"}
+result: ok
+"#,
+        "
+## Failed attempts
+- [Request interrupted by user] 3 times: `edit src/b.ts`, `edit src/a.ts` (succeeded later)
+## Files
+- src/a.ts: edited
+## Other files that were named
+- src/b.ts
+",
+    );
+}
+
+#[test]
 fn only_work_that_was_done_is_listed_as_done() {
     check(
         "

@@ -576,9 +576,11 @@ impl Facts {
     fn failure_lines(&self, is_tight: bool) -> Vec<Line> {
         let (bland, telling): (Vec<usize>, Vec<usize>) =
             (0..self.failures.len()).partition(|&at| self.failures[at].is_bland);
-        // Calls that failed for the same reason share a line, too: the newest.
+        // Calls that failed for the same reason share a line, too.
         let mut same: BTreeMap<&[String], Failure> = BTreeMap::new();
+        let mut calls: BTreeMap<&[String], Vec<&Failure>> = BTreeMap::new();
         for failure in telling.into_iter().map(|at| &self.failures[at]) {
+            calls.entry(&failure.errors).or_default().push(failure);
             match same.get_mut(failure.errors.as_slice()) {
                 None => drop(same.insert(&failure.errors, failure.clone())),
                 Some(other) => {
@@ -597,8 +599,17 @@ impl Facts {
             let mut all = self.failures.iter();
             all.position(|one| one.turn == failure.turn && one.call == failure.call)
         };
+        let forms = |failure: &Failure| match calls.get(failure.errors.as_slice()) {
+            Some(group) if group.len() > 1 => {
+                let mut forms = shared_forms(&failure.errors.join(" / "), group);
+                let newest = failure.errors.last().map_or("", |error| clip(error, 90));
+                forms.extend(shared_forms(newest, group));
+                forms
+            }
+            _ => failure.forms(),
+        };
         let mut lines: Vec<Line> = (telling.iter())
-            .map(|failure| Line::new(place(failure).unwrap_or_default(), failure.forms()))
+            .map(|failure| Line::new(place(failure).unwrap_or_default(), forms(failure)))
             .collect();
         let mut groups: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
         for failure in bland.into_iter().map(|at| &self.failures[at]) {
@@ -622,29 +633,8 @@ impl Facts {
             })
             .collect();
         for (place, (error, group)) in groups.into_iter().enumerate() {
-            let calls = group.iter().filter(|failure| !failure.call.is_empty());
-            let newest = calls.rev().take(4);
-            let is_solved = group.iter().all(|failure| failure.is_solved);
-            let note = if is_solved { " (succeeded later)" } else { "" };
-            let named: Vec<String> = newest
-                .map(|failure| {
-                    let is_solved_alone = failure.is_solved && !is_solved;
-                    let note = if is_solved_alone {
-                        " (succeeded later)"
-                    } else {
-                        ""
-                    };
-                    format!("`{}`{note}", shorten(&failure.call, 60))
-                })
-                .collect();
             let place = self.failures.len() + place;
-            let count: u64 = group.iter().map(|failure| failure.times).sum();
-            let mut forms = vec![format!("- {error}{}{note}", times(count))];
-            if !named.is_empty() {
-                let calls = named.join(", ");
-                forms.insert(0, format!("- {error}{}: {calls}{note}", times(count)));
-            }
-            lines.push(Line::new(place, forms));
+            lines.push(Line::new(place, shared_forms(error, &group)));
         }
         lines.extend(beside);
         if is_tight {
@@ -654,6 +644,32 @@ impl Facts {
         }
         lines
     }
+}
+
+/// Returns the forms of a line about several calls that failed with an error.
+fn shared_forms(error: &str, group: &[&Failure]) -> Vec<String> {
+    const LATER: &str = " (succeeded later)";
+    let is_solved = group.iter().all(|failure| failure.is_solved);
+    let note = match (is_solved, group.len()) {
+        (false, _) => "",
+        (true, 1) => LATER,
+        (true, _) => " (all succeeded later)",
+    };
+    let calls = group.iter().filter(|failure| !failure.call.is_empty());
+    let named: Vec<String> = (calls.rev().take(4))
+        .map(|failure| {
+            let is_solved_alone = failure.is_solved && !is_solved;
+            let note = if is_solved_alone { LATER } else { "" };
+            format!("`{}`{note}", shorten(&failure.call, 60))
+        })
+        .collect();
+    let count: u64 = group.iter().map(|failure| failure.times.max(1)).sum();
+    let mut forms = vec![format!("- {error}{}{note}", times(count))];
+    if !named.is_empty() {
+        let calls = named.join(", ");
+        forms.insert(0, format!("- {error}{}: {calls}{note}", times(count)));
+    }
+    forms
 }
 
 impl Failure {
