@@ -178,6 +178,7 @@ impl Compactor<'_> {
             available: plan.available,
             fixed: plan.fixed,
             target: plan.target,
+            uses_free_tokens: false,
             focus: focus.as_deref(),
         };
         let condenser = Condenser {

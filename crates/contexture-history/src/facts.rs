@@ -10,6 +10,7 @@
 //! outcome.
 
 mod prose;
+mod shell;
 mod tools;
 mod write;
 
@@ -21,6 +22,7 @@ use contexture_shorten::cues::{
     BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs, is_trivial,
 };
 use prose::{normalise, sentences, shorten};
+use shell::Use;
 pub(crate) use tools::ReadCall;
 use tools::{Access, Call, Outcome};
 pub use write::SummaryLimits;
@@ -90,8 +92,27 @@ pub struct Facts {
     pub findings: Vec<Statement>,
     /// The model's latest statements about its work and the next steps.
     pub next: Vec<Statement>,
+    /// The open items of plans and to-do lists, as the latest calls have them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub open_items: Vec<OpenItem>,
+    /// The end of the model's message that the user's latest message agrees to.
+    /// Empty if the latest message can be understood alone.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub proposal: String,
+    /// The end of the model's latest message.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub latest_said: String,
     /// A summary in prose: by a language model, or of an earlier version.
     pub notes: String,
+}
+
+/// An open item of a plan or of a to-do list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenItem {
+    /// The name of the tool that has the list.
+    pub tool: String,
+    /// The text of the item, with its state.
+    pub text: String,
 }
 
 /// A text and its turn.
@@ -154,6 +175,10 @@ pub struct FileUse {
     /// The number of times that a command or a text mentions it.
     #[serde(skip_serializing_if = "is_zero")]
     pub named: u64,
+    /// The change that ended its content: `deleted`, `moved to PATH` or
+    /// `reverted`. Empty if there is none, or if the file was changed after it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ended: String,
 }
 
 /// A decision, and the role that made it.
@@ -174,7 +199,9 @@ fn is_zero(number: &u64) -> bool {
 /// The most bytes of user messages that are kept verbatim.
 const MESSAGE_BYTES: usize = 96 * 1024;
 /// The most bytes of one user message that are kept.
-const LONGEST_MESSAGE: usize = 24 * 1024;
+const LONGEST_MESSAGE: usize = 64 * 1024;
+/// The most bytes of the model's message before a consent that are kept.
+const PROPOSAL_BYTES: usize = 1_000;
 /// The most entries of each list. Older entries are dropped first.
 const MOST_ENTRIES: usize = 400;
 /// The most entries of lists of sentences.
@@ -204,14 +231,20 @@ impl Facts {
         for (at, passage) in passages.iter().enumerate() {
             match passage.speaker {
                 Speaker::User => self.read_user(passage, &mut places, lexicon),
-                Speaker::Assistant => match latest.remove(&at) {
-                    Some(said) => self.add_said(passage.turn, said),
-                    // Of earlier passages, only the decisions are kept.
-                    None if lexicon.may_have(passage.text, DECIDE) => {
-                        self.add_said(passage.turn, Said::read(passage.text, lexicon));
+                Speaker::Assistant => {
+                    match latest.remove(&at) {
+                        Some(said) => self.add_said(passage.turn, said),
+                        // Of earlier passages, only the decisions are kept.
+                        None if lexicon.may_have(passage.text, DECIDE) => {
+                            self.add_said(passage.turn, Said::read(passage.text, lexicon));
+                        }
+                        None => {}
                     }
-                    None => {}
-                },
+                    let text = passage.text.trim();
+                    if !text.is_empty() {
+                        self.latest_said = prose::ending(text, PROPOSAL_BYTES);
+                    }
+                }
                 Speaker::ToolCall => {
                     let call = Call::read(passage.tool, passage.text);
                     calls.begin(passage, call);
@@ -228,9 +261,15 @@ impl Facts {
                 Speaker::Other => {}
             }
         }
-        // A call without a result may still have changed the file.
-        for (turn, call) in calls.rest() {
-            self.use_files(turn, &call, &mut places);
+        // A call without a result may still have changed the file, but not after
+        // a later call deleted it.
+        for (turn, mut call) in calls.rest() {
+            call.uses.retain(|(_, path)| {
+                let file = places.0.get(path.as_str()).map(|at| &self.files[*at]);
+                file.is_none_or(|file| file.ended.is_empty())
+            });
+            self.use_files(turn, &call, "", &mut places);
+            self.plan(&call);
         }
         self.bound(lexicon);
     }
@@ -253,9 +292,17 @@ impl Facts {
         }
         // The model's earlier plans belong to an earlier request.
         self.next.clear();
+        self.proposal = match prose::is_answer(text, &self.latest_said) {
+            true => self.latest_said.clone(),
+            false => String::new(),
+        };
+        // Work that the user undid is not done.
+        if prose::undoes(text) {
+            self.done.clear();
+        }
         self.messages.push(Statement {
             turn: passage.turn,
-            text: shorten(text, LONGEST_MESSAGE),
+            text: prose::cut_middle(text, LONGEST_MESSAGE),
         });
         for path in prose::paths(text) {
             self.file(passage.turn, path, places).named += 1;
@@ -308,22 +355,28 @@ impl Facts {
     ) {
         match Outcome::of(call, passage.text, passage.failed, lexicon) {
             Outcome::Failed { errors, is_bland } => {
-                // A file that could not be read or changed was worked on, too.
-                for path in &call.paths {
+                // A file that could not be read or changed is named.
+                for (_, path) in &call.uses {
                     self.file(passage.turn, path, places).named += 1;
                 }
                 self.fail(passage.turn, call.label.clone(), errors, is_bland);
             }
             Outcome::Succeeded(result) => {
-                self.use_files(passage.turn, call, places);
-                // The exit code of a pipe is that of its last command.
-                if call.is_piped() && result.is_none() {
-                    return;
-                }
+                self.use_files(passage.turn, call, passage.text, places);
+                self.plan(call);
+                // The exit code of a pipe is that of its last command. A pipe that
+                // showed a failure before would show it again.
+                let is_unknown = call.is_piped() && result.is_none();
                 let key = call.key();
-                let same = |failure: &&mut Failure| tools::key(&failure.call) == key;
+                let same = |failure: &&mut Failure| match is_unknown {
+                    true => failure.call == call.label,
+                    false => tools::key(&failure.call) == key,
+                };
                 for failure in self.failures.iter_mut().filter(same) {
                     failure.is_solved = !failure.call.is_empty();
+                }
+                if is_unknown {
+                    return;
                 }
                 let is_work = match call.access {
                     Access::Run | Access::Other => !call.is_chore(),
@@ -374,16 +427,41 @@ impl Facts {
         });
     }
 
-    fn use_files(&mut self, turn: u64, call: &Call, places: &mut FilePlaces) {
-        for path in &call.paths {
+    /// Adds the files of a call. Files that its output reports as missing are
+    /// only named.
+    fn use_files(&mut self, turn: u64, call: &Call, output: &str, places: &mut FilePlaces) {
+        for (how, path) in &call.uses {
+            let is_denied = call.is_denied(path, output);
             let file = self.file(turn, path, places);
-            match call.access {
-                Access::Read => file.read += 1,
-                Access::Edit => file.edited += 1,
-                Access::Write => file.written += 1,
-                Access::Run | Access::Other => file.named += 1,
+            match how {
+                _ if is_denied => file.named += 1,
+                Use::Read => file.read += 1,
+                Use::Edit => {
+                    file.edited += 1;
+                    file.ended.clear();
+                }
+                Use::Write => {
+                    file.written += 1;
+                    file.ended.clear();
+                }
+                Use::Delete => file.ended = "deleted".to_owned(),
+                Use::Move(to) => file.ended = format!("moved to {to}"),
+                Use::Revert => file.ended = "reverted".to_owned(),
+                Use::Name => file.named += 1,
             }
         }
+    }
+
+    /// Replaces the open items of a plan by those of its latest call.
+    fn plan(&mut self, call: &Call) {
+        let Some(plan) = &call.plan else { return };
+        self.open_items.retain(|item| item.tool != plan.tool);
+        let items = plan.open.iter().map(|text| OpenItem {
+            tool: plan.tool.clone(),
+            text: text.clone(),
+        });
+        self.open_items.extend(items);
+        drop_oldest(&mut self.open_items, MOST_SENTENCES);
     }
 
     fn file(&mut self, turn: u64, path: &str, places: &mut FilePlaces) -> &mut FileUse {
@@ -502,13 +580,14 @@ impl Facts {
 impl FileUse {
     /// Returns true if a call read or changed the file.
     fn is_worked_on(&self) -> bool {
-        self.read + self.edited + self.written > 0
+        self.read + self.edited + self.written > 0 || !self.ended.is_empty()
     }
 
     /// Returns the rank by which files are kept: changed ones first, then read
     /// ones, then the latest.
     fn weight(&self) -> (bool, bool, u64) {
-        (self.edited + self.written > 0, self.read > 0, self.turn)
+        let is_changed = self.edited + self.written > 0 || !self.ended.is_empty();
+        (is_changed, self.read > 0, self.turn)
     }
 }
 
@@ -528,7 +607,7 @@ impl Kind {
     /// which only excludes kinds.
     const SIGNS: u16 = STRONG | DECIDE | NEXT | PLAN | DONE | FACT;
 
-    fn of(text: &str, signs: &Signs) -> Self {
+    fn of(text: &str, normal: &str, signs: &Signs) -> Self {
         if text.ends_with(['?', '？']) {
             return Kind::Question;
         }
@@ -536,7 +615,8 @@ impl Kind {
             () if signs.has(STRONG) && !signs.has(PLAN) => Kind::Finding,
             () if signs.has(DECIDE) && !signs.has(HEDGE) => Kind::Decision,
             () if signs.has(NEXT | PLAN) => Kind::Next,
-            () if signs.has(DONE) && !signs.has(HEDGE) => Kind::Done,
+            () if signs.has(DONE) && prose::is_negated(normal) => Kind::Next,
+            () if signs.has(DONE) && !signs.has(HEDGE) && prose::reports_work(normal) => Kind::Done,
             () if signs.has(FACT) => Kind::Finding,
             () => Kind::Other,
         }
@@ -553,15 +633,18 @@ fn says_enough(text: &str, normal: &str) -> bool {
 /// Returns the sentences of a user's message that state a constraint.
 fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     let states = |sentence: &prose::Sentence| {
-        if !lexicon.may_have(&sentence.text, BOUND) {
+        let may = lexicon.may_have(&sentence.text, BOUND) || prose::may_instruct(&sentence.text);
+        if !may {
             return false;
         }
         let normal = normalise(&sentence.text);
-        lexicon.read(&normal).has(BOUND) && says_enough(&sentence.text, &normal)
+        let is_bound = lexicon.read(&normal).has(BOUND)
+            || !sentence.is_code && prose::instructs(&sentence.text, &normal);
+        is_bound && says_enough(&sentence.text, &normal)
     };
     let mut stated = Vec::new();
     for piece in prose::pieces(text) {
-        if !lexicon.may_have(piece, BOUND) {
+        if !lexicon.may_have(piece, BOUND) && !prose::may_instruct(piece) {
             continue;
         }
         let mut found = sentences(piece);
@@ -659,12 +742,13 @@ impl Said {
                 }
                 continue;
             }
-            let normal = normalise(&text);
+            // A built-in function was built by others.
+            let normal = normalise(&text).replace("built in ", "builtin ");
             let signs = lexicon.read(&normal);
             if is_heading && !signs.has(PLAN) {
                 continue;
             }
-            let kind = Kind::of(&text, &signs);
+            let kind = Kind::of(&text, &normal, &signs);
             if kind == Kind::Other {
                 others.push(text);
                 continue;

@@ -136,6 +136,7 @@ impl Source for MessagesSource {
             available,
             fixed,
             target: Some(MOST_USED),
+            uses_free_tokens: true,
             focus: None,
         };
         let condenser = Condenser {

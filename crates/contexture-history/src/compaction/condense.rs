@@ -29,6 +29,10 @@ const MIN_SUMMARY: Tokens = 48;
 /// had to save a quarter.
 const MIN_SAVED: Tokens = 128;
 
+/// The number of free tokens from which on a summary that leaves facts out is
+/// written again with more room.
+const MIN_FREE: Tokens = 256;
+
 /// The percentage of the available tokens that the latest turns may fill before
 /// some of their steps are summarised, too.
 const MOST_KEPT: f64 = 70.0;
@@ -55,6 +59,9 @@ pub(crate) struct Space<'a> {
     /// The percentage of `available` to reduce the request to. `None` keeps as
     /// little history as possible.
     pub(crate) target: Option<f64>,
+    /// Whether the summary may use all tokens that the latest steps leave of the
+    /// target. A summary that is stored has the limits of the configuration.
+    pub(crate) uses_free_tokens: bool,
     pub(crate) focus: Option<&'a str>,
 }
 
@@ -204,6 +211,16 @@ impl<'a> Condenser<'a> {
                 (reserve, is_sized) = (size + size / 4, true);
                 continue;
             }
+            // Steps that were too long to be kept leave tokens free.
+            let kept = kept_tokens(&older, material.tokens);
+            let used = space.fixed.saturating_add(kept).saturating_add(size);
+            let within = space.target.map_or(0, share);
+            let free = within.saturating_sub(used);
+            let is_longer = space.uses_free_tokens && free >= MIN_FREE && facts.leaves_out(&text);
+            let text = match is_longer {
+                true => longer(&facts, &room, size + free, most).unwrap_or(text),
+                false => text,
+            };
             return Ok(Condensed {
                 older,
                 room,
@@ -213,6 +230,35 @@ impl<'a> Condenser<'a> {
             });
         }
     }
+}
+
+/// Returns the summary with the tokens that are free, if it is longer then. The
+/// user's messages get two thirds of the free tokens.
+fn longer(
+    facts: &Facts,
+    room: &SummaryLimits<'_>,
+    most: Tokens,
+    shorter_than: Tokens,
+) -> Option<String> {
+    let most = most.min(shorter_than);
+    let more = most.checked_sub(room.tokens + room.messages)?;
+    let text = facts.write(&SummaryLimits {
+        tokens: room.tokens + more / 3,
+        messages: room.messages + more / 3 * 2,
+        ..*room
+    });
+    (!text.is_empty()).then_some(text)
+}
+
+/// Returns the tokens of the messages that stay.
+fn kept_tokens(older: &Older<'_>, tokens: &[Vec<Tokens>]) -> Tokens {
+    let kept = older.kept;
+    let of_turns = tokens.iter().enumerate().skip(kept.turn);
+    let messages = of_turns.flat_map(|(t, of_turn)| {
+        let first = if t == kept.turn { kept.message } else { 0 };
+        of_turn.iter().skip(first)
+    });
+    messages.fold(0, |sum, more| sum.saturating_add(*more))
 }
 
 /// Returns the tokens of the messages that are summarised.
@@ -229,4 +275,72 @@ fn older_tokens(older: &Older<'_>, tokens: &[Vec<Tokens>]) -> Tokens {
             .fold(sum, |sum, more| sum.saturating_add(*more));
     }
     sum
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_tokens::{Encoding, OpenAi};
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::history::LooseMessages;
+
+    /// The tokens that the latest steps leave are for the request, if its middle
+    /// was cut out.
+    #[test]
+    fn a_long_request_uses_the_tokens_that_are_free() {
+        let rows: String = (0..6_000)
+            .map(|row| format!("row {row} of many\n"))
+            .collect();
+        let request = format!("Please do X.\n{rows}Finally: NEVER delete the database.");
+        let mut messages = vec![json!({"role": "user", "content": request})];
+        for step in 0..5 {
+            let text = format!("Step {step} is done now. ").repeat(60);
+            messages.push(json!({"role": "assistant", "content": text}));
+        }
+        let counter = OpenAi::new(Encoding::O200k);
+        let count =
+            |message: &serde_json::Value| counter.count(message["content"].as_str().unwrap());
+        let tokens = [messages.iter().map(count).collect::<Vec<_>>()];
+        assert!(tokens[0][0] > 30_000);
+        let messages: Vec<Message> = messages
+            .into_iter()
+            .map(|message| serde_json::from_value(message).unwrap())
+            .collect();
+        let turns = LooseMessages::turn(&messages, Timestamp::UNIX_EPOCH);
+        let material = Material {
+            turns: &turns,
+            tokens: &tokens,
+            from: 0,
+            facts: Facts::default(),
+            earlier_tokens: 0,
+        };
+        let space = Space {
+            available: 30_000,
+            fixed: 1_000,
+            target: Some(95.0),
+            uses_free_tokens: true,
+            focus: None,
+        };
+        let condenser = Condenser {
+            config: &CompactionConfig::default(),
+            counter: &counter,
+            policy: Policy::default(),
+        };
+        let condensed = condenser.condense(&material, &space).ok().unwrap();
+        let kept = kept_tokens(&condensed.older, &tokens);
+        let size = counter.count(&condensed.text);
+        assert!(condensed.text.contains("Please do X."));
+        assert!(
+            condensed
+                .text
+                .contains("Finally: NEVER delete the database.")
+        );
+        let used = space.fixed + kept + size;
+        assert!(
+            (20_000..=28_500).contains(&used),
+            "{used}, the summary has {size}"
+        );
+    }
 }

@@ -372,6 +372,12 @@ pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Returns true for a path whose last part has an extension.
+pub(super) fn is_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.rfind('.').is_some_and(|at| at > 0)
+}
+
 /// Cuts the ending off, so that "tests" and "testing" meet "test".
 pub(super) fn stem(word: &str) -> &str {
     if word.len() < 5 || !word.is_ascii() {
@@ -394,4 +400,260 @@ pub(super) fn given_up(text: &str) -> Option<&str> {
         Some(code) => code.split('`').next().filter(|code| code.len() > 2),
         None => rest.split_whitespace().find(|word| word.len() > 3),
     }
+}
+
+/// Returns the end of a text, about `max` bytes, from the start of a sentence or
+/// a line on if there is one.
+pub(super) fn ending(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let tail = &text[text.ceil_char_boundary(text.len() - max)..];
+    let starts = ["\n", ". ", "? ", "! ", " "];
+    let found = starts.iter().find_map(|mark| {
+        let at = tail.find(mark)?;
+        (at < max / 2).then(|| tail[at + mark.len()..].trim_start())
+    });
+    format!("… {}", found.unwrap_or(tail))
+}
+
+/// Returns a text of about `max` bytes with its start and its end, and a note of
+/// the number of characters that were cut between them.
+pub(super) fn cut_middle(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let head = clip(text, max / 3 * 2);
+    let tail = &text[text.ceil_char_boundary(text.len() - max / 3)..];
+    let cut = &text[head.len()..text.len() - tail.len()];
+    format!("{head} {} {tail}", cut_note(cut))
+}
+
+const NOTE_START: &str = "[... ";
+/// The end of a note about text that was cut out.
+pub(super) const CUT_NOTE: &str = " characters cut ...]";
+
+/// Returns the note about a text that is cut out. Characters that a note in the
+/// text counts are counted, too.
+pub(super) fn cut_note(cut: &str) -> String {
+    let mut count = cut.chars().count();
+    for (at, _) in cut.match_indices(CUT_NOTE) {
+        let number = cut[..at].rsplit(NOTE_START).next().unwrap_or("");
+        count += number.parse::<usize>().unwrap_or(0);
+    }
+    format!("{NOTE_START}{count}{CUT_NOTE}")
+}
+
+/// The first words of a message that agrees to what the model said.
+const CONSENTS: [&str; 30] = [
+    "absolutely",
+    "agreed",
+    "aye",
+    "confirm",
+    "confirmed",
+    "continue",
+    "correct",
+    "definitely",
+    "exactly",
+    "go",
+    "ja",
+    "k",
+    "lgtm",
+    "ok",
+    "okay",
+    "oui",
+    "proceed",
+    "right",
+    "si",
+    "sounds",
+    "sure",
+    "y",
+    "yea",
+    "yeah",
+    "yep",
+    "yes",
+    "yup",
+    "はい",
+    "好",
+    "好的",
+];
+
+/// The most words of a message that only agrees.
+const CONSENT_WORDS: usize = 4;
+/// The most words of a message that only answers a question.
+const ANSWER_WORDS: usize = 3;
+/// The most bytes of such a message.
+const ANSWER_BYTES: usize = 40;
+
+/// Returns true for a message that means something only as an answer to what the
+/// model said: "yes, go ahead", or "the second one" after a question.
+pub(super) fn is_answer(text: &str, said: &str) -> bool {
+    let normal = normalise(clip(text, LINE_BYTES));
+    let words: Vec<&str> = normal.split_ascii_whitespace().collect();
+    let is_consent = words.first().is_some_and(|first| CONSENTS.contains(first));
+    // A script without spaces has long messages of one word.
+    let is_short = text.len() <= ANSWER_BYTES && !text.ends_with(['?', '？']);
+    is_consent && is_short && words.len() <= CONSENT_WORDS
+        || asks(said) && (is_consent || is_short && words.len() <= ANSWER_WORDS)
+}
+
+/// Returns true if a message of the model ends with a question.
+fn asks(said: &str) -> bool {
+    const END_BYTES: usize = 240;
+    let end = &said[said.ceil_char_boundary(said.len().saturating_sub(END_BYTES))..];
+    let end = end.to_lowercase();
+    let asks = ["?", "？", "confirm", "let me know", "would you like"];
+    asks.iter().any(|it| end.contains(it))
+}
+
+/// Returns true if the user reports that the user undid the model's work.
+pub(super) fn undoes(text: &str) -> bool {
+    let normal = normalise(clip(text, LINE_BYTES));
+    let words: Vec<&str> = normal.split(' ').collect();
+    let undid = |at: usize| {
+        matches!(
+            words[at],
+            "undid" | "reverted" | "discarded" | "rolled" | "scrapped" | "reset" | "threw"
+        )
+    };
+    let is_subject = |word: &&str| matches!(*word, "i" | "i've" | "i'd" | "we" | "we've");
+    let is_object = |word: &&str| {
+        matches!(
+            *word,
+            "your" | "it" | "all" | "everything" | "that" | "this" | "them" | "those" | "back"
+        )
+    };
+    (0..words.len()).filter(|&at| undid(at)).any(|at| {
+        let before = &words[at.saturating_sub(3)..at];
+        let after = &words[at + 1..words.len().min(at + 4)];
+        before.iter().any(is_subject) && after.iter().any(is_object)
+    })
+}
+
+/// Returns true if a sentence says that something was not done. `normal` is
+/// normalised.
+pub(super) fn is_negated(normal: &str) -> bool {
+    let negates = |word: &str| {
+        matches!(
+            word,
+            "not"
+                | "never"
+                | "cannot"
+                | "unable"
+                | "can't"
+                | "couldn't"
+                | "didn't"
+                | "haven't"
+                | "hasn't"
+                | "wasn't"
+                | "weren't"
+                | "isn't"
+                | "aren't"
+                | "won't"
+        )
+    };
+    // "I fixed the test that did not pass" has the verb before the negation.
+    let mut words = normal.split(' ');
+    words
+        .find(|word| negates(word) || is_done_verb(word))
+        .is_some_and(negates)
+}
+
+fn is_done_verb(word: &str) -> bool {
+    word.len() > 4 && word.ends_with("ed")
+        || matches!(word, "done" | "built" | "wrote" | "rewrote" | "made")
+}
+
+/// Returns true if a sentence reports work of the speaker, and not of others or a
+/// general fact: "I added a cache", "Fixed the build", "All tests pass now".
+/// `normal` is normalised.
+pub(super) fn reports_work(normal: &str) -> bool {
+    let words: Vec<&str> = normal.split(' ').collect();
+    let is_speaker = |word: &&str| matches!(*word, "i" | "i've" | "we" | "we've" | "i'm");
+    let is_other = |word: &&str| matches!(*word, "you" | "you've" | "they" | "he" | "she");
+    let is_subject = |word: &&str| is_speaker(word) || is_other(word);
+    if let Some(at) = words.iter().take(6).position(is_subject) {
+        // "We stop the watcher of a deleted file" is no report.
+        let mut verbs = words.iter().skip(at + 1).take(4);
+        return is_speaker(&words[at]) && verbs.any(|word| is_done_verb(word));
+    }
+    // Without a subject, the verb comes first.
+    let is_filler = |word: &&&str| {
+        matches!(
+            **word,
+            "also" | "and" | "just" | "now" | "then" | "successfully" | "finally"
+        )
+    };
+    let verb = words.iter().find(|word| !is_filler(word)).copied();
+    let is_verb = verb.is_some_and(|verb| is_done_verb(verb) || verb == "all");
+    let is_state = |word: &&str| {
+        matches!(
+            *word,
+            "been" | "now" | "pass" | "passes" | "done" | "complete" | "completed"
+        )
+    };
+    is_verb || words.iter().any(is_state)
+}
+
+/// Returns false if a text has no word with which [`instructs`] finds an
+/// instruction.
+pub(super) fn may_instruct(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);
+    let has = |word: &[u8]| {
+        let mut windows = bytes.windows(word.len()).enumerate();
+        windows.any(|(at, window)| {
+            window.eq_ignore_ascii_case(word)
+                && !is_letter(bytes.get(at.wrapping_sub(1)))
+                && !is_letter(bytes.get(at + word.len()))
+        })
+    };
+    has(b"use") || has(b"no") || has(b"stop") || has(b"prefer") || has(b"remember")
+}
+
+/// Returns true for a sentence of a user that instructs: "use tabs", "no new
+/// files". `normal` is normalised.
+pub(super) fn instructs(text: &str, normal: &str) -> bool {
+    const MOST_WORDS: usize = 40;
+    if text.trim_end().ends_with(['?', '？']) {
+        return false;
+    }
+    let words: Vec<&str> = normal.split(' ').collect();
+    if words.len() > MOST_WORDS {
+        return false;
+    }
+    let begins = words
+        .iter()
+        .take(4)
+        .any(|word| matches!(*word, "use" | "stop" | "prefer" | "remember"));
+    let is_statement = |before: &str| {
+        matches!(
+            before,
+            "is" | "are"
+                | "was"
+                | "were"
+                | "be"
+                | "has"
+                | "have"
+                | "had"
+                | "there's"
+                | "got"
+                | "get"
+                | "gets"
+                | "see"
+                | "shows"
+                | "with"
+                | "it's"
+                | "says"
+                | "i've"
+                | "makes"
+        )
+    };
+    // "no rgb indices", but not "no, that is wrong" and "there is no file".
+    let forbids = words
+        .windows(2)
+        .any(|pair| pair[1] == "no" && !is_statement(pair[0]));
+    let asks_for_use = |first: &str| matches!(first, "i" | "how" | "can" | "do" | "did" | "what");
+    let is_report = words.first().is_some_and(|first| asks_for_use(first));
+    begins && !is_report || forbids && !is_report
 }

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{TokenCounter, Tokens};
 
-use super::prose::{clip, content_words, normalise, shorten, stem};
+use super::prose::{
+    CUT_NOTE, clip, content_words, cut_note, ending, instructs, normalise, shorten, stem,
+};
 use super::{Facts, Failure, FileUse, Statement, constraints};
 use contexture_shorten::cues::{BLAND, FIRM, Lexicon};
 
@@ -57,6 +59,10 @@ const SECTIONS: [(Section, &str, u64, u64); 9] = [
 
 /// The sections that first get more and longer lines from the unused tokens.
 const FIRST: [Section; 3] = [Section::Constraints, Section::Failures, Section::Files];
+
+/// The order in which these lines are lengthened. What was done to a file has few
+/// tokens, and errors have many. If there are few tokens, errors come first.
+const LENGTHENED: [Section; 3] = [Section::Constraints, Section::Files, Section::Failures];
 
 /// The sections that get the tokens that remain after that.
 const LAST: [Section; 6] = [
@@ -181,6 +187,12 @@ impl Facts {
         if again.is_empty() { first } else { again }
     }
 
+    /// Returns true if a summary says that it leaves out facts.
+    pub(crate) fn leaves_out(&self, summary: &str) -> bool {
+        let is_cut = summary.contains(CUT_NOTE) && !self.messages.is_empty();
+        is_cut || summary.contains(" not shown)")
+    }
+
     fn write_within(&self, room: &SummaryLimits<'_>, stated: &Stated<'_>) -> String {
         let wanted = SECTIONS.map(|(section, ..)| section);
         self.within(room, 0, |room| {
@@ -251,10 +263,13 @@ impl Facts {
             return (String::new(), Vec::new(), *room);
         };
         let is_tight = room.tokens < TIGHT_ROOM;
+        let is_one_turn = earlier.iter().all(|said| said.turn == goal.turn);
         let counter = room.counter;
         let mut left = room.messages.saturating_sub(24);
         let mut cut_off: Vec<usize> = Vec::new();
-        let shown = whole_or_cut(&goal.text, left * 2 / 3, counter);
+        let is_alone = earlier.is_empty() && self.proposal.is_empty();
+        let most = if is_alone { left } else { left * 2 / 3 };
+        let shown = whole_or_cut(&goal.text, most, counter);
         // A few words of the request are better than none.
         let shown = match shown.is_empty() {
             true => goal.text[..counter.prefix_within(&goal.text, left.max(8))].to_owned(),
@@ -266,6 +281,12 @@ impl Facts {
         left = left.saturating_sub(counter.count(&shown));
         let mut text =
             format!("## Goal\nThe user's latest request before this point, verbatim:\n{shown}\n");
+        // The goal means nothing without it, so the sections give tokens for it.
+        let proposal = self.write_proposal(left / 2 + room.tokens / 4, counter);
+        let tokens = counter.count(&proposal);
+        let borrowed = tokens.saturating_sub(left / 2);
+        left = left.saturating_sub(tokens - borrowed);
+        text.push_str(&proposal);
         // The first message, which began the work, and the newest are chosen.
         // Of the others, those with constraints come first. Messages about the
         // focus come before all others.
@@ -292,7 +313,11 @@ impl Facts {
         for at in order {
             let most = if at == 0 { left / 2 } else { left / 3 };
             let shown = whole_or_cut(&earlier[at].text, most, counter);
-            let line = format!("[turn {}] {shown}", earlier[at].turn);
+            let line = match is_one_turn {
+                // Messages inside a request have no turns of their own.
+                true => format!("[message {}] {shown}", self.message_number(at)),
+                false => format!("[turn {}] {shown}", earlier[at].turn),
+            };
             let tokens = counter.count(&line) + 2;
             if shown.is_empty() || tokens > left {
                 cut_off.push(at);
@@ -327,10 +352,36 @@ impl Facts {
         let hidden = hidden.cloned().collect();
         let spare = if is_tight { left } else { 0 };
         let room = SummaryLimits {
-            tokens: room.tokens.saturating_add(spare),
+            tokens: (room.tokens.saturating_add(spare)).saturating_sub(borrowed),
             ..*room
         };
         (text, hidden, room)
+    }
+
+    /// Returns the number of a message in the conversation.
+    fn message_number(&self, at: usize) -> u64 {
+        let dropped = if at == 0 { 0 } else { self.messages_dropped };
+        at as u64 + 1 + dropped
+    }
+
+    /// Returns the end of the message that the latest request agrees to, within
+    /// `most` tokens.
+    fn write_proposal(&self, most: Tokens, counter: &dyn TokenCounter) -> String {
+        const FEWEST_BYTES: usize = 32;
+        let mut bytes = self.proposal.len();
+        while bytes > 0 {
+            let ending = ending(&self.proposal, bytes);
+            let text = format!("It answers the assistant's message, which ended:\n{ending}\n");
+            if counter.count_up_to(&text, most).is_some() {
+                return text;
+            }
+            bytes = if bytes < FEWEST_BYTES {
+                0
+            } else {
+                bytes / 3 * 2
+            };
+        }
+        String::new()
     }
 
     /// Writes the operator's instructions, the newest first if there are few
@@ -377,7 +428,12 @@ impl Facts {
         let mut sections: Vec<Filled> = Vec::new();
         let is_tight = room.tokens < TIGHT_ROOM;
         for (section, heading, share, tight_share) in SECTIONS {
-            let share = if is_tight { tight_share } else { share };
+            let share = match is_tight {
+                // The open items of a plan are recorded facts.
+                true if section == Section::Next && !self.open_items.is_empty() => share,
+                true => tight_share,
+                false => share,
+            };
             let mut lines = match wanted.contains(&section) {
                 true => self.lines(section, hidden, text, is_tight),
                 false => Vec::new(),
@@ -399,9 +455,10 @@ impl Facts {
             let share = (room.tokens * filled.share / 100).min(left);
             left -= share - filled.add(share, counter);
         }
+        let lengthened = if is_tight { &FIRST } else { &LENGTHENED };
         let rounds: [(&[Section], Fill); 4] = [
             (&FIRST, Filled::add),
-            (&FIRST, Filled::lengthen),
+            (lengthened, Filled::lengthen),
             (&LAST, Filled::add),
             (&LAST, Filled::lengthen),
         ];
@@ -434,7 +491,10 @@ impl Facts {
                     .collect();
                 if is_tight {
                     let lexicon = Lexicon::shared();
-                    order.sort_by_cached_key(|&at| !lexicon.read(&normalise(all[at])).has(FIRM));
+                    order.sort_by_cached_key(|&at| {
+                        let normal = normalise(all[at]);
+                        !lexicon.read(&normal).has(FIRM) && !instructs(all[at], &normal)
+                    });
                 }
                 order.into_iter().map(line).collect()
             }
@@ -444,7 +504,7 @@ impl Facts {
                 notes.enumerate().map(line).collect()
             }
             Section::Done => {
-                let mut lines: Vec<(u64, Line)> = Vec::new();
+                let mut lines: Vec<((u64, bool, usize), Line)> = Vec::new();
                 for (at, result) in self.results.iter().enumerate() {
                     let mut forms = vec![format!(
                         "- `{}` succeeded{}",
@@ -454,17 +514,28 @@ impl Facts {
                     if !result.result.is_empty() {
                         forms.insert(0, format!("{}: {}", forms[0], result.result));
                     }
-                    lines.push((result.turn, Line::new(at, forms)));
+                    lines.push(((result.turn, true, at), Line::new(at, forms)));
                 }
                 for (at, said) in self.done.iter().enumerate() {
                     let place = self.results.len() + at;
                     let text = format!("- The assistant: {}", said.text);
-                    lines.push((said.turn, Line::new(place, vec![text])));
+                    lines.push(((said.turn, false, at), Line::new(place, vec![text])));
                 }
-                lines.sort_by_key(|(turn, _)| std::cmp::Reverse(*turn));
+                // The newest first, and of a turn the recorded outcomes.
+                lines.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
                 lines.into_iter().map(|(_, line)| line).collect()
             }
-            Section::Next => bullets(&self.next),
+            Section::Next => {
+                let items = self.open_items.iter().enumerate();
+                let items = items.map(|(at, item)| Line::new(at, vec![format!("- {}", item.text)]));
+                let mut lines: Vec<Line> = items.collect();
+                let place = lines.len();
+                lines.extend(bullets(&self.next).into_iter().map(|line| Line {
+                    place: place + line.place,
+                    ..line
+                }));
+                lines
+            }
             Section::Decisions => {
                 let line = |at: usize| {
                     let decision = &self.decisions[at];
@@ -505,9 +576,11 @@ impl Facts {
     fn failure_lines(&self, is_tight: bool) -> Vec<Line> {
         let (bland, telling): (Vec<usize>, Vec<usize>) =
             (0..self.failures.len()).partition(|&at| self.failures[at].is_bland);
-        // Calls that failed for the same reason share a line, too: the newest.
+        // Calls that failed for the same reason share a line, too.
         let mut same: BTreeMap<&[String], Failure> = BTreeMap::new();
+        let mut calls: BTreeMap<&[String], Vec<&Failure>> = BTreeMap::new();
         for failure in telling.into_iter().map(|at| &self.failures[at]) {
+            calls.entry(&failure.errors).or_default().push(failure);
             match same.get_mut(failure.errors.as_slice()) {
                 None => drop(same.insert(&failure.errors, failure.clone())),
                 Some(other) => {
@@ -526,8 +599,17 @@ impl Facts {
             let mut all = self.failures.iter();
             all.position(|one| one.turn == failure.turn && one.call == failure.call)
         };
+        let forms = |failure: &Failure| match calls.get(failure.errors.as_slice()) {
+            Some(group) if group.len() > 1 => {
+                let mut forms = shared_forms(&failure.errors.join(" / "), group);
+                let newest = failure.errors.last().map_or("", |error| clip(error, 90));
+                forms.extend(shared_forms(newest, group));
+                forms
+            }
+            _ => failure.forms(),
+        };
         let mut lines: Vec<Line> = (telling.iter())
-            .map(|failure| Line::new(place(failure).unwrap_or_default(), failure.forms()))
+            .map(|failure| Line::new(place(failure).unwrap_or_default(), forms(failure)))
             .collect();
         let mut groups: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
         for failure in bland.into_iter().map(|at| &self.failures[at]) {
@@ -551,19 +633,8 @@ impl Facts {
             })
             .collect();
         for (place, (error, group)) in groups.into_iter().enumerate() {
-            let calls = group.iter().filter(|failure| !failure.call.is_empty());
-            let newest = calls.rev().take(4);
-            let named: Vec<String> = newest
-                .map(|failure| format!("`{}`", shorten(&failure.call, 60)))
-                .collect();
             let place = self.failures.len() + place;
-            let count: u64 = group.iter().map(|failure| failure.times).sum();
-            let short = format!("- {error}{}", times(count));
-            let mut forms = vec![short];
-            if !named.is_empty() {
-                forms.insert(0, format!("{}: {}", forms[0], named.join(", ")));
-            }
-            lines.push(Line::new(place, forms));
+            lines.push(Line::new(place, shared_forms(error, &group)));
         }
         lines.extend(beside);
         if is_tight {
@@ -573,6 +644,32 @@ impl Facts {
         }
         lines
     }
+}
+
+/// Returns the forms of a line about several calls that failed with an error.
+fn shared_forms(error: &str, group: &[&Failure]) -> Vec<String> {
+    const LATER: &str = " (succeeded later)";
+    let is_solved = group.iter().all(|failure| failure.is_solved);
+    let note = match (is_solved, group.len()) {
+        (false, _) => "",
+        (true, 1) => LATER,
+        (true, _) => " (all succeeded later)",
+    };
+    let calls = group.iter().filter(|failure| !failure.call.is_empty());
+    let named: Vec<String> = (calls.rev().take(4))
+        .map(|failure| {
+            let is_solved_alone = failure.is_solved && !is_solved;
+            let note = if is_solved_alone { LATER } else { "" };
+            format!("`{}`{note}", shorten(&failure.call, 60))
+        })
+        .collect();
+    let count: u64 = group.iter().map(|failure| failure.times.max(1)).sum();
+    let mut forms = vec![format!("- {error}{}{note}", times(count))];
+    if !named.is_empty() {
+        let calls = named.join(", ");
+        forms.insert(0, format!("- {error}{}: {calls}{note}", times(count)));
+    }
+    forms
 }
 
 impl Failure {
@@ -619,13 +716,28 @@ impl FileUse {
                 told.push(format!("{what}{}", times(count)));
             }
         }
-        match told.is_empty() {
-            true => vec![format!("- {}", self.path)],
-            false => vec![
-                format!("- {}: {}", self.path, told.join(", ")),
-                format!("- {}", self.path),
-            ],
+        if !self.ended.is_empty() {
+            let then = if told.is_empty() { "" } else { "then " };
+            told.push(format!("{then}{}", self.ended));
         }
+        let mut forms = vec![format!("- {}", self.path)];
+        if !told.is_empty() {
+            forms.insert(0, format!("- {}: {}", self.path, told.join(", ")));
+        }
+        // The short form says what changed the file last. A file without it was
+        // read.
+        let last = match () {
+            () if !self.ended.is_empty() => self.ended.as_str(),
+            () if self.edited > 0 => "edited",
+            () if self.written > 0 => "written",
+            () => return forms,
+        };
+        let short = format!("- {}: {last}", self.path);
+        if forms[0] != short {
+            forms.insert(1, short);
+        }
+        forms.pop();
+        forms
     }
 }
 
@@ -652,10 +764,10 @@ fn whole_or_cut(text: &str, most: Tokens, counter: &dyn TokenCounter) -> String 
     let bytes = rest.len() as u64 * (room / 3) / tokens.max(1);
     let bytes = usize::try_from(bytes).unwrap_or(0);
     let tail = rest.ceil_char_boundary(rest.len().saturating_sub(bytes));
-    let cut = rest[..tail].chars().count();
     format!(
-        "{} [... {cut} characters cut ...] {}",
+        "{} {} {}",
         &text[..head],
+        cut_note(&rest[..tail]),
         &rest[tail..]
     )
 }
