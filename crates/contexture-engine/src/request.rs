@@ -272,9 +272,10 @@ fn filters(text: &str) -> Result<ContextFilters, crate::Error> {
 pub struct GivenRequest {
     /// Its fields around the conversation, if the result is for the same API.
     pub fields: Option<Arc<GivenFields>>,
-    /// Whether it has the whole conversation of the session, with the ids of its
-    /// calls.
-    pub is_whole: bool,
+    /// Whether its conversation is that of the session, with the ids of its calls.
+    pub is_of_session: bool,
+    /// Whether the session has earlier messages that it does not have.
+    pub is_shorter: bool,
     /// Whether it ends with the model's message, which the model continues.
     pub ends_with_model: bool,
     /// Whether the provider stores earlier messages, which the request follows

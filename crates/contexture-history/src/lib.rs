@@ -28,7 +28,7 @@ mod source;
 pub use cost::{SessionCost, TurnCost};
 pub use fetch::{FetchRequest, Fetched};
 pub use pins::PinRequest;
-pub use recording::{LatestMessages, Recording, make_ids_unique};
+pub use recording::{Agreement, LatestMessages, Recording, make_ids_unique};
 pub use session::{CompactRequest, Sessions};
 pub use source::register;
 

@@ -158,70 +158,87 @@ impl LatestMessages {
     }
 }
 
-/// What one side says before the other side speaks again, without white space.
+/// A text or a call of a conversation, to compare it with another.
 struct Said {
     role: MessageRole,
+    is_call: bool,
+    /// The text without white space, or the name of the tool.
     text: String,
-    // The first of its messages.
+    // The message.
     at: usize,
 }
 
 /// Returns what messages say, the latest first. Reasoning, results of tools and
 /// instructions are left out: clients shorten and change them.
-fn said<'m>(messages: impl DoubleEndedIterator<Item = &'m Message>) -> Vec<Said> {
-    let messages: Vec<&Message> = messages.collect();
+fn said<'m>(messages: impl Iterator<Item = &'m Message>) -> Vec<Said> {
     let mut said: Vec<Said> = Vec::new();
-    for (at, message) in messages.iter().enumerate() {
-        if !matches!(message.role, MessageRole::User | MessageRole::Assistant) {
+    for (at, message) in messages.enumerate() {
+        let role = message.role;
+        if !matches!(role, MessageRole::User | MessageRole::Assistant) {
             continue;
         }
-        let mut text = String::new();
-        for block in message.blocks().iter() {
-            match &**block {
-                Block::Text { text: words, .. } => text.extend(words.split_whitespace()),
-                Block::ToolCall { name, .. } => text.push_str(name),
-                _ => {}
+        for block in message.blocks() {
+            let (is_call, text) = match &*block {
+                Block::Text { text, .. } => (false, text.split_whitespace().collect()),
+                Block::ToolCall { name, .. } => (true, name.clone()),
+                _ => continue,
+            };
+            match said.last_mut() {
+                _ if text.is_empty() => {}
+                // A text may be divided into blocks in other places.
+                Some(last) if last.role == role && !last.is_call && !is_call => {
+                    last.text.push_str(&text);
+                }
+                _ => said.push(Said {
+                    role,
+                    is_call,
+                    text,
+                    at,
+                }),
             }
-        }
-        if text.is_empty() {
-            continue;
-        }
-        match said.last_mut() {
-            Some(last) if last.role == message.role => last.text.push_str(&text),
-            _ => said.push(Said {
-                role: message.role,
-                text,
-                at,
-            }),
         }
     }
     said.reverse();
     said
 }
 
+/// How a conversation differs from that of a session, whose latest messages it ends
+/// with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Agreement {
+    /// The latest message of the conversation that the session does not have.
+    pub unknown: Option<usize>,
+    /// Whether the session has earlier messages that the conversation does not have.
+    pub is_shorter: bool,
+}
+
 impl Sessions<'_> {
-    /// Returns the index of the latest message of a conversation that the session
-    /// does not have, among messages that end with the session's latest. `None` if it
-    /// has all of them.
+    /// Compares what was said in a conversation and in a session. `messages` end with
+    /// the session's latest ones.
     ///
-    /// Either may have more at its beginning: the other one was shortened there.
-    pub fn unknown_message(
-        &self,
-        session: &Session,
-        messages: &[Message],
-    ) -> Result<Option<usize>, Error> {
+    /// Either may begin earlier: the other one was shortened there.
+    pub fn agreement(&self, session: &Session, messages: &[Message]) -> Result<Agreement, Error> {
         let recorded = self.history(&session.label, messages.len() + 1)?;
+        if recorded.last().map(|turn| turn.id) != session.head {
+            // Another caller has recorded a turn meanwhile. Recording will fail, and the
+            // session is read again.
+            return Ok(Agreement::default());
+        }
         let normal = recorded.iter().filter(|turn| turn.kind == TurnKind::Normal);
         let recorded = said(normal.flat_map(|turn| &turn.turn.messages));
         let given = said(messages.iter());
         let oldest = recorded.len().min(given.len()).saturating_sub(1);
-        let is_same = |(i, (one, other)): (usize, (&Said, &Said))| {
+        let differs = |i: usize, one: &Said, other: &Said| {
             let is_end = one.text.ends_with(&other.text) || other.text.ends_with(&one.text);
-            one.role == other.role && (one.text == other.text || i == oldest && is_end)
+            let is_same = one.text == other.text || i == oldest && is_end;
+            one.role != other.role || one.is_call != other.is_call || !is_same
         };
         let mut both = given.iter().zip(&recorded).enumerate();
-        let different = both.find(|one| !is_same((one.0, one.1)));
-        Ok(different.map(|(_, (given, _))| given.at))
+        let different = both.find(|(i, (one, other))| differs(*i, one, other));
+        Ok(Agreement {
+            unknown: different.map(|(_, (given, _))| given.at),
+            is_shorter: recorded.len() > given.len(),
+        })
     }
 
     /// Returns the end of a session's conversation.

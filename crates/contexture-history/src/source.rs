@@ -158,7 +158,7 @@ impl Source for HistorySource {
             min_recent,
             with_summary: !progress.without_summary,
             pins_question: progress.pins_question,
-            has_unique_ids: ask.request.given.is_whole,
+            has_unique_ids: ask.request.given.is_of_session,
         };
         let mut history = reader.read(&session)?;
         let config = ask.engine.config();

@@ -106,11 +106,13 @@ impl Engine {
             body: read,
             native,
             ends_with_model,
+            is_shorter,
             ..
         } = continuation;
         self.fit_read(body, &read, native, options, |request| {
             request.given.ends_with_model = ends_with_model;
-            request.given.is_whole = true;
+            request.given.is_of_session = true;
+            request.given.is_shorter = is_shorter;
             request.recipe = Some(RecipeRef::Name(SESSION_RECIPE.to_owned()));
             request.session = Some(label.clone());
             self.assemble(root, request)
@@ -148,7 +150,8 @@ impl Engine {
         let (mut request, fields) = self.inline(read, &native, options, format)?;
         request.given = GivenRequest {
             fields: fields.clone(),
-            is_whole: false,
+            is_of_session: false,
+            is_shorter: false,
             ends_with_model: ends_with_model(&messages),
             // Another provider does not store the messages before.
             follows_stored: is_same && follows_stored(&native),
@@ -159,7 +162,7 @@ impl Engine {
             assembled.report.warnings.extend(tools_left_out(&native));
         }
         check_newest(&assembled, request.messages.len())?;
-        let is_changed = !is_same || differs(&assembled);
+        let is_changed = !is_same || request.given.is_shorter || differs(&assembled);
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
         let body = match (is_changed, fields) {
             (false, _) => String::from_utf8_lossy(body).into_owned(),

@@ -72,6 +72,8 @@ pub(super) fn locked(known: &Mutex<CachedConversation>) -> MutexGuard<'_, Cached
 pub(super) struct CachedConversation {
     pub(super) latest: LatestMessages,
     request: Option<ParsedRequest>,
+    // Whether the session has earlier messages that the latest request did not have.
+    is_shorter: bool,
 }
 
 /// A request that continues a session.
@@ -84,13 +86,20 @@ pub(super) struct Continuation<'b> {
     pub(super) new: Vec<Message>,
     /// Whether the request ends with the model's message.
     pub(super) ends_with_model: bool,
+    /// Whether the session has earlier messages that the request does not have.
+    pub(super) is_shorter: bool,
 }
 
 impl<'b> Continuation<'b> {
     /// Returns the continuation whose messages from `first` on are new.
     ///
     /// Fails for a request that follows messages that the provider stores.
-    fn new(body: Cow<'b, [u8]>, mut native: NativeRequest, first: usize) -> Result<Self, Error> {
+    fn new(
+        body: Cow<'b, [u8]>,
+        mut native: NativeRequest,
+        first: usize,
+        is_shorter: bool,
+    ) -> Result<Self, Error> {
         if follows_stored(&native) {
             return Err(Error::input(
                 "the request has `previous_response_id` or `conversation`, so that the session \
@@ -107,6 +116,7 @@ impl<'b> Continuation<'b> {
             native,
             new,
             ends_with_model,
+            is_shorter,
         })
     }
 }
@@ -120,7 +130,8 @@ impl CachedConversation {
     ) -> Result<Continuation<'b>, Error> {
         let native = read(body, apis)?;
         self.request = ParsedRequest::new(body, native.api);
-        Continuation::new(Cow::Borrowed(body), native, 0)
+        self.is_shorter = false;
+        Continuation::new(Cow::Borrowed(body), native, 0, false)
     }
 
     /// Reads a request, and finds the messages of it that the session does not
@@ -141,7 +152,7 @@ impl CachedConversation {
                 .as_mut()
                 .is_some_and(|known| known.replace(body, &end));
             self.request = known.filter(|_| is_known);
-            return Continuation::new(Cow::Owned(end.body), native, first);
+            return Continuation::new(Cow::Owned(end.body), native, first, self.is_shorter);
         }
         let native = read(body, apis)?;
         self.request = ParsedRequest::new(body, native.api);
@@ -154,7 +165,9 @@ impl CachedConversation {
             .advise(ANOTHER));
         };
         let known = &native.messages[..first];
-        if let Some(at) = sessions.unknown_message(session, known)? {
+        let agreement = sessions.agreement(session, known)?;
+        self.is_shorter = agreement.is_shorter;
+        if let Some(at) = agreement.unknown {
             self.request = None;
             let label = &session.label;
             let beginning = beginning(&known[at]);
@@ -166,7 +179,7 @@ impl CachedConversation {
             .because(Cause::Conflict)
             .advise(ANOTHER));
         }
-        Continuation::new(Cow::Borrowed(body), native, first)
+        Continuation::new(Cow::Borrowed(body), native, first, self.is_shorter)
     }
 
     /// Reads the end of a request that begins like the previous one, and finds
