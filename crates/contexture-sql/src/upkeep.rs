@@ -209,10 +209,11 @@ const TURN_CONTENT: [&str; 5] = [
 /// `key`. The turns themselves remain.
 fn delete_content(db: &Connection, which: &str, key: i64) -> Result<(), Fault> {
     let turns = format!("(SELECT t.key FROM turns t WHERE {which})");
-    // The key of a message begins with that of its turn.
+    // The key of a message begins with that of its turn. With `JOIN`, SQLite would
+    // compare each message of the store with each turn.
     let messages = format!(
-        "(SELECT m.key FROM turns t JOIN messages m
-          ON m.key >= t.key << 14 AND m.key < (t.key + 1) << 14 WHERE {which})"
+        "(SELECT m.key FROM turns t CROSS JOIN messages m
+          WHERE m.key >= t.key << 14 AND m.key < (t.key + 1) << 14 AND ({which}))"
     );
     let of_messages = [("tool_results", "message"), ("messages", "key")];
     let of_messages = of_messages

@@ -33,6 +33,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v19.sql"),
     include_str!("v20.sql"),
     include_str!("v21.sql"),
+    include_str!("v22.sql"),
 ];
 
 /// The kind of a database, by its header.
