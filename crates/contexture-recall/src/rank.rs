@@ -64,8 +64,11 @@ impl Hit {
 /// the neighbour that its words come from.
 const BELOW_SOURCE: f32 = 0.95;
 
+/// The vector score up to which the meaning of a text says nothing for it.
+const UNRELATED: f32 = 0.1;
+
 /// Lowers the word score of a text without any term of the query below that of
-/// the neighbour that has one, unless the meaning of the text is closer to the
+/// the neighbour that has one, if the meaning of the text is unrelated to the
 /// query. `vector` returns the vector score of the neighbour.
 ///
 /// A short text would otherwise have a higher score than the longer text that
@@ -75,7 +78,7 @@ fn lower(index: &Index, scores: &Scores, hit: &mut Hit, vector: impl Fn(Slot) ->
         return;
     }
     if let Some(source) = index.source(scores, hit.slot)
-        && hit.vector <= vector(source).clamp(0.0, 1.0)
+        && hit.vector <= vector(source).clamp(0.0, UNRELATED)
     {
         let most = scores.words[source as usize] * BELOW_SOURCE;
         hit.words = hit.words.min(most);
