@@ -89,6 +89,19 @@ impl<'a> Admission<'a> {
     }
 
     fn admits(&self, slot: Slot) -> bool {
+        let text = self.view.text(slot);
+        text.is_some_and(|text| text.valid().holds(self.now)) && self.admits_if_valid(slot)
+    }
+
+    /// Returns the number of texts that may not be returned only because they
+    /// are not valid now: superseded or expired ones, and later ones.
+    pub(crate) fn invalid(&self) -> usize {
+        let texts = self.view.not_holding(self.now).into_iter();
+        texts.filter(|slot| self.admits_if_valid(*slot)).count()
+    }
+
+    /// Returns true when the text in a slot may be returned while it is valid.
+    fn admits_if_valid(&self, slot: Slot) -> bool {
         let Some(text) = self.view.text(slot) else {
             return false;
         };
@@ -97,9 +110,7 @@ impl<'a> Admission<'a> {
             audience.is_empty() || audience.iter().any(|who| self.identity.contains(who))
         };
         if self.is_plain {
-            return text.valid().holds(self.now)
-                && (self.exclude.is_empty() || !self.exclude.contains(&text.key))
-                && may_see();
+            return (self.exclude.is_empty() || !self.exclude.contains(&text.key)) && may_see();
         }
         let is_event = text.kind == RecordKind::Event;
         let of_type = |types: &BTreeSet<u32>| types.contains(&text.event_type);
@@ -110,8 +121,7 @@ impl<'a> Admission<'a> {
         };
         let of_session = |session: &Option<u32>| session.is_some() && text.session == *session;
         let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
-        text.valid().holds(self.now)
-            && self.since.is_none_or(|since| text.at >= since)
+        self.since.is_none_or(|since| text.at >= since)
             && (!is_event || self.event_types.as_ref().is_none_or(of_type))
             && self.task.as_ref().is_none_or(of_task)
             && self.session.as_ref().is_none_or(of_session)

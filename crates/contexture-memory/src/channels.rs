@@ -4,6 +4,7 @@
 //! Each channel scores its candidates; `layers.rs` turns them into layers for
 //! the fit.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::grouped;
@@ -44,9 +45,22 @@ const MOST_INSTRUCTIONS: usize = 128;
 /// the query, unless it has such words itself.
 const BELOW: f32 = 0.001;
 
-/// The number of texts that differ only in numbers and ids from which only two
-/// are shown.
+/// If more texts than this differ only in numbers and ids, only two of them
+/// compete with other texts on equal terms.
 const MOST_ALIKE: usize = 8;
+
+/// The maximum size of a series: texts that differ only in numbers and ids, and
+/// that are all shown if there is room. A larger group is a log.
+const MOST_SERIES: usize = 400;
+
+/// The factor of the match of the third text of a series, and the number of
+/// further texts after which the factor is half of it.
+const SERIES: f64 = 0.5;
+const SERIES_HALVES: f64 = 16.0;
+
+/// The factor of a text of another speaker than the query names, unless the name
+/// is in its session.
+const STRANGER: f64 = 0.35;
 
 /// The factor of each further text of one day, relative to the text before,
 /// when a query compares times; and the number of texts it applies to.
@@ -76,9 +90,69 @@ pub(crate) struct Candidate {
     pub(crate) at: i64,
     /// The number of the session.
     pub(crate) run: Option<u32>,
+    /// Whose text it is.
+    pub(crate) author: Author,
+    /// How well the text fits the times that the query names, from 0.
+    pub(crate) in_time: u8,
+    // The score of one unit of relevance.
+    weight: f64,
+    // The part of the relevance that a standing instruction has for being one.
+    raised: f64,
+}
+
+/// The speaker and the user of a text. Equal texts of two authors say two
+/// things: `I am allergic to peanuts.`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Author {
+    /// The number of the speaker.
+    pub(crate) speaker: Option<u32>,
+    // The hash of the user; 0 for none.
+    user: u64,
+}
+
+impl Author {
+    fn of(text: &Text) -> Self {
+        Self {
+            speaker: text.speaker,
+            user: text.owner()[0],
+        }
+    }
 }
 
 impl Candidate {
+    /// Returns an event that has no record, with the highest score.
+    pub(crate) fn new_event(at: i64) -> Self {
+        let mut parts = ScoreParts::default();
+        parts.add(Part::New, 1.0);
+        Self {
+            channel: Channel::Recent,
+            // No record has this key.
+            key: RecordKey::MIN,
+            kind: RecordKind::Event,
+            score: 1.0,
+            parts,
+            at,
+            run: None,
+            author: Author::default(),
+            in_time: 0,
+            weight: 0.0,
+            raised: 0.0,
+        }
+    }
+
+    /// Removes the bonus of a standing instruction.
+    pub(crate) fn drop_instruction(&mut self) {
+        let raised = std::mem::take(&mut self.raised);
+        self.parts.remove(Part::Instruction);
+        self.lower(raised);
+    }
+
+    /// Lowers the relevance.
+    fn lower(&mut self, by: f64) {
+        self.parts.change(Part::Relevance, -by);
+        self.score = (self.score - by * self.weight).max(0.0);
+    }
+
     /// Returns true for events and chunks.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.kind, RecordKind::Event | RecordKind::Chunk)
@@ -92,21 +166,47 @@ fn sorted_slots(hits: &[Hit]) -> Vec<Slot> {
     slots
 }
 
-/// The number of texts that one text represents.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The texts that one text represents.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Alike {
-    /// The number of identical texts.
+    /// The number of identical texts of the same author.
     pub(crate) same: usize,
-    /// The number of texts that differ only in numbers and ids.
+    /// The number of texts that differ only in numbers and ids and are not
+    /// candidates.
     pub(crate) like: usize,
+    /// The texts of the series that are candidates, too.
+    pub(crate) members: Vec<RecordKey>,
 }
 
 impl Alike {
-    /// Returns a note for the shown text, when it represents many.
-    pub(crate) fn note(self) -> Option<String> {
-        let others = self.same + self.like;
-        (others > MOST_ALIKE).then(|| format!(" (and {} like it)", grouped(others as u64)))
+    /// Returns the number of represented texts that are not candidates.
+    pub(crate) fn others(&self) -> usize {
+        self.same + self.like
     }
+
+    /// Returns the note for a text that represents others.
+    pub(crate) fn note(others: usize) -> Option<String> {
+        (others > 0).then(|| format!(" (and {} like it)", grouped(others as u64)))
+    }
+}
+
+/// The texts of a search, each content of an author once.
+#[derive(Debug, Default)]
+struct Distinct {
+    /// The texts by descending match.
+    hits: Vec<Hit>,
+    /// Further texts of a series, with the factor of their scores.
+    series: Vec<(Hit, f64)>,
+    /// The texts that others represent, by the key of the representing text.
+    alike: BTreeMap<RecordKey, Represented>,
+}
+
+/// The texts that one text represents, by their keys.
+#[derive(Debug, Default)]
+struct Represented {
+    same: Vec<RecordKey>,
+    like: Vec<RecordKey>,
+    members: Vec<RecordKey>,
 }
 
 /// The candidates of all channels.
@@ -125,6 +225,17 @@ pub(crate) struct ChannelResults {
     pub(crate) unmatched: bool,
 }
 
+/// The role of a text among those that differ only in numbers and ids.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    /// It competes like any other text.
+    Kept,
+    /// It is a further text of a series, with this factor.
+    Further(f64),
+    /// It is counted.
+    Hidden,
+}
+
 /// Searches all channels.
 pub(crate) struct ChannelSearch<'a> {
     pub(crate) view: &'a View,
@@ -140,6 +251,9 @@ pub(crate) struct ChannelSearch<'a> {
     pub(crate) unmatched: bool,
     /// The types of relations of which an entity can have only one.
     pub(crate) single: &'a BTreeSet<String>,
+    /// Whether a session has a text by or about a speaker of the query, as far as
+    /// it was checked.
+    pub(crate) sessions: RefCell<BTreeMap<u32, bool>>,
 }
 
 impl ChannelSearch<'_> {
@@ -156,7 +270,8 @@ impl ChannelSearch<'_> {
         };
         let budget = &self.strategy.budget;
         let wants = |percent: f64| percent > 0.0;
-        let (hits, duplicates) = self.hits(&scores);
+        let distinct = self.hits(&scores);
+        let hits = &distinct.hits;
         // Texts without any match are shown as recent, not as relevant.
         let matches = |hit: &Hit| !hit.is_faint();
         self.unmatched = !self.query.is_blank() && !hits.is_empty() && !hits.iter().any(matches);
@@ -164,7 +279,7 @@ impl ChannelSearch<'_> {
         if wants(budget.recent) || self.query.is_blank() {
             self.recent(&scores, &mut found);
         }
-        self.texts(&hits, duplicates, &mut found);
+        self.texts(distinct, &mut found);
         let entities = self.entities(&mut found);
         if wants(budget.relations) {
             self.relations(&entities, &mut found);
@@ -231,7 +346,7 @@ impl ChannelSearch<'_> {
     /// Returns the texts by descending match, each content once, and the number
     /// of duplicates of each. Texts without a match come last, the latest
     /// first.
-    fn hits(&self, scores: &Scores) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
+    fn hits(&self, scores: &Scores) -> Distinct {
         let view = self.view;
         let most_bonus = self.query.most_bonus(scores.vector_weight);
         // Most queries name nothing that adds a bonus.
@@ -248,10 +363,10 @@ impl ChannelSearch<'_> {
                 self.add_latest(&mut found, scores, most);
             }
             let all = found.len() < most;
-            let (hits, duplicates) = self.each_once(&found);
+            let distinct = self.each_once(&found);
             // Many identical texts must not displace the others.
-            if all || hits.len() * 2 >= self.most {
-                return (hits, duplicates);
+            if all || distinct.hits.len() * 2 >= self.most {
+                return distinct;
             }
             most = most.saturating_mul(8);
         }
@@ -303,34 +418,67 @@ impl ChannelSearch<'_> {
     }
 
     /// Adds the texts as candidates, and counts those that rank below them.
-    fn texts(
-        &self,
-        hits: &[Hit],
-        duplicates: BTreeMap<RecordKey, Alike>,
-        found: &mut ChannelResults,
-    ) {
+    fn texts(&self, distinct: Distinct, found: &mut ChannelResults) {
         let channel = match self.unmatched || self.query.is_blank() {
             true => Channel::Recent,
             false => Channel::Semantic,
         };
-        let others: usize = duplicates
-            .values()
-            .map(|alike| alike.same + alike.like)
-            .sum();
+        let Distinct {
+            hits,
+            series,
+            alike,
+        } = distinct;
         let hits = &hits[..hits.len().min(self.most)];
-        found.lower = self.admission.count().saturating_sub(hits.len() + others);
-        found.duplicates = duplicates;
-        found.events += hits.len();
+        // Another channel may offer a represented text by itself.
+        let offered: BTreeSet<RecordKey> = found.candidates.iter().map(|one| one.key).collect();
+        let alike = alike.into_iter().map(|(key, represented)| {
+            let Represented {
+                same,
+                like,
+                mut members,
+            } = represented;
+            let mut hidden = |keys: Vec<RecordKey>| {
+                let (shown, hidden): (Vec<RecordKey>, Vec<RecordKey>) =
+                    keys.into_iter().partition(|key| offered.contains(key));
+                members.extend(shown);
+                hidden.len()
+            };
+            let (same, like) = (hidden(same), hidden(like));
+            let members = members;
+            (
+                key,
+                Alike {
+                    same,
+                    like,
+                    members,
+                },
+            )
+        });
+        found.duplicates = alike.collect();
+        let others: usize = found.duplicates.values().map(Alike::others).sum();
+        let listed = hits.len() + series.len() + others;
+        found.lower = self.admission.count().saturating_sub(listed);
+        found.events += hits.len() + series.len();
         let factors = self.order_factors(hits);
         let candidates = hits.iter().zip(factors).filter_map(|(hit, factor)| {
             let mut candidate = self.text(channel, hit)?;
             if factor != 1.0 {
                 candidate.parts.add(Part::BoostOrder, factor);
                 candidate.score *= factor;
+                candidate.weight *= factor;
             }
             Some(candidate)
         });
         found.candidates.extend(candidates);
+        let further = series.iter().filter_map(|(hit, factor)| {
+            let mut candidate = self.text(channel, hit)?;
+            // A bonus, such as that for a time, stays.
+            let by = (1.0 - factor) * f64::from(Hit { bonus: 0.0, ..*hit }.relevance());
+            candidate.parts.add(Part::Series, -by);
+            candidate.lower(by);
+            Some(candidate)
+        });
+        found.candidates.extend(further);
     }
 
     /// Returns a factor for each hit when the query is about the order of
@@ -373,64 +521,96 @@ impl ChannelSearch<'_> {
         factors
     }
 
-    /// Keeps the newest of identical texts, at the rank of the best of them. Of
-    /// many texts that differ only in numbers and ids, it keeps two: the best
-    /// and the newest. It counts the others.
-    fn each_once(&self, hits: &[Hit]) -> (Vec<Hit>, BTreeMap<RecordKey, Alike>) {
+    /// Keeps one of identical texts of an author, at the rank of the best of
+    /// them: the one that fits the times of the query best, else the newest. Of
+    /// many texts of an author that differ only in numbers and ids, it keeps
+    /// two, the best and the newest. The others are a series if there are not
+    /// too many.
+    fn each_once(&self, hits: &[Hit]) -> Distinct {
+        let view = self.view;
         let age = |hit: &Hit| {
-            let text = self.view.text(hit.slot);
-            text.map(|text| (text.at, text.key))
+            let text = view.text(hit.slot);
+            text.map(|text| (self.in_time(text), text.at, text.key))
         };
         // Identical texts, sorted together. Of each group: the rank of its best
-        // text, its newest text, and the number of the others.
-        let mut prints: Vec<(u64, usize)> = (hits.iter().enumerate())
-            .filter_map(|(i, hit)| Some((self.view.text(hit.slot)?.print, i)))
+        // text, the kept text, and the others.
+        let mut prints: Vec<(u64, Author, usize)> = (hits.iter().enumerate())
+            .filter_map(|(i, hit)| {
+                let text = view.text(hit.slot)?;
+                Some((text.print, Author::of(text), i))
+            })
             .collect();
         prints.sort_unstable();
-        let mut distinct: Vec<(usize, Hit, usize)> = (prints.chunk_by(|a, b| a.0 == b.0))
+        let same_text = prints.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
+        let mut distinct: Vec<(usize, Hit, Vec<RecordKey>)> = same_text
             .map(|same| {
-                let mut newest = hits[same[0].1];
-                for (_, i) in &same[1..] {
-                    if age(&hits[*i]) > age(&newest) {
-                        newest = hits[*i];
-                    }
-                }
-                (same[0].1, newest, same.len() - 1)
+                let first = same[0].2;
+                let all = same.iter().map(|(.., i)| &hits[*i]);
+                let kept = all.clone().max_by_key(|hit| age(hit));
+                let kept = *kept.unwrap_or(&hits[first]);
+                let others = all.map(|hit| hit.key).filter(|key| *key != kept.key);
+                (first, kept, others.collect())
             })
             .collect();
         distinct.sort_unstable_by_key(|(place, ..)| *place);
-        let template = |hit: &Hit| self.view.text(hit.slot).map_or(0, |text| text.template);
-        let mut templates: Vec<(u64, usize)> = (distinct.iter().enumerate())
-            .map(|(i, (_, hit, _))| (template(hit), i))
+        let mut templates: Vec<(u64, Author, usize)> = (distinct.iter().enumerate())
+            .filter_map(|(i, (_, hit, _))| {
+                let text = view.text(hit.slot)?;
+                Some((text.template, Author::of(text), i))
+            })
             .collect();
         templates.sort_unstable();
-        // The number of similar texts that a text represents; `None` for one
-        // that is omitted.
-        let mut stands_for: Vec<Option<usize>> = vec![Some(0); distinct.len()];
-        let alike = templates.chunk_by(|a, b| a.0 == b.0);
+        let mut fates = vec![Fate::Kept; distinct.len()];
+        let mut found = Distinct::default();
+        let alike = templates.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
         for of_template in alike.filter(|all| all.len() > MOST_ALIKE) {
-            let best = of_template[0].1;
-            let newest = of_template.iter().map(|(_, i)| *i);
-            let newest = newest.max_by_key(|i| age(&distinct[*i].1)).unwrap_or(best);
-            let mut others = 0;
-            for (_, i) in of_template {
-                if *i != best && *i != newest {
-                    others += 1 + distinct[*i].2;
-                    stands_for[*i] = None;
+            let hit = |i: usize| &distinct[i].1;
+            let level = |i: usize| age(hit(i)).map_or(0, |(level, ..)| level);
+            let all = of_template.iter().map(|(.., i)| *i);
+            // If the query names a time, the texts of that time are the series.
+            let top = all.clone().map(level).max().unwrap_or(0);
+            let (series, others): (Vec<usize>, Vec<usize>) = all.partition(|i| level(*i) == top);
+            let best = series[0];
+            let newest = series.iter().max_by_key(|i| age(hit(**i)));
+            let newest = newest.copied().unwrap_or(best);
+            let is_log = series.len() > MOST_SERIES;
+            let mut represented = Represented::default();
+            let further = series.into_iter().filter(|i| *i != best && *i != newest);
+            let mut place = 0.0;
+            for i in further {
+                if is_log {
+                    represented.like.push(hit(i).key);
+                    represented.like.extend(&distinct[i].2);
+                    fates[i] = Fate::Hidden;
+                } else {
+                    represented.members.push(hit(i).key);
+                    fates[i] = Fate::Further(SERIES / (1.0 + place / SERIES_HALVES));
+                    place += 1.0;
                 }
             }
-            stands_for[newest] = Some(others);
-        }
-        let mut kept = Vec::with_capacity(distinct.len());
-        let mut alike = BTreeMap::new();
-        for ((_, hit, same), like) in distinct.into_iter().zip(stands_for) {
-            let Some(like) = like else { continue };
-            if let Some(text) = self.view.text(hit.slot).filter(|_| same + like > 0) {
-                alike.insert(text.key, Alike { same, like });
+            for i in others {
+                represented.like.push(hit(i).key);
+                represented.like.extend(&distinct[i].2);
+                fates[i] = Fate::Hidden;
             }
-            kept.push(hit);
+            found.alike.insert(hit(best).key, represented);
         }
-        (kept, alike)
+        for ((_, hit, same), fate) in distinct.into_iter().zip(fates) {
+            match fate {
+                Fate::Hidden => continue,
+                Fate::Kept => found.hits.push(hit),
+                Fate::Further(factor) => found.series.push((hit, factor)),
+            }
+            if !same.is_empty() {
+                found.alike.entry(hit.key).or_default().same = same;
+            }
+        }
+        found
+    }
+
+    /// Returns how well a text fits the times that the query names.
+    fn in_time(&self, text: &Text) -> u8 {
+        (self.query.times.bonus(text.at, text.told()) * 4.0) as u8
     }
 
     fn text(&self, channel: Channel, hit: &Hit) -> Option<Candidate> {
@@ -451,14 +631,21 @@ impl ChannelSearch<'_> {
         if bonus > 0.0 {
             parts.note(Part::Bonus, f64::from(bonus));
         }
+        let mut raised = 0.0;
         if hit.bonus - bonus > 1e-6 {
             parts.note(Part::Instruction, f64::from(hit.bonus - bonus));
+            let plain = Hit { bonus, ..*hit };
+            raised = f64::from(hit.relevance() - plain.relevance());
         }
         parts.weigh(
             recency(self.now, text.at),
             f64::from(hit.relevance()),
             EVENT_SALIENCE,
         );
+        let weighed = parts.score;
+        if channel == Channel::Semantic && self.is_by_stranger(hit.slot, text) {
+            parts.boost(Part::BoostSpeaker, STRANGER);
+        }
         if self.strategy.boosts {
             let matched = self.matched(hit);
             parts.boost(Part::BoostKeywords, 1.0 + 0.1 * matched);
@@ -475,6 +662,10 @@ impl ChannelSearch<'_> {
                 parts.boost(Part::BoostIntent, 1.1);
             }
         }
+        let boosts = match weighed > 0.0 {
+            true => parts.score / weighed,
+            false => 1.0,
+        };
         Some(Candidate {
             channel,
             key: text.key,
@@ -483,7 +674,42 @@ impl ChannelSearch<'_> {
             run: text.session,
             score: parts.score,
             parts: parts.parts,
+            author: Author::of(text),
+            in_time: self.in_time(text),
+            weight: self.strategy.relevance_weight * boosts,
+            raised,
         })
+    }
+
+    /// Returns true if the query names speakers, and a text has nothing to do
+    /// with any of them: it is by somebody else, and its session has neither a
+    /// text of one of them nor a text with the name.
+    fn is_by_stranger(&self, slot: Slot, text: &Text) -> bool {
+        let named = &self.query.speakers;
+        let Some(speaker) = text.speaker.filter(|_| !named.is_empty()) else {
+            return false;
+        };
+        if named.contains(&speaker) || self.query.is_named_in(slot) {
+            return false;
+        }
+        let Some(session) = text.session else {
+            return true;
+        };
+        let view = self.view;
+        let takes_part = || {
+            // Hidden texts have no effect.
+            let run = view.index.run(view.name_of(session)).iter();
+            let mut run = run.filter(|slot| self.admission.text(**slot));
+            run.any(|&slot| {
+                let speaker = view.text(slot).and_then(|text| text.speaker);
+                speaker.is_some_and(|who| named.contains(&who)) || self.query.is_named_in(slot)
+            })
+        };
+        !*self
+            .sessions
+            .borrow_mut()
+            .entry(session)
+            .or_insert_with(takes_part)
     }
 
     /// Recency counts when the query asks for it, and when the query is empty.
@@ -536,6 +762,10 @@ impl ChannelSearch<'_> {
                 parts: parts.parts,
                 at: 0,
                 run: None,
+                author: Author::default(),
+                in_time: 0,
+                weight: 0.0,
+                raised: 0.0,
             });
         }
         keys
@@ -598,6 +828,10 @@ impl ChannelSearch<'_> {
                         parts: parts.parts,
                         at: told,
                         run: None,
+                        author: Author::default(),
+                        in_time: 0,
+                        weight: 0.0,
+                        raised: 0.0,
                     });
                 }
             }
@@ -667,6 +901,10 @@ impl ChannelSearch<'_> {
                 parts: parts.parts,
                 at: 0,
                 run: None,
+                author: Author::default(),
+                in_time: 0,
+                weight: 0.0,
+                raised: 0.0,
             });
         }
     }

@@ -108,12 +108,23 @@ impl Packed {
         let owner = record.scope();
         let told = mentioned_times(text, &Clock::new(said, TimeZone::UTC));
         let audience = audience(record).iter().take(MOST_AUDIENCE);
+        let mut words = analyse(text);
+        let mut template = template_print(text);
+        // Equal texts of two actors are two texts. A speaker is stored by
+        // itself.
+        if let Record::Event(event) = record
+            && let Some(actor) = event.actor.as_deref()
+            && speaker(record).is_none()
+        {
+            words.print ^= person(actor);
+            template ^= person(actor);
+        }
         Self {
-            words: analyse(text),
+            words,
             audience: audience.map(|who| person(who)).collect(),
             instructs: is_by_user(record) && is_standing_instruction(text),
             told: told.into(),
-            template: template_print(text),
+            template,
             owner: [owner.user, owner.agent, owner.source].map(|name| name_number(name.as_deref())),
         }
     }
@@ -382,15 +393,27 @@ pub(crate) fn entity(entity: &EntityRecord) -> String {
 
 /// Returns the line of a relation in a prompt, with names instead of ids. A
 /// derived relation has its date.
-pub(crate) fn relation(relation: &RelationRecord, from: &str, to: &str) -> String {
+pub(crate) fn relation(relation: &RelationRecord, from: &str, to: &str, zone: &TimeZone) -> String {
     let date = relation.timestamp.filter(|_| !relation.evidence.is_empty());
-    let date = date.map_or_else(String::new, |at| format!(" ({})", day(at)));
+    let date = date.map_or_else(String::new, |at| format!(" ({})", day(at, zone)));
     format!("{from} --[{}]--> {to}{date}", relation.relation_type)
 }
 
-/// Returns the day of a time, in UTC.
-pub(crate) fn day(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d").to_string()
+/// Returns the day of a time.
+pub(crate) fn day(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%d").to_string()
+}
+
+/// Returns a time in seconds: in UTC as `2026-02-02T10:00:00Z`, in another zone
+/// with its offset.
+pub(crate) fn second(at: Timestamp, zone: &TimeZone) -> String {
+    match zone == &TimeZone::UTC {
+        true => format!("{at:.0}"),
+        false => {
+            let zoned = at.to_zoned(zone.clone());
+            zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+        }
+    }
 }
 
 /// Returns the line of a pattern in a prompt.

@@ -2,7 +2,7 @@
 //! for each channel, with its heading and its share.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 // The map is never iterated, so its order has no effect.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
@@ -35,6 +35,9 @@ const BEST: usize = 3;
 /// The maximum number of rows for dropped records in a context.
 const MOST_LEFT_OUT: usize = 200;
 
+/// The code of records that are not valid at the time of the recall.
+const NOT_VALID: Code = Code::by_rule("not_valid");
+
 /// The milliseconds of a day.
 const DAY: f64 = 86_400_000.0;
 
@@ -61,14 +64,18 @@ impl FoundRecord {
         }
     }
 
-    /// Adds the note about the texts that it represents, when they are many.
-    pub(crate) fn representing(mut self, alike: Option<Alike>) -> Self {
-        if let Some(note) = alike.and_then(Alike::note) {
-            let text = self.text();
-            let noted = text.shortened(&format!("{}{note}", text.as_str()));
-            self.note = Some((note.len(), noted));
-        }
-        self
+    /// Returns the record with a note about the texts that it represents.
+    fn representing(found: &Arc<Self>, others: usize) -> Arc<Self> {
+        let Some(note) = Alike::note(others) else {
+            return Arc::clone(found);
+        };
+        let text = found.text();
+        let noted = text.shortened(&format!("{}{note}", text.as_str()));
+        Arc::new(Self {
+            candidate: found.candidate.clone(),
+            line: Arc::clone(&found.line),
+            note: Some((note.len(), noted)),
+        })
     }
 
     /// Returns the parts of the score.
@@ -110,6 +117,13 @@ impl FoundRecord {
     /// Returns the sort key: the time of the record.
     fn when(&self) -> (i64, i64) {
         (self.candidate.at, self.candidate.key)
+    }
+
+    /// Returns true if two texts may be near-duplicates: texts of two speakers
+    /// or users are not. A new event has no record, so its author is unknown.
+    fn is_comparable(&self, other: &Self) -> bool {
+        let is_new = |found: &Self| found.candidate.key == RecordKey::MIN;
+        is_new(self) || is_new(other) || self.candidate.author == other.candidate.author
     }
 }
 
@@ -213,8 +227,10 @@ impl Curator for RecordCurator {
 
     fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
         let (a, b) = (found(a)?, found(b)?);
-        let same = is_near_duplicate(a.line.words(), b.line.words());
-        same.then(|| a.when().cmp(&b.when()))
+        let same = a.is_comparable(b) && is_near_duplicate(a.line.words(), b.line.words());
+        // A text of a time that the query names is preferred to a newer one.
+        let preference = |found: &FoundRecord| (found.candidate.in_time, found.when());
+        same.then(|| preference(a).cmp(&preference(b)))
     }
 }
 
@@ -235,6 +251,11 @@ pub(crate) struct Selection<'f> {
     records: RecordsById,
     // The number of records that rank lower and are not offered.
     more: usize,
+    // The offered texts that others represent if they are not shown.
+    members: BTreeSet<RecordKey>,
+    // The number of texts that an offered text represents, by its key: identical
+    // ones, and similar ones.
+    represented: BTreeMap<RecordKey, (usize, usize)>,
     layers: Vec<Layer>,
     curator: Arc<RecordCurator>,
     best: usize,
@@ -245,12 +266,17 @@ pub(crate) struct Selection<'f> {
 impl<'f> Selection<'f> {
     /// Groups the found records into layers. `pinned` comes before everything
     /// else.
+    ///
+    /// Of the further texts of a series, only `members` are offered. If it is
+    /// `None`, all are offered, and the notes count all of them: a note then has
+    /// at least the length of the right one.
     pub(crate) fn new(
         engine: &Engine,
         findings: &'f Findings,
         pinned: Option<Arc<FoundRecord>>,
         request: &ContextRequest,
         offered: Offered,
+        members: Option<&BTreeSet<RecordKey>>,
     ) -> Self {
         let policy = engine.policy();
         let is_pinned = |found: &FoundRecord| {
@@ -265,18 +291,32 @@ impl<'f> Selection<'f> {
             .collect();
         best.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
         best.dedup_by_key(|(key, ..)| *key);
+        let all_members: BTreeSet<RecordKey> = (findings.duplicates.values())
+            .flat_map(|alike| alike.members.iter().copied())
+            .collect();
+        if let Some(members) = members {
+            best.retain(|(key, ..)| members.contains(key) || !all_members.contains(key));
+        }
         let all = best.len();
         let mut more = 0;
         if offered == Offered::Best && all > LEAST_OFFERED {
-            more = leave_best(&mut best, findings, request.max_tokens);
+            more = leave_best(&mut best, findings, &all_members, request.max_tokens);
         }
+        let is_offered = |key: &RecordKey| best.binary_search_by_key(key, |one| one.0).is_ok();
+        let is_shown = |key: &RecordKey| members.is_some() && is_offered(key);
+        let represented = represented(findings, is_offered, is_shown);
         let now = findings.now.unwrap_or_else(jiff::Timestamp::now);
         let mut records = RecordsById::with_capacity(best.len() + 1);
         let mut by_channel: BTreeMap<Channel, Vec<Offer>> = BTreeMap::new();
-        let best = best.iter().map(|(_, _, i)| &findings.records[*i]);
-        for found in best.chain(&pinned) {
+        let members = all_members.into_iter().filter(is_offered).collect();
+        let noted = |found: &Arc<FoundRecord>| match represented.get(&found.candidate.key) {
+            Some((same, like)) => FoundRecord::representing(found, same + like),
+            None => Arc::clone(found),
+        };
+        let best = best.iter().map(|(_, _, i)| noted(&findings.records[*i]));
+        for found in best.chain(pinned.iter().cloned()) {
             let channel = found.candidate.channel;
-            let offer = Offer::new(Arc::clone(found), &mut records);
+            let offer = Offer::new(found, &mut records);
             by_channel.entry(channel).or_default().push(offer);
         }
         let shares = shares(findings);
@@ -302,6 +342,8 @@ impl<'f> Selection<'f> {
             findings,
             records,
             more,
+            members,
+            represented,
             layers,
             curator: Arc::new(RecordCurator {
                 terms: findings.terms.clone(),
@@ -330,6 +372,22 @@ impl<'f> Selection<'f> {
     /// Returns true if there are records that are not offered.
     pub(crate) fn has_more(&self) -> bool {
         self.more > 0
+    }
+
+    /// Returns the further texts of series that are shown.
+    pub(crate) fn shown_members(&self, assembly: &Assembly) -> BTreeSet<RecordKey> {
+        if self.members.is_empty() {
+            return BTreeSet::new();
+        }
+        let rows = assembly.report.included.iter();
+        let shown = rows.filter_map(|row| self.records.get(&row.id));
+        let shown = shown.map(|found| found.candidate.key);
+        shown.filter(|key| self.members.contains(key)).collect()
+    }
+
+    /// Returns the further texts of series that are offered.
+    pub(crate) fn members(&self) -> &BTreeSet<RecordKey> {
+        &self.members
     }
 
     /// Returns the layers, with or without headings. It can be called once. The
@@ -376,13 +434,16 @@ impl<'f> Selection<'f> {
         let by_key: BTreeMap<i64, &Arc<str>> = (self.records.iter())
             .map(|(id, found)| (found.candidate.key, id))
             .collect();
-        let rows = self.findings.duplicates.iter().flat_map(|(key, alike)| {
+        let rows = self.represented.iter().flat_map(|(key, (same, like))| {
             let id = by_key.get(key);
             let row = |count: usize, name: &str, reason: &str| {
                 let id = id.filter(|_| count > 0)?;
-                let others = if count == 1 { "record" } else { "records" };
+                let (others, them) = match count {
+                    1 => ("record", "it"),
+                    _ => ("records", "them"),
+                };
                 let reason = format!(
-                    "{} {others} {reason} `{id}`, which is newer",
+                    "{} {others} {reason} `{id}`, which represents {them}",
                     grouped(count as u64)
                 );
                 let (name, code) = (format!("{name} {id}"), Code::NEAR_DUPLICATE);
@@ -390,11 +451,29 @@ impl<'f> Selection<'f> {
                 row.items = Some(count as u64);
                 Some(row)
             };
-            let same = row(alike.same, "duplicates of", "with the same content as");
-            let like = row(alike.like, "records like", "differing only in numbers from");
+            let same = row(*same, "duplicates of", "with the same content as");
+            let like = row(*like, "records like", "differing only in numbers from");
             [same, like].into_iter().flatten()
         });
         rows.chain(self.lower()).collect()
+    }
+
+    /// Returns a row for the records that are not valid now.
+    fn invalid(&self) -> Option<Excluded> {
+        let count = self.findings.invalid;
+        (count > 0).then_some(())?;
+        let (records, are) = match count {
+            1 => ("record", "is"),
+            _ => ("records", "are"),
+        };
+        let reason = format!(
+            "{} {records} {are} superseded, expired or not valid yet",
+            grouped(count as u64)
+        );
+        let (name, code) = ("records that are not valid", NOT_VALID);
+        let mut row = Excluded::unoffered(name, "", Role::Context, code, reason);
+        row.items = Some(count as u64);
+        Some(row)
     }
 
     /// Returns a row for the records that rank below all offered ones.
@@ -424,9 +503,10 @@ impl<'f> Selection<'f> {
         let mut left: Vec<&Excluded> = report.excluded.iter().collect();
         let score = |row: &Excluded| row.score.unwrap_or(0.0);
         left.sort_by(|a, b| score(b).total_cmp(&score(a)));
-        let groups = self.groups();
+        let mut groups = self.groups();
+        groups.extend(self.invalid());
         left.extend(&groups);
-        let over = |row: &&Excluded| row.code != Code::NEAR_DUPLICATE;
+        let over = |row: &&Excluded| ![Code::NEAR_DUPLICATE, NOT_VALID].contains(&row.code);
         let mut channels: BTreeMap<&'static str, ChannelBudget> = BTreeMap::new();
         for (channel, layer) in
             (Channel::ALL.iter()).zip(report.budget.layers.iter().flat_map(|layer| &layer.layers))
@@ -525,12 +605,32 @@ fn shares(findings: &Findings) -> [f64; 5] {
     .map(|tokens| tokens as f64 * 100.0 / whole as f64)
 }
 
+/// Returns the number of texts that each offered text represents, by its key:
+/// identical ones, and similar ones. Texts of a series that are not shown count.
+fn represented(
+    findings: &Findings,
+    is_offered: impl Fn(&RecordKey) -> bool,
+    is_shown: impl Fn(&RecordKey) -> bool,
+) -> BTreeMap<RecordKey, (usize, usize)> {
+    let duplicates = &findings.duplicates;
+    let others = |key: &RecordKey| duplicates.get(key).map_or(0, Alike::others);
+    let offered = duplicates.iter().filter(|(key, _)| is_offered(key));
+    let counts = offered.map(|(key, alike)| {
+        let members = alike.members.iter().filter(|member| !is_shown(member));
+        let hidden: usize = members.map(|member| 1 + others(member)).sum();
+        (*key, (alike.same, alike.like + hidden))
+    });
+    counts.filter(|(_, counts)| *counts != (0, 0)).collect()
+}
+
 /// Keeps the best records of a list: 1.5 times as many as the budget holds.
-/// Returns the number of removed records and of texts that are like them. Records
-/// that are not texts are few, and all of them are kept.
+/// Returns the number of removed records and of texts that are like them, without
+/// the `members` of a series, which another text represents. Records that are not
+/// texts are few, and all of them are kept.
 fn leave_best(
     best: &mut Vec<(RecordKey, f64, usize)>,
     findings: &Findings,
+    members: &BTreeSet<RecordKey>,
     max_tokens: Tokens,
 ) -> usize {
     let found = |i: usize| &findings.records[i];
@@ -550,11 +650,13 @@ fn leave_best(
         .collect();
     left_out.sort_unstable();
     best.retain(|(_, _, i)| left_out.binary_search(i).is_err());
-    let alike = |i: &usize| {
-        let alike = findings.duplicates.get(&found(*i).candidate.key);
-        alike.map_or(0, |alike| alike.same + alike.like)
+    let removed = left_out.iter().map(|i| found(*i).candidate.key);
+    let removed = removed.filter(|key| !members.contains(key));
+    let others = |key: RecordKey| {
+        let alike = findings.duplicates.get(&key);
+        alike.map_or(0, |alike| alike.others() + alike.members.len())
     };
-    left_out.len() + left_out.iter().map(alike).sum::<usize>()
+    removed.map(|key| 1 + others(key)).sum()
 }
 
 /// A record with the id of its item.

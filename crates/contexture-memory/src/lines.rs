@@ -8,9 +8,12 @@ use contexture_core::guard::Policy;
 use contexture_core::{Counts, Text, Tokens};
 use contexture_recall::{Words, analyse, sentences};
 use contexture_store::{Record, RecordKey, StoreError};
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::{form, lock};
+
+/// The maximum number of kinds of lines that are cached.
+const MOST_KINDS: usize = 32;
 
 /// The line of a record in a prompt.
 #[derive(Debug)]
@@ -27,26 +30,27 @@ pub(crate) struct Line {
     pub(crate) tokens: Tokens,
     /// The fraction of the text that is a question at its end, from 0 to 1.
     pub(crate) asks: f64,
-    /// The time of the event.
-    pub(crate) at: Option<Timestamp>,
+    // The time of the event, as it is shown.
+    at: Option<String>,
     // The line with its time before it.
     dated: OnceLock<Text>,
     words: OnceLock<Words>,
 }
 
 impl Line {
-    /// Returns the line of a record. `names` returns the names of a relation's
-    /// entities.
+    /// Returns the line of a record, with dates in a time zone. `names` returns
+    /// the names of a relation's entities.
     pub(crate) fn new(
         record: &Record,
         names: impl Fn(&str) -> String,
+        zone: &TimeZone,
         counts: &Counts,
         policy: Policy,
     ) -> Self {
         let mut lead = String::new();
         let (body, at, group) = match record {
             Record::Event(event) => {
-                let day = event.timestamp.map(form::day);
+                let day = event.timestamp.map(|at| form::day(at, zone));
                 let (head, rest) = form::event(event);
                 let body = form::indented(&format!("{head}{rest}"));
                 lead = form::indented(&head);
@@ -59,7 +63,7 @@ impl Line {
             Record::Entity(entity) => (form::indented(&form::entity(entity)), None, String::new()),
             Record::Relation(relation) => {
                 let (from, to) = (names(&relation.source_id), names(&relation.target_id));
-                let body = form::indented(&form::relation(relation, &from, &to));
+                let body = form::indented(&form::relation(relation, &from, &to, zone));
                 (body, relation.timestamp, String::new())
             }
             Record::Pattern(pattern) => {
@@ -84,7 +88,7 @@ impl Line {
             asks: question_share(text.as_str()),
             lead,
             text,
-            at,
+            at: at.map(|at| form::second(at, zone)),
             dated: OnceLock::new(),
             words: OnceLock::new(),
         }
@@ -98,8 +102,8 @@ impl Line {
 
     /// Returns the line with its time before it.
     pub(crate) fn dated(&self) -> &Text {
-        self.dated.get_or_init(|| match self.at {
-            Some(at) => self.text.with_lead(&format!("[{at:.0}] ")),
+        self.dated.get_or_init(|| match &self.at {
+            Some(at) => self.text.with_lead(&format!("[{at}] ")),
             None => self.text.clone(),
         })
     }
@@ -209,6 +213,10 @@ impl LineCache {
         let epoch = kept.epoch;
         if let Some(known) = kept.lines.get(kind) {
             return (Arc::clone(known), epoch);
+        }
+        // A caller may choose any time zone.
+        if kept.lines.len() >= MOST_KINDS {
+            kept.lines.clear();
         }
         let new = Arc::new(kept.owner.own(ByKey::new));
         kept.lines.insert(kind.to_owned(), Arc::clone(&new));

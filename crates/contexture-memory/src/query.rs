@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_recall::{
-    asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
+    Slot, asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
 };
 use contexture_store::RecordKey;
 use contexture_time::Clock;
@@ -43,7 +43,10 @@ pub(crate) struct Query {
     pub(crate) terms: Vec<u32>,
     /// The text for the vector search: the query without the names of speakers.
     pub(crate) text: String,
-    speakers: BTreeSet<u32>,
+    /// The speakers that the query names.
+    pub(crate) speakers: BTreeSet<u32>,
+    // A bit for each slot whose text has a word of their names.
+    naming: Vec<u64>,
     /// The times that the query names.
     pub(crate) times: Times,
     /// The keys of the entities that the query names.
@@ -75,6 +78,7 @@ impl Query {
                 }
             }
         }
+        let naming = naming(view, filters, &speakers);
         let text = without_names(head, speakers.iter().map(|&speaker| view.name_of(speaker)));
         let mut keywords = query_keywords(&text);
         let text = match keywords.is_empty() {
@@ -85,6 +89,9 @@ impl Query {
             false => text,
         };
         keywords.truncate(MOST_WORDS);
+        // A word may have two stems.
+        let mut words: Vec<String> = keywords.iter().map(|one| one.word.clone()).collect();
+        words.dedup();
         let mut terms: Vec<u32> = keywords.iter().map(|keyword| keyword.id).collect();
         // If no text that may be returned has any of the words, a word may be
         // mistyped.
@@ -106,7 +113,7 @@ impl Query {
         };
         Self {
             signals: Signals {
-                keywords: keywords.iter().map(|k| k.word.clone()).collect(),
+                keywords: words,
                 mentioned_entities: ids.map(|entity| entity.id.clone()).collect(),
                 intent,
                 relevant_event_types: relevant_event_types(intent).to_vec(),
@@ -124,9 +131,17 @@ impl Query {
             aliased: entities.iter().filter(several).copied().collect(),
             entities,
             speakers,
+            naming,
             times,
             lower: whole.to_lowercase(),
         }
+    }
+
+    /// Returns true when the text in a slot has a word of the names of the
+    /// query's speakers.
+    pub(crate) fn is_named_in(&self, slot: Slot) -> bool {
+        let word = self.naming.get(slot as usize / 64);
+        word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
     }
 
     /// Returns true when the query has nothing to search for.
@@ -206,6 +221,26 @@ fn corrected_word(word: &str, view: &View, filters: &Admission<'_>) -> Option<(S
         }
     }
     best.map(|(_, word, term)| (word, term))
+}
+
+/// Returns a bit for each slot whose text may be returned and has a word of the
+/// speakers' names.
+fn naming(view: &View, filters: &Admission<'_>, speakers: &BTreeSet<u32>) -> Vec<u64> {
+    if speakers.is_empty() {
+        return Vec::new();
+    }
+    let mut bits = vec![0; view.index.slots().div_ceil(64)];
+    for speaker in speakers {
+        for keyword in query_keywords(view.name_of(*speaker)) {
+            let holders = view.index.holders(keyword.id);
+            for slot in holders.filter(|slot| filters.text(*slot)) {
+                if let Some(word) = bits.get_mut(slot as usize / 64) {
+                    *word |= 1_u64 << (slot % 64);
+                }
+            }
+        }
+    }
+    bits
 }
 
 /// The maximum length of a query, in bytes. The rest is ignored.

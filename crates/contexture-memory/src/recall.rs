@@ -1,6 +1,7 @@
 //! Recall: from a request to a text within the budget, with every candidate
 //! accounted for.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
@@ -9,19 +10,20 @@ use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
 use contexture_core::{Assembly, Budget, Counts, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning, unknown_model};
-use contexture_recall::{Embedder, Strategy};
+use contexture_recall::{Embedder, Strategy, name_key};
 use contexture_store::{EventRecord, MemoryState, Record, RecordKey, RecordKind};
 use contexture_time::Clock;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::admission::Admission;
 use crate::channels::{Alike, Candidate, ChannelResults, ChannelSearch};
-use crate::context::{Channel, Context, ContextRequest, Metadata, VectorProgress};
+use crate::context::{Context, ContextRequest, Metadata, VectorProgress};
 use crate::later::Generation;
 use crate::layers::{FoundRecord, Offered, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
-use crate::score::{Part, ScoreParts};
+use crate::score::Part;
 use crate::view::View;
 use crate::{Memory, RELATIONS, ViewGuard, dimensions_of, kept, time};
 
@@ -62,6 +64,13 @@ impl Depth {
 /// A budget counts as full if at most one part in this many is unused.
 const MOST_UNUSED: Tokens = 64;
 
+/// Standing instructions without a word of the query get a bonus as long as they
+/// need at most one part in this many of the budget.
+const INSTRUCTIONS_PART: Tokens = 4;
+
+/// The maximum number of fits before the further texts of a series are left out.
+const MOST_FITS: usize = 4;
+
 /// The options of a recall, in addition to the request.
 #[derive(Debug, Clone, Default)]
 pub struct Recall<'a> {
@@ -96,11 +105,13 @@ pub struct Recalled {
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) records: Vec<Arc<FoundRecord>>,
-    /// The number of further texts like a found one, by its key.
+    /// The texts that a found text represents, by its key.
     pub(crate) duplicates: BTreeMap<RecordKey, Alike>,
     /// The number of further records that may be returned and rank below the
     /// found ones.
     pub(crate) lower: usize,
+    /// The number of texts that are skipped because they are not valid.
+    pub(crate) invalid: usize,
     depth: Depth,
     request: ContextRequest,
     pub(crate) strategy: Strategy,
@@ -178,7 +189,7 @@ impl Memory<'_> {
             let _ = recalled.found.selected.set(selected);
             return Ok(recalled);
         };
-        let pinned = self.pinned(event, &counts);
+        let pinned = self.pinned(event, &found.request, &counts);
         self.select(found, Some(pinned), &counts, started)
     }
 
@@ -280,7 +291,7 @@ impl Memory<'_> {
             return self.recall(&found.request, &how);
         }
         let (counts, _) = self.counts(found.model.as_deref())?;
-        let pinned = self.pinned(event, &counts);
+        let pinned = self.pinned(event, &found.request, &counts);
         self.select(Arc::clone(found), Some(pinned), &counts, started)
     }
 
@@ -314,6 +325,7 @@ impl Memory<'_> {
             warnings.push(Warning::new("times_contradict", message));
         }
         let single = self.single_relations()?;
+        let zone = time::zone(request.timezone.as_deref());
         let search = |most: usize| {
             ChannelSearch {
                 view,
@@ -326,6 +338,7 @@ impl Memory<'_> {
                 now: asked.now.as_millisecond(),
                 unmatched: false,
                 single: &single,
+                sessions: RefCell::default(),
             }
             .find()
         };
@@ -334,7 +347,15 @@ impl Memory<'_> {
         let mut found = search(most(depth));
         let read = |found: &mut ChannelResults| {
             let candidates = std::mem::take(&mut found.candidates);
-            self.records(view, candidates, &found.duplicates, &asked.strategy, counts)
+            let records = self.records(view, candidates, &asked.strategy, counts, &zone)?;
+            let is_own = |candidate: &Candidate| is_own(candidate, &query, view, how.identity);
+            let records = limited_instructions(
+                records,
+                request.max_tokens / INSTRUCTIONS_PART,
+                &query.terms,
+                is_own,
+            );
+            Ok::<_, Error>(records.into_iter().map(Arc::new).collect::<Vec<_>>())
         };
         let mut records = read(&mut found)?;
         let tokens: Tokens = records.iter().map(|record| record.line.tokens).sum();
@@ -359,6 +380,7 @@ impl Memory<'_> {
             records,
             duplicates,
             lower,
+            invalid: admission.invalid(),
             depth,
             request: ContextRequest {
                 query: head.to_owned(),
@@ -482,12 +504,13 @@ impl Memory<'_> {
         &self,
         view: &View,
         candidates: Vec<Candidate>,
-        duplicates: &BTreeMap<RecordKey, Alike>,
         strategy: &Strategy,
         counts: &Counts,
-    ) -> Result<Vec<Arc<FoundRecord>>, Error> {
+        zone: &TimeZone,
+    ) -> Result<Vec<FoundRecord>, Error> {
         let policy = self.engine.policy();
-        let kind = format!("{} {policy:?}", counts.counter().identity());
+        let counter = counts.counter().identity();
+        let kind = format!("{counter} {policy:?} {zone:?}");
         let of_kind = |relations: bool| {
             let found = candidates.iter();
             let found = found.filter(|c| (c.kind == RecordKind::Relation) == relations);
@@ -518,7 +541,7 @@ impl Memory<'_> {
                 let known = view.entity_at(end).and_then(|key| names.get(&key));
                 known.map_or_else(|| end.to_owned(), |name| (*name).to_owned())
             };
-            let line = |record: &Record| Line::new(record, name, counts, policy);
+            let line = |record: &Record| Line::new(record, name, zone, counts, policy);
             Ok(records
                 .iter()
                 .map(|record| record.as_ref().map(line))
@@ -557,32 +580,24 @@ impl Memory<'_> {
                 candidate.parts.add(Part::Asks, -loss);
                 candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
             }
-            let alike = duplicates.get(&candidate.key).copied();
-            let found = FoundRecord::new(candidate, line);
-            Some(Arc::new(found.representing(alike)))
+            Some(FoundRecord::new(candidate, line))
         });
         Ok(items.collect())
     }
 
     /// Returns an event as a record that is shown first.
-    fn pinned(&self, event: &EventRecord, counts: &Counts) -> FoundRecord {
+    fn pinned(
+        &self,
+        event: &EventRecord,
+        request: &ContextRequest,
+        counts: &Counts,
+    ) -> FoundRecord {
         let record = Record::Event(event.clone());
-        let line = Line::new(&record, str::to_owned, counts, self.engine.policy());
-        let mut parts = ScoreParts::default();
-        parts.add(Part::New, 1.0);
-        FoundRecord::new(
-            Candidate {
-                channel: Channel::Recent,
-                // No record has this key.
-                key: RecordKey::MIN,
-                kind: RecordKind::Event,
-                score: 1.0,
-                parts,
-                at: event.timestamp.map_or(0, |at| at.as_millisecond()),
-                run: None,
-            },
-            Arc::new(line),
-        )
+        let zone = time::zone(request.timezone.as_deref());
+        let policy = self.engine.policy();
+        let line = Line::new(&record, str::to_owned, &zone, counts, policy);
+        let at = event.timestamp.map_or(0, |at| at.as_millisecond());
+        FoundRecord::new(Candidate::new_event(at), Arc::new(line))
     }
 
     fn select(
@@ -626,9 +641,11 @@ impl Memory<'_> {
         })
     }
 
-    /// Returns the counts of a model, and the warnings about it.
     /// Fits the records of a search into the budget.
-    fn selected<'f>(
+    ///
+    /// A text shows how many texts of its series are missing. A first fit finds
+    /// those that fit, and the next one shows the right numbers.
+    pub(crate) fn selected<'f>(
         &self,
         found: &'f Findings,
         pinned: Option<&Arc<FoundRecord>>,
@@ -637,15 +654,57 @@ impl Memory<'_> {
         counts: &Counts,
     ) -> Result<(Selection<'f>, Assembly), Error> {
         let request = &found.request;
-        let mut selection = Selection::new(self.engine, found, pinned.cloned(), request, offered);
-        let layers = vec![selection.document()];
-        let assembly = assemble(layers, budget, counts, &mut no_loader).map_err(|error| {
-            let (needed, available) = error.over_budget().unwrap_or_default();
-            Error::input(format!(
-                "additional_context alone needs {needed} tokens; the budget is {available}"
-            ))
-        })?;
-        Ok((selection, assembly))
+        let mut members: Option<BTreeSet<RecordKey>> = None;
+        let mut rounds = 0;
+        loop {
+            let pinned = pinned.cloned();
+            let mut selection = Selection::new(
+                self.engine,
+                found,
+                pinned,
+                request,
+                offered,
+                members.as_ref(),
+            );
+            let layers = vec![selection.document()];
+            let assembly = assemble(layers, budget, counts, &mut no_loader).map_err(|error| {
+                let (needed, available) = error.over_budget().unwrap_or_default();
+                Error::input(format!(
+                    "additional_context alone needs {needed} tokens; the budget is {available}"
+                ))
+            })?;
+            let shown = selection.shown_members(&assembly);
+            let is_counted = members.is_some() || selection.members().is_empty();
+            if is_counted && shown.len() == selection.members().len() {
+                return Ok((selection, assembly));
+            }
+            rounds += 1;
+            // Without any further text, the notes are right.
+            members = Some(match rounds < MOST_FITS {
+                true => shown,
+                false => BTreeSet::new(),
+            });
+        }
+    }
+
+    /// Returns the further texts of series that fit into nine tenths of the
+    /// budget: another fit, with tags and other headings, then shows them, too.
+    pub(crate) fn fitting_members(
+        &self,
+        found: &Findings,
+        counts: &Counts,
+    ) -> Result<BTreeSet<RecordKey>, Error> {
+        if found
+            .duplicates
+            .values()
+            .all(|alike| alike.members.is_empty())
+        {
+            return Ok(BTreeSet::new());
+        }
+        let most = found.request.max_tokens;
+        let budget = Budget::new(most - most / 10, 0, 0)?;
+        let (selection, _) = self.selected(found, None, budget, Offered::All, counts)?;
+        Ok(selection.members().clone())
     }
 
     /// Finds more records for the same request.
@@ -655,6 +714,7 @@ impl Memory<'_> {
         self.find_to(Depth::Deep, &found.request, &how, counts, &of_model)
     }
 
+    /// Returns the counts of a model, and the warnings about it.
     fn counts(&self, model: Option<&str>) -> Result<(Arc<Counts>, Vec<Warning>), Error> {
         let mut warnings = Vec::new();
         let model = self.engine.model(model, None, &mut warnings)?;
@@ -764,6 +824,48 @@ struct PreparedSearch<'v> {
     vector: Option<Arc<[f32]>>,
     /// The progress of the encoder, unless it is complete.
     progress: Option<VectorProgress>,
+}
+
+/// Returns true if a text is by the caller or by a speaker that the query names.
+fn is_own(candidate: &Candidate, query: &Query, view: &View, identity: &[String]) -> bool {
+    let Some(speaker) = candidate.author.speaker else {
+        return false;
+    };
+    let is_caller = |who: &String| name_key(who) == view.name_of(speaker);
+    query.speakers.contains(&speaker) || identity.iter().any(is_caller)
+}
+
+/// Removes the bonus of standing instructions that have no word of the query and
+/// need more than `room` tokens together. Those for which `is_own` is true come
+/// first, then the best.
+fn limited_instructions(
+    mut records: Vec<FoundRecord>,
+    room: Tokens,
+    terms: &[u32],
+    is_own: impl Fn(&Candidate) -> bool,
+) -> Vec<FoundRecord> {
+    let matches = |found: &FoundRecord| {
+        let words = found.line.words();
+        terms.iter().any(|term| words.count(*term) > 0)
+    };
+    let mut raised: Vec<(bool, f64, usize)> = (records.iter().enumerate())
+        .filter(|(_, found)| found.candidate.parts.get(Part::Instruction).is_some())
+        .filter(|(_, found)| !matches(found))
+        .map(|(i, found)| (is_own(&found.candidate), found.candidate.score, i))
+        .collect();
+    raised.sort_unstable_by(|a, b| {
+        let better = b.0.cmp(&a.0).then(b.1.total_cmp(&a.1));
+        better.then(a.2.cmp(&b.2))
+    });
+    let mut left = room;
+    for (_, _, i) in raised {
+        let found = &mut records[i];
+        match left.checked_sub(found.line.tokens) {
+            Some(rest) => left = rest,
+            None => found.candidate.drop_instruction(),
+        }
+    }
+    records
 }
 
 /// Embeds a text, and waits at most until the deadline.

@@ -46,6 +46,7 @@ parts! {
     BoostNewest "boost_newest",
     BoostOrder "boost_order",
     BoostOutcome "boost_outcome",
+    BoostSpeaker "boost_speaker",
     Confidence "confidence",
     Depth "depth",
     Instruction "instruction",
@@ -56,6 +57,7 @@ parts! {
     Relevance "relevance",
     Run "run",
     Salience "salience",
+    Series "series",
     Session "session",
     Success "success",
     Trigger "trigger",
@@ -75,6 +77,25 @@ impl ScoreParts {
     pub(crate) fn add(&mut self, part: Part, value: f64) {
         debug_assert!(self.0.iter().all(|(other, _)| *other != part));
         self.0.push((part, value));
+    }
+
+    /// Returns a part.
+    pub(crate) fn get(&self, part: Part) -> Option<f64> {
+        let found = self.0.iter().find(|(other, _)| *other == part);
+        found.map(|(_, value)| *value)
+    }
+
+    /// Removes a part, and returns it.
+    pub(crate) fn remove(&mut self, part: Part) -> Option<f64> {
+        let at = self.0.iter().position(|(other, _)| *other == part)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// Changes a part, if the score has it.
+    pub(crate) fn change(&mut self, part: Part, by: f64) {
+        for (_, value) in self.0.iter_mut().filter(|(other, _)| *other == part) {
+            *value += by;
+        }
     }
 
     /// Returns the parts by name, and adds `more`.

@@ -239,7 +239,15 @@ fn found(
     for warning in &findings.metadata.warnings {
         ask.warn(warning.clone());
     }
-    let mut selection = Selection::new(ask.engine, &findings, None, request, Offered::All);
+    let members = memory.fitting_members(&findings, ask.counts)?;
+    let mut selection = Selection::new(
+        ask.engine,
+        &findings,
+        None,
+        request,
+        Offered::All,
+        Some(&members),
+    );
     Ok(Offer {
         layers: selection.layers(format == MemoryFormat::Structured),
         fit: Some(selection.fit()),

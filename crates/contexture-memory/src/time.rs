@@ -20,20 +20,29 @@ const NAMED: f32 = 0.25;
 /// A period of this length or more is a year, which selects little.
 const YEAR: i64 = 365 * DAY;
 
-/// Returns a clock in the time zone with this name. If the name is unknown,
-/// returns UTC and a warning.
-pub(crate) fn clock(now: Timestamp, zone: Option<&str>) -> (Clock, Option<Warning>) {
-    let parsed = match zone.map(str::trim).filter(|zone| !zone.is_empty()) {
+/// Returns the time zone with this name. Returns UTC without a name.
+fn parsed(zone: Option<&str>) -> Result<TimeZone, &str> {
+    match zone.map(str::trim).filter(|zone| !zone.is_empty()) {
         None => Ok(TimeZone::UTC),
         Some(zone) => DateTimeParser::new()
             .parse_time_zone(zone)
             .map_err(|_| zone),
-    };
-    match parsed {
+    }
+}
+
+/// Returns the time zone with this name, or UTC if the name is unknown.
+pub(crate) fn zone(zone: Option<&str>) -> TimeZone {
+    parsed(zone).unwrap_or(TimeZone::UTC)
+}
+
+/// Returns a clock in the time zone with this name. If the name is unknown,
+/// returns UTC and a warning.
+pub(crate) fn clock(now: Timestamp, zone: Option<&str>) -> (Clock, Option<Warning>) {
+    match parsed(zone) {
         Ok(zone) => (Clock::new(Some(now), zone), None),
         Err(zone) => {
             let message = format!(
-                "the time zone `{zone}` is unknown; times in the query are read in UTC. Use a \
+                "the time zone `{zone}` is unknown; times are read and shown in UTC. Use a \
                  name such as `Europe/Berlin` or an offset such as `+02:00`"
             );
             let warning = Warning::new("unknown_time_zone", message);

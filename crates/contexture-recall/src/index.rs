@@ -207,6 +207,10 @@ pub struct Scores {
     pub runs: Vec<f32>,
     /// The weight of the vector scores relative to the word scores.
     pub vector_weight: f32,
+    /// A bit for each slot whose text has a term of the query itself, and for
+    /// each of them whose words count for its neighbours.
+    own: Vec<u64>,
+    lending: Vec<u64>,
     /// The data for exact scores, if the scores of vectors and runs are
     /// estimates.
     rescoring: Option<Rescoring>,
@@ -452,6 +456,8 @@ impl Index {
                 true => Buffers::take_any(&self.buffers, slots),
                 false => Buffers::take(&self.buffers, slots),
             },
+            own: self.holding(terms, &Mute::of(&[], slots)),
+            lending: self.holding(terms, &Mute::of(mute, slots)),
             ..Scores::default()
         };
         if let (Some(probe), Some(tables)) = (&probe, tables) {
@@ -606,6 +612,39 @@ impl Index {
         }
         let mut shorter = Buffers::take(&self.buffers, scores.len());
         self.add_words(terms, &mute, K1, &mut shorter)
+    }
+
+    /// Returns a bit for each slot whose text has one of the terms and is not
+    /// `mute`.
+    fn holding(&self, terms: &[u32], mute: &Mute) -> Vec<u64> {
+        let mut own = vec![0_u64; self.texts.len().div_ceil(64)];
+        for &term in terms {
+            let holders = self.postings.holders(term);
+            for slot in holders.filter(|slot| !mute.holds(*slot)) {
+                own[slot as usize / 64] |= 1 << (slot % 64);
+            }
+        }
+        own
+    }
+
+    /// Returns the neighbour with the best word score that has a term itself, for
+    /// a text without any of the terms.
+    pub(crate) fn source(&self, scores: &Scores, slot: Slot) -> Option<Slot> {
+        let holds = |bits: &[u64], slot: Slot| {
+            let word = bits.get(slot as usize / 64);
+            word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
+        };
+        if holds(&scores.own, slot) {
+            return None;
+        }
+        let mut best: Option<(f32, Slot)> = None;
+        self.around(slot, |near, _| {
+            let words = scores.words[near as usize];
+            if holds(&scores.lending, near) && best.is_none_or(|(most, _)| words > most) {
+                best = Some((words, near));
+            }
+        });
+        best.map(|(_, slot)| slot)
     }
 
     /// Adds the score of each text by words, and returns the best score of a

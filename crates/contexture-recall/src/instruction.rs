@@ -17,8 +17,9 @@ const BEFORE: &[&str] = &[
     "please", "and", "also", "so", "but", "ok", "okay", "hey", "oh", "just", "then", "kindly",
 ];
 
-/// Beginnings of sentences that are instructions by themselves.
-const BEGINNINGS: &[&str] = &[
+/// Words that say from when on something applies. An instruction follows, not a
+/// statement: `From now on I work at Nokia.`
+const OPENINGS: &[&str] = &[
     "from now on",
     "from here on",
     "from this point on",
@@ -28,6 +29,25 @@ const BEGINNINGS: &[&str] = &[
     "in future",
     "for future reference",
     "as a rule",
+];
+
+/// First words of a statement after an opening: a person, or a thing.
+const PERSONS: &[&str] = &[
+    "i", "i'm", "i'll", "i've", "i'd", "we", "we're", "we'll", "we've", "he", "he's", "she",
+    "she's", "they", "they're",
+];
+const THINGS: &[&str] = &[
+    "it", "it's", "my", "our", "his", "her", "their", "the", "a", "an", "this", "that", "these",
+    "those", "there",
+];
+
+/// Words that make such a sentence an instruction: `From now on I want you to
+/// wait.` and `From now on the answers should be short.`
+const ADDRESSES: &[&str] = &["you", "your", "please"];
+const DEMANDS: &[&str] = &["should", "must"];
+
+/// Beginnings of sentences that are instructions, unless they name one time.
+const REMINDERS: &[&str] = &[
     "remember to",
     "please remember",
     "remember that i",
@@ -40,6 +60,32 @@ const BEGINNINGS: &[&str] = &[
     "make sure you",
     "make sure that you",
     "be sure to",
+];
+
+/// Words for a single time: `Please remember to buy milk tomorrow.`
+const ONCE: &[&str] = &[
+    "today",
+    "tonight",
+    "tomorrow",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "weekend",
+    "morning",
+    "afternoon",
+    "evening",
+    "next",
+];
+
+/// Words that make a named time a repeated one: `every Monday`.
+const REPEATED: &[&str] = &["every", "each", "always", "never", "ever", "any", "all"];
+
+/// Beginnings of sentences that are instructions by themselves.
+const BEGINNINGS: &[&str] = &[
     "whenever i",
     "whenever you",
     "every time i",
@@ -48,7 +94,67 @@ const BEGINNINGS: &[&str] = &[
     "anytime i",
     "when i ask",
     "when you answer",
+    "when you reply",
+    "when you respond",
+    "when you write",
+    "when you suggest",
+    "when you recommend",
+    "when you explain",
+    "when answering",
+    "when replying",
+    "when writing to me",
     "if i ask",
+];
+
+/// Verbs that tell an assistant what not to do: `Do not suggest pork.`
+const ASSISTANT_VERBS: &[&str] = &[
+    "suggest",
+    "recommend",
+    "propose",
+    "use",
+    "mention",
+    "include",
+    "answer",
+    "reply",
+    "respond",
+    "write",
+    "address",
+    "translate",
+    "apologise",
+    "apologize",
+    "format",
+    "summarise",
+    "summarize",
+    "quote",
+    "assume",
+];
+
+/// Words about the form of answers: `Use metric units, please.`
+const FORMS: &[&str] = &[
+    "unit",
+    "units",
+    "metric",
+    "imperial",
+    "celsius",
+    "fahrenheit",
+    "bullet",
+    "bullets",
+    "markdown",
+    "emoji",
+    "emojis",
+    "sentences",
+    "words",
+    "language",
+    "english",
+    "french",
+    "german",
+    "spanish",
+    "italian",
+    "tone",
+    "format",
+    "style",
+    "spelling",
+    "indentation",
 ];
 
 /// Phrases that form an instruction anywhere in a sentence.
@@ -111,7 +217,47 @@ const NO_VERB: &[&str] = &[
     "underestimate",
     "worry",
     "ever",
+    "late",
+    "early",
+    "on",
+    "in",
+    "at",
+    "with",
+    "for",
+    "when",
+    "this",
+    "that",
+    "these",
+    "those",
+    "busy",
+    "tired",
+    "hungry",
+    "open",
+    "closed",
+    "wrong",
+    "right",
+    "ready",
+    "full",
+    "hot",
+    "cold",
+    "sad",
+    "true",
+    "something",
+    "someone",
+    "looking",
+    "thinking",
+    "trying",
+    "wondering",
 ];
+
+/// Returns true for a word that is not the verb of an instruction, by the list or
+/// by its ending: `Always looking forward`, `Never tried that`.
+fn is_no_verb(word: &str) -> bool {
+    let ends = |ending: &str, verbs: &[&str]| {
+        word.len() > 4 && word.ends_with(ending) && !verbs.contains(&word)
+    };
+    NO_VERB.contains(&word) || ends("ed", &["need", "feed", "embed", "proceed", "exceed"])
+}
 
 /// Returns true if a sentence of `text` is a standing instruction.
 ///
@@ -138,17 +284,35 @@ fn is_instruction(sentence: &str) -> bool {
         let mut given = words.iter();
         phrase.split(' ').all(|word| given.next() == Some(&word))
     };
+    let has = |list: &[&str]| all.iter().any(|word| list.contains(word));
     let head = &all[skipped..];
+    let begins_with = |list: &[&str]| {
+        let mut list = list.iter();
+        list.any(|phrase| begins(phrase, head) || begins(phrase, &all))
+    };
     let orders = match head {
         // `Never give up` is not an instruction.
         [_, _, "up", ..] => false,
-        ["always" | "never", verb, _, ..] => !NO_VERB.contains(verb),
+        ["always" | "never", verb, _, ..] => !is_no_verb(verb),
+        ["don't", verb, _, ..] | ["do", "not", verb, _, ..] => ASSISTANT_VERBS.contains(verb),
+        ["use", _, ..] => has(FORMS),
         _ => false,
     };
+    let opening = OPENINGS.iter().find(|phrase| begins(phrase, head));
+    let opens = opening.is_some_and(|phrase| {
+        let rest = &head[phrase.split(' ').count()..];
+        match rest.first() {
+            None => false,
+            Some(first) if PERSONS.contains(first) => has(ADDRESSES),
+            Some(first) if THINGS.contains(first) => has(ADDRESSES) || has(DEMANDS),
+            Some(_) => true,
+        }
+    });
+    let reminds = begins_with(REMINDERS) && (!has(ONCE) || has(REPEATED));
     orders
-        || BEGINNINGS
-            .iter()
-            .any(|phrase| begins(phrase, head) || begins(phrase, &all))
+        || opens
+        || reminds
+        || begins_with(BEGINNINGS)
         || (0..all.len()).any(|at| ANYWHERE.iter().any(|phrase| begins(phrase, &all[at..])))
 }
 
@@ -166,6 +330,13 @@ mod tests {
             "Thanks! Please always include the source.",
             "I want you to mention the version number when I ask about libraries.",
             "Whenever I ask about recipes, give metric units.",
+            "Do not suggest pork dishes.",
+            "Please don\u{2019}t use abbreviations.",
+            "When you write to me, use bullet points.",
+            "Use metric units, please.",
+            "From now on the answers should be short.",
+            "From now on, I want you to answer briefly.",
+            "Remember to check the calendar every Monday.",
         ] {
             assert!(is_standing_instruction(text), "{text}");
         }
@@ -183,6 +354,15 @@ mod tests {
             "Never again will I take that train.",
             "Always a pleasure to see you.",
             "She never called.",
+            "From now on I work at Nokia.",
+            "From now on the office closes at five.",
+            "From now on I must work on Saturdays.",
+            "Please remember to buy milk tomorrow.",
+            "Always late, that bus.",
+            "Never tried that before.",
+            "Always looking forward to it.",
+            "Don't worry about the cake.",
+            "Use the door on the left.",
         ] {
             assert!(!is_standing_instruction(text), "{text}");
         }

@@ -60,6 +60,31 @@ impl Hit {
     }
 }
 
+/// The largest word score of a text without any term of the query, relative to
+/// the neighbour that its words come from.
+const BELOW_SOURCE: f32 = 0.95;
+
+/// The vector score up to which the meaning of a text says nothing for it.
+const UNRELATED: f32 = 0.1;
+
+/// Lowers the word score of a text without any term of the query below that of
+/// the neighbour that has one, if the meaning of the text is unrelated to the
+/// query. `vector` returns the vector score of the neighbour.
+///
+/// A short text would otherwise have a higher score than the longer text that
+/// its words come from.
+fn lower(index: &Index, scores: &Scores, hit: &mut Hit, vector: impl Fn(Slot) -> f32) {
+    if hit.words <= 0.0 {
+        return;
+    }
+    if let Some(source) = index.source(scores, hit.slot)
+        && hit.vector <= vector(source).clamp(0.0, UNRELATED)
+    {
+        let most = scores.words[source as usize] * BELOW_SOURCE;
+        hit.words = hit.words.min(most);
+    }
+}
+
 /// Returns texts as hits, whatever their scores. Each text is given with its
 /// bonus.
 pub fn hits(
@@ -105,12 +130,18 @@ fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
     }
     let slots: Vec<Slot> = hits.iter().map(|hit| hit.slot).collect();
     let exact = index.rescore(scores, &slots);
+    let exact_of = |slot: Slot| {
+        let found = exact.binary_search_by_key(&slot, |exact| exact.slot);
+        found.ok().map(|at| &exact[at])
+    };
     for hit in hits {
-        let found = exact.binary_search_by_key(&hit.slot, |exact| exact.slot);
-        if let Ok(at) = found {
-            hit.vector = exact[at].vector.clamp(0.0, 1.0);
-            hit.run = exact[at].run;
+        if let Some(exact) = exact_of(hit.slot) {
+            hit.vector = exact.vector.clamp(0.0, 1.0);
+            hit.run = exact.run;
         }
+        let estimate = |slot: Slot| scores.vectors[slot as usize];
+        let vector = |slot: Slot| exact_of(slot).map_or_else(|| estimate(slot), |one| one.vector);
+        lower(index, scores, hit, vector);
     }
 }
 
@@ -122,7 +153,7 @@ fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<H
         Some(estimate) => (estimate.vector, estimate.run),
         None => (*scores.vectors.get(at)?, scores.of_run(at)),
     };
-    Some(Hit {
+    let mut hit = Hit {
         slot,
         key,
         words: *scores.words.get(at)?,
@@ -130,7 +161,14 @@ fn estimated(index: &Index, scores: &Scores, slot: Slot, bonus: f32) -> Option<H
         vector_weight: scores.vector_weight,
         run,
         bonus,
-    })
+    };
+    // Estimates are replaced by exact scores first.
+    if !scores.are_estimates() {
+        lower(index, scores, &mut hit, |slot| {
+            scores.vectors[slot as usize]
+        });
+    }
+    Some(hit)
 }
 
 /// Returns the best `most` texts that match at all and are admitted, best

@@ -17,6 +17,7 @@
 //!
 //! The time is linear in the text. The caller limits the length of the text.
 
+mod foreign_stop;
 mod language;
 mod scan;
 mod stem;
@@ -24,6 +25,7 @@ mod stop;
 
 use std::collections::BTreeMap;
 
+use foreign_stop::ForeignStopWords;
 pub(crate) use scan::is_unspaced;
 use scan::{Part, scan};
 use stem::Stems;
@@ -159,12 +161,19 @@ pub fn keywords(text: &str) -> Vec<Keyword> {
 ///
 /// A query of only stop words (`who are you`) keeps them: documents have no
 /// such terms, but names can be such words, and an explanation can list them.
+///
+/// Stop words of other languages are removed if another word remains. Documents
+/// have such terms.
 pub fn query_keywords(text: &str) -> Vec<Keyword> {
     let found = gather(text, false);
     if found.is_empty() {
-        gather(text, true)
-    } else {
-        found
+        return gather(text, true);
+    }
+    let foreign = ForeignStopWords::of(text);
+    let is_stop = |keyword: &Keyword| foreign.contains(&keyword.word);
+    match found.iter().all(is_stop) {
+        true => found,
+        false => found.into_iter().filter(|one| !is_stop(one)).collect(),
     }
 }
 

@@ -83,6 +83,13 @@ fn stem<'w>(english: &Stemmer, word: &'w str) -> Cow<'w, str> {
     }
 }
 
+/// Returns a word in lower case without accents and apostrophes.
+pub(super) fn folded(word: &str) -> String {
+    let mut folded = String::with_capacity(word.len());
+    fold(Part::Word(word), &mut folded);
+    folded
+}
+
 /// Converts a word to lower case without accents and apostrophes.
 fn fold(part: Part<'_>, folded: &mut String) {
     folded.clear();
