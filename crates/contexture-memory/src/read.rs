@@ -10,55 +10,14 @@ use serde_json::Value;
 
 use crate::error::{Error, not_one_of, plain};
 
-/// A number below this is a time in Unix seconds, not in milliseconds: seconds
-/// until the year 5138, milliseconds from 1973 on.
-const MILLISECONDS_FROM: u64 = 100_000_000_000;
-
-/// The fields of a record with times.
-const TIMES: [&str; 3] = ["timestamp", "valid_from", "valid_to"];
-
 /// Reads a record. Errors contain `place` as the line, and the field.
 pub(crate) fn record(place: &str, line: &str) -> Result<Record, Error> {
-    let in_milliseconds = in_milliseconds(line);
-    let line = in_milliseconds.as_deref().unwrap_or(line);
     serde_json::from_str(line).map_err(|error| {
         // The kind of a record is known only after it was read, so the line is
         // read again to find the field of the error.
         let problem = problem(line).unwrap_or_else(|| plain(&error.to_string()));
         Error::input(format!("{place}: {problem}"))
     })
-}
-
-/// Returns a line with times in Unix seconds changed to milliseconds; `None` if
-/// it has none.
-fn in_milliseconds(line: &str) -> Option<String> {
-    let seconds = |time: &Value| {
-        let number = time.as_i64();
-        number.filter(|number| number.unsigned_abs() < MILLISECONDS_FROM)
-    };
-    // Most lines have their times as text, and are then not read twice.
-    let has_number = |name: &str| {
-        let mut after = line
-            .match_indices(name)
-            .map(|(at, _)| &line[at + name.len()..]);
-        after.any(|after| {
-            let value = after.trim_start_matches(['"', ' ', ':', '\t']);
-            value.starts_with(|c: char| c.is_ascii_digit() || c == '-')
-        })
-    };
-    TIMES.into_iter().find(|name| has_number(name))?;
-    let mut value: Value = serde_json::from_str(line).ok()?;
-    let fields = value.as_object_mut()?;
-    let mut has_seconds = false;
-    for name in TIMES {
-        if let Some(time) = fields.get_mut(name)
-            && let Some(seconds) = seconds(time)
-        {
-            *time = Value::from(seconds * 1_000);
-            has_seconds = true;
-        }
-    }
-    has_seconds.then(|| value.to_string())
 }
 
 fn problem(line: &str) -> Option<String> {

@@ -21,7 +21,11 @@ pub(crate) mod lenient {
         time.serialize(serializer)
     }
 
-    /// Reads an optional time: RFC 3339, or Unix milliseconds, rounded to
+    /// A number below this is a time in Unix seconds, not in milliseconds: seconds until
+    /// the year 5138, milliseconds from 1973 on.
+    const MILLISECONDS_FROM: u64 = 100_000_000_000;
+
+    /// Reads an optional time: RFC 3339, or Unix milliseconds or seconds, rounded to
     /// milliseconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
@@ -43,6 +47,9 @@ pub(crate) mod lenient {
         };
         let time = match Option::<Form>::deserialize(deserializer)? {
             None => return Ok(None),
+            Some(Form::Milliseconds(n)) if n.unsigned_abs() < MILLISECONDS_FROM => {
+                Timestamp::from_second(n).map_err(|_| wrong(&n))?
+            }
             Some(Form::Milliseconds(n)) => Timestamp::from_millisecond(n).map_err(|_| wrong(&n))?,
             Some(Form::Text(text)) => text.parse().map_err(|_| wrong(&text))?,
         };
