@@ -552,13 +552,17 @@ impl<'a> Call<'a> {
             }
         }
         let event = self.request.event.as_ref().map(|event| {
-            json!({
+            let mut context = json!({
                 "platform": event.platform,
                 "hooks": event.hooks.iter().map(|hook| &hook.name).collect::<Vec<_>>(),
                 "attachments": event.attachments.iter()
                     .map(|one| one.path.as_ref().or(one.name.as_ref())).collect::<Vec<_>>(),
                 "injected_at": self.now.to_string(),
-            })
+            });
+            if let Some(sender) = &event.sender {
+                context["sender"] = json!(sender);
+            }
+            context
         });
         json!({"system": system, "user": event})
     }

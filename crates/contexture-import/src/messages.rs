@@ -141,7 +141,7 @@ pub(crate) fn user_if_valid(content: &str) -> Option<Vec<Message>> {
 }
 
 /// Reads the user's content if it is a list with one result of a tool, and the
-/// result is a text. `None` for everything else.
+/// result is a text, and not blank. `None` for everything else.
 pub(crate) fn only_result(content: &str) -> Option<Vec<Message>> {
     let result = content.strip_prefix('[')?.strip_suffix(']')?;
     let (mut kind, mut id, mut text, mut is_error) = (None, None, None, None);
@@ -161,7 +161,7 @@ pub(crate) fn only_result(content: &str) -> Option<Vec<Message>> {
     }
     let result = Block::ToolResult {
         tool_call_id: id?,
-        content: text?,
+        content: text.filter(|text| !text.trim().is_empty())?,
         is_error: is_error.unwrap_or(false),
         native: None,
     };
@@ -267,10 +267,11 @@ fn common_block(block: CommonBlock<'_>, role: MessageRole) -> Option<Block> {
             })
         }
         "tool_result" if !is_model && !is_call && !is_thinking && block.text.is_none() => {
-            let content = block.content.map_or_else(String::new, |text| text.0);
+            // A blank result keeps its own form.
+            let content = block.content.filter(|text| !text.0.trim().is_empty())?;
             Some(Block::ToolResult {
                 tool_call_id: block.tool_use_id?.into_owned(),
-                content,
+                content: content.0,
                 is_error: block.is_error.unwrap_or(false),
                 native: None,
             })

@@ -55,7 +55,7 @@ const MOST_SERIES: usize = 400;
 
 /// The factor of the match of the third text of a series, and the number of
 /// further texts after which the factor is half of it.
-const SERIES: f64 = 0.5;
+const SERIES: f64 = 0.2;
 const SERIES_HALVES: f64 = 16.0;
 
 /// The factor of a text of another speaker than the query names, unless the name

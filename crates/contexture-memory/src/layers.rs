@@ -470,7 +470,7 @@ impl<'f> Selection<'f> {
             "{} {records} {are} superseded, expired or not valid yet",
             grouped(count as u64)
         );
-        let (name, code) = ("records that are not valid", NOT_VALID);
+        let (name, code) = ("invalid records", NOT_VALID);
         let mut row = Excluded::unoffered(name, "", Role::Context, code, reason);
         row.items = Some(count as u64);
         Some(row)

@@ -78,8 +78,11 @@ impl Memory<'_> {
 /// Returns a message as an event; `None` without text, and for instructions and
 /// results of tools.
 fn event(message: &Message, owner: &RecordScope) -> Option<EventRecord> {
+    let sender = Sender::of(message);
+    let user = owner.user.as_deref().or(sender.id).or(sender.name);
+    let user = user.filter(|_| message.role == MessageRole::User || owner.user.is_some());
     let (event_type, speaker) = match message.role {
-        MessageRole::User => ("user_message", owner.user.as_deref().unwrap_or("user")),
+        MessageRole::User => ("user_message", sender.name.or(user).unwrap_or("user")),
         MessageRole::Assistant => (
             "assistant_message",
             owner.agent.as_deref().unwrap_or("assistant"),
@@ -104,9 +107,35 @@ fn event(message: &Message, owner: &RecordScope) -> Option<EventRecord> {
         valid_to: None,
         supersedes: None,
         visible_to: Vec::new(),
-        user: owner.user.clone(),
+        user: user.map(str::to_owned),
         agent: owner.agent.clone(),
     })
+}
+
+/// The sender of a message, in its `context_json`: `sender`, or `user.sender` as a
+/// request has it.
+#[derive(Default)]
+struct Sender<'m> {
+    name: Option<&'m str>,
+    id: Option<&'m str>,
+}
+
+impl<'m> Sender<'m> {
+    fn of(message: &'m Message) -> Self {
+        let context = message.context_json.as_ref();
+        let sender = context.and_then(|context| {
+            let own = context.get("sender");
+            own.or_else(|| context.pointer("/user/sender"))
+        });
+        let text = |name: &str| {
+            let text = sender.and_then(|sender| sender.get(name)?.as_str());
+            text.filter(|text| !text.trim().is_empty())
+        };
+        Self {
+            name: text("name"),
+            id: text("id"),
+        }
+    }
 }
 
 fn text_of(content: &MessageContent) -> String {

@@ -837,7 +837,7 @@ fn is_own(candidate: &Candidate, query: &Query, view: &View, identity: &[String]
 
 /// Removes the bonus of standing instructions that have no word of the query and
 /// need more than `room` tokens together. Those for which `is_own` is true come
-/// first, then the best.
+/// first, then the best. The first keeps its bonus.
 fn limited_instructions(
     mut records: Vec<FoundRecord>,
     room: Tokens,
@@ -858,10 +858,11 @@ fn limited_instructions(
         better.then(a.2.cmp(&b.2))
     });
     let mut left = room;
-    for (_, _, i) in raised {
+    for (place, (_, _, i)) in raised.into_iter().enumerate() {
         let found = &mut records[i];
         match left.checked_sub(found.line.tokens) {
             Some(rest) => left = rest,
+            None if place == 0 => left = 0,
             None => found.candidate.drop_instruction(),
         }
     }

@@ -361,7 +361,7 @@ fn records_that_are_not_valid_are_counted() {
     assert_eq!(best(&context), ["new"]);
     // Records for other identities are not counted.
     assert_eq!(
-        reason(&context, "records that are not valid"),
+        reason(&context, "invalid records"),
         Some("2 records are superseded, expired or not valid yet")
     );
 }

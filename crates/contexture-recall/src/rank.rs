@@ -64,7 +64,7 @@ impl Hit {
 /// the neighbour that its words come from.
 const BELOW_SOURCE: f32 = 0.95;
 
-/// The vector score up to which the meaning of a text says nothing for it.
+/// The vector score up to which the meaning of a text does not speak for it.
 const UNRELATED: f32 = 0.1;
 
 /// Lowers the word score of a text without any term of the query below that of

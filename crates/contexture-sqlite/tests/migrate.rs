@@ -62,6 +62,7 @@ fn older(path: &Path, steps: &[&str]) {
         }
     }
     db.execute_batch("DROP INDEX turns_deleted").unwrap();
+    db.execute_batch(LATER_INDEXES).unwrap();
     // Columns that versions 6, 13, 19, 20 and 21 added.
     for (table, column) in [
         ("compactions", "first_kept_message"),
@@ -97,6 +98,11 @@ fn remove_seal(path: &Path) {
     seal.push("-seal");
     std::fs::remove_file(seal).unwrap();
 }
+
+/// Removes the indexes that version 22 added, as far as their tables are there.
+const LATER_INDEXES: &str = "
+    DROP INDEX IF EXISTS nodes_of_parent; DROP INDEX turns_of_parent;
+    DROP INDEX turns_of_compaction; DROP INDEX messages_of_turn; DROP INDEX keys_of_turn;";
 
 /// Removes the triggers that version 12 added to earlier tables.
 const LATER_TRIGGERS: &str = "
@@ -273,6 +279,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          PRAGMA user_version = 6;",
     )
     .unwrap();
+    db.execute_batch(LATER_INDEXES).unwrap();
     drop(db);
 
     let store = SqliteStore::open(&path).unwrap();

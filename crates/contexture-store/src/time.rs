@@ -21,14 +21,22 @@ pub(crate) mod lenient {
         time.serialize(serializer)
     }
 
-    /// A number below this is a time in Unix seconds, not in milliseconds: seconds until
-    /// the year 5138, milliseconds from 1973 on.
-    const MILLISECONDS_FROM: u64 = 100_000_000_000;
-
-    /// Reads an optional time: RFC 3339, or Unix milliseconds or seconds, rounded to
+    /// Reads an optional time: RFC 3339, or Unix milliseconds, rounded to
     /// milliseconds.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
+        read(deserializer, false)
+    }
+
+    /// A number below this can be in seconds: seconds until the year 5138,
+    /// milliseconds from 1973 on.
+    const MILLISECONDS_FROM: u64 = 100_000_000_000;
+
+    /// Reads an optional time. With `has_seconds`, a small number is in Unix seconds.
+    pub(super) fn read<'de, D: Deserializer<'de>>(
+        deserializer: D,
+        has_seconds: bool,
     ) -> Result<Option<Timestamp>, D::Error> {
         #[derive(Deserialize)]
         #[serde(
@@ -47,7 +55,7 @@ pub(crate) mod lenient {
         };
         let time = match Option::<Form>::deserialize(deserializer)? {
             None => return Ok(None),
-            Some(Form::Milliseconds(n)) if n.unsigned_abs() < MILLISECONDS_FROM => {
+            Some(Form::Milliseconds(n)) if has_seconds && n.unsigned_abs() < MILLISECONDS_FROM => {
                 Timestamp::from_second(n).map_err(|_| wrong(&n))?
             }
             Some(Form::Milliseconds(n)) => Timestamp::from_millisecond(n).map_err(|_| wrong(&n))?,
@@ -55,5 +63,19 @@ pub(crate) mod lenient {
         };
         let kept = Timestamp::from_millisecond(time.as_millisecond());
         kept.map(Some).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Times of records: like [`lenient`], but a small number is in Unix seconds.
+pub(crate) mod of_record {
+    use jiff::Timestamp;
+    use serde::Deserializer;
+
+    pub(crate) use super::lenient::serialize;
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
+        super::lenient::read(deserializer, true)
     }
 }

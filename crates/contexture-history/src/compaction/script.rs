@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use contexture_core::guard::{self, Policy};
+use contexture_providers::describe;
 use contexture_store::{Block, Message, MessageRole, Turn, TurnStatus};
 use serde_json::Value;
 
@@ -82,7 +83,17 @@ impl<'t> Script<'t> {
             MessageRole::Tool => Speaker::ToolResult,
             MessageRole::System | MessageRole::Developer => Speaker::Instruction,
         };
+        let first = self.lines.len();
         for block in message.blocks() {
+            // What the user shows is described next to what the user says.
+            if let (Speaker::User, Some(media)) = (speaker, block.media())
+                && let Some(line) = self.lines[first..].last_mut()
+                && line.speaker == Speaker::User
+            {
+                let text = format!("{} {}", line.text.trim_end(), describe(&media));
+                line.text = Cow::Owned(text);
+                continue;
+            }
             // A recorded system prompt is not a part of the conversation: each
             // request has its own.
             if speaker == Speaker::Instruction && block.native().is_none() {

@@ -649,7 +649,7 @@ pub(super) fn instructs(text: &str, normal: &str) -> bool {
                 | "makes"
         )
     };
-    // "no rgb indices", but not "no, that is wrong" and "there is no file".
+    // "no rgb indices", but not "no, that is wrong" and "there is no such thing".
     let forbids = words
         .windows(2)
         .any(|pair| pair[1] == "no" && !is_statement(pair[0]));

@@ -135,14 +135,14 @@ fn tool_call(item: &str) -> Option<Block> {
     })
 }
 
-/// Reads the result of a tool that is a text.
+/// Reads the result of a tool that is a text, and not blank.
 fn tool_result(item: &str) -> Option<Block> {
     if !item.starts_with(TOOL_RESULT) {
         return None;
     }
     let read = short_escapes(item).or_else(|| serde_json::from_str(item).ok())?;
-    let is_named = !read.call_id.trim().is_empty();
-    is_named.then_some(Block::ToolResult {
+    let is_common = !read.call_id.trim().is_empty() && !read.output.trim().is_empty();
+    is_common.then_some(Block::ToolResult {
         tool_call_id: read.call_id,
         content: read.output,
         is_error: false,
@@ -270,7 +270,7 @@ mod tests {
             assert_eq!(read_items(one), read_run(one), "{item}");
         }
         let common = items.iter().filter(|it| common_item(it).is_some());
-        // Two calls, two results and the reasoning.
-        assert_eq!(common.count(), 6);
+        // Two calls, a result and the reasoning.
+        assert_eq!(common.count(), 5);
     }
 }

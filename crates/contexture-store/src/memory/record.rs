@@ -178,7 +178,7 @@ pub struct EventRecord {
     pub session_id: Option<String>,
     /// The time of the event: RFC 3339 or Unix milliseconds. Default: the time
     /// when it is stored.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
     /// The type of event, such as `user_message` or `file_write`. Default:
@@ -218,11 +218,11 @@ pub struct EventRecord {
     pub source: Option<String>,
     /// The start of validity: RFC 3339 or Unix milliseconds. Default:
     /// unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The id of the event that this one replaces. Recall no longer returns the
@@ -298,7 +298,7 @@ pub struct ChunkRecord {
     pub index: u32,
     /// The time when the text was written: RFC 3339 or Unix milliseconds.
     /// Default: the time when it is stored.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
     /// The session that the chunk belongs to.
@@ -315,11 +315,11 @@ pub struct ChunkRecord {
     pub embedding: Option<Vec<f32>>,
     /// The start of validity: RFC 3339 or Unix milliseconds. Default:
     /// unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The id of the chunk that this one replaces. Recall no longer returns the
@@ -392,11 +392,11 @@ pub struct EntityRecord {
     pub confidence: Option<f64>,
     /// The start of validity: RFC 3339 or Unix milliseconds. Default:
     /// unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The id of the entity that this one replaces. Recall no longer returns
@@ -462,16 +462,16 @@ pub struct RelationRecord {
     pub evidence: Vec<String>,
     /// The time when the relation was learned: RFC 3339 or Unix milliseconds.
     /// Default: the time when it is stored.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub timestamp: Option<Timestamp>,
     /// The start of validity: RFC 3339 or Unix milliseconds. Default:
     /// unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The id of the relation that this one replaces. Recall no longer returns
@@ -543,11 +543,11 @@ pub struct PatternRecord {
     pub scope: Option<String>,
     /// The start of validity: RFC 3339 or Unix milliseconds. Default:
     /// unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_from: Option<Timestamp>,
     /// The end of validity: RFC 3339 or Unix milliseconds. Default: unlimited.
-    #[serde(default, with = "time::lenient")]
+    #[serde(default, with = "time::of_record")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Time"))]
     pub valid_to: Option<Timestamp>,
     /// The id of the pattern that this one replaces. Recall no longer returns

@@ -210,6 +210,24 @@ fn long_results_are_cut_only_if_the_request_does_not_fit() {
     assert!(!fitted.body.contains("fetch"), "{}", fitted.body);
 }
 
+/// The model must know that there was one.
+#[test]
+fn an_image_of_the_user_is_described_in_the_summary() {
+    let lab = Lab::new("");
+    let mut messages = run("Make it look like this.", 60);
+    messages[0] = json!({"role": "user", "content": [
+        {"type": "text", "text": "Make it look like this."},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
+    ]});
+    let fitted = fit(&lab, &request(&messages), None, 6_000).unwrap();
+    let made: Value = serde_json::from_str(&fitted.body).unwrap();
+    let summary = made["messages"][0].to_string();
+    assert!(
+        summary.contains("Make it look like this. [image"),
+        "{summary}"
+    );
+}
+
 /// The provider's cache has them as they were sent first.
 #[test]
 fn ids_and_empty_results_stay_as_they_are() {

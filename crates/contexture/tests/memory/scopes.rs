@@ -198,6 +198,39 @@ fn messages_of_a_session_are_recorded_once() {
     assert!(plain.memory().is_empty().unwrap());
 }
 
+/// Two people in two sessions are two speakers.
+#[test]
+fn the_sender_of_a_message_is_its_speaker_and_its_user() {
+    let mind = TestMemory::with("[memory]\nfrom_sessions = true\n");
+    let engine = &mind.lab.engine;
+    for (label, name, id, city) in [("a", "Anna", "u1", "Bari"), ("b", "Bob", "u2", "Turin")] {
+        let new = NewSession {
+            label: label.to_owned(),
+            ..NewSession::default()
+        };
+        contexture::store::Ledger::create_session(engine.store().unwrap(), &new, now()).unwrap();
+        let turn = serde_json::json!({"messages": [
+            {"role": "user", "content": format!("I live in {city}."),
+             "context_json": {"sender": {"name": name, "id": id}}},
+            {"role": "assistant", "content": "Noted."},
+        ]});
+        let turn: NewTurn = serde_json::from_value(turn).unwrap();
+        engine.record(label, &turn, Some(now())).unwrap();
+    }
+    let context = mind.recall("Where does Anna live?");
+    assert!(
+        context.content.contains("Anna: I live in Bari."),
+        "{}",
+        context.content
+    );
+    let what = RecordList {
+        user: Some("u2".to_owned()),
+        ..RecordList::default()
+    };
+    let page = mind.memory().list(&what, None, 10).unwrap();
+    assert_eq!(page.records.len(), 1, "{page:?}");
+}
+
 #[test]
 fn extracted_entities_and_relations_are_listed_when_asked_for() {
     let mut lines = of_user("ana", "e1", "Ines Okafor works at Siemens.");
