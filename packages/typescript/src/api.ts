@@ -11177,7 +11177,7 @@ export interface operations {
                      *       "sessions": 1,
                      *       "sources": 1,
                      *       "unembedded": 0,
-                     *       "bytes": 567,
+                     *       "bytes": 569,
                      *       "embedder": {
                      *         "name": "static-256@93f1ba7a53d9",
                      *         "dimensions": 256
@@ -16990,8 +16990,8 @@ export interface operations {
                     /**
                      * @example {
                      *       "deleted": {
-                     *         "blob_bytes": 3084,
-                     *         "blobs": 12,
+                     *         "blob_bytes": 3109,
+                     *         "blobs": 13,
                      *         "snapshots": 1
                      *       },
                      *       "pending": false
@@ -20027,10 +20027,10 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "bytes": 833224,
+                     *       "bytes": 861992,
                      *       "sessions": 4,
                      *       "turns": 15,
-                     *       "snapshots": 2,
+                     *       "snapshots": 1,
                      *       "records": 2,
                      *       "trees": 1,
                      *       "nodes": 4,
@@ -20625,7 +20625,7 @@ export interface operations {
                      *         {
                      *           "tenant": "default",
                      *           "usage": {
-                     *             "bytes": 635632,
+                     *             "bytes": 656112,
                      *             "sessions": 0,
                      *             "turns": 0,
                      *             "snapshots": 0,
@@ -20742,7 +20742,7 @@ export interface operations {
                      * @example {
                      *       "tenant": "island",
                      *       "usage": {
-                     *         "bytes": 536752,
+                     *         "bytes": 557232,
                      *         "sessions": 1,
                      *         "turns": 0,
                      *         "snapshots": 0,
