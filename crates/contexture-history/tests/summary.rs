@@ -1,4 +1,5 @@
 //! Conversations in, summaries out.
+#![allow(clippy::unwrap_used)]
 
 use contexture_history::facts::{Facts, Passage, Speaker, SummaryLimits};
 use contexture_tokens::{Encoding, OpenAi};

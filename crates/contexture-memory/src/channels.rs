@@ -50,12 +50,13 @@ const BELOW: f32 = 0.001;
 const MOST_ALIKE: usize = 8;
 
 /// The maximum size of a series: texts that differ only in numbers and ids, and
-/// that are all shown if there is room. A larger group is a log.
+/// that are all shown if the query is about them and there is room. A larger group
+/// is a log.
 const MOST_SERIES: usize = 400;
 
 /// The factor of the match of the third text of a series, and the number of
 /// further texts after which the factor is half of it.
-const SERIES: f64 = 0.2;
+const SERIES: f64 = 0.5;
 const SERIES_HALVES: f64 = 16.0;
 
 /// The factor of a text of another speaker than the query names, unless the name
@@ -573,7 +574,9 @@ impl ChannelSearch<'_> {
             let best = series[0];
             let newest = series.iter().max_by_key(|i| age(hit(**i)));
             let newest = newest.copied().unwrap_or(best);
-            let is_log = series.len() > MOST_SERIES;
+            // The query is about the series if the best match of all is one of it.
+            let is_asked_for = of_template.iter().any(|(.., i)| *i == 0);
+            let is_log = series.len() > MOST_SERIES || !is_asked_for;
             let mut represented = Represented::default();
             let further = series.into_iter().filter(|i| *i != best && *i != newest);
             let mut place = 0.0;
@@ -682,7 +685,7 @@ impl ChannelSearch<'_> {
     }
 
     /// Returns true if the query names speakers, and a text has nothing to do
-    /// with any of them: it is by somebody else, and its session has neither a
+    /// with any of them: another speaker said it, and its session has neither a
     /// text of one of them nor a text with the name.
     fn is_by_stranger(&self, slot: Slot, text: &Text) -> bool {
         let named = &self.query.speakers;

@@ -73,7 +73,7 @@ pub(crate) mod of_record {
 
     pub(crate) use super::lenient::serialize;
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Timestamp>, D::Error> {
         super::lenient::read(deserializer, true)

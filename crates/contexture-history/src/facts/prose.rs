@@ -655,5 +655,5 @@ pub(super) fn instructs(text: &str, normal: &str) -> bool {
         .any(|pair| pair[1] == "no" && !is_statement(pair[0]));
     let asks_for_use = |first: &str| matches!(first, "i" | "how" | "can" | "do" | "did" | "what");
     let is_report = words.first().is_some_and(|first| asks_for_use(first));
-    begins && !is_report || forbids && !is_report
+    (begins || forbids) && !is_report
 }

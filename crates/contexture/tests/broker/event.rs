@@ -48,7 +48,8 @@ fn the_manager_role_names_the_platform_and_its_actions() {
     assert_eq!(
         request["context_json"]["user"],
         json!({"platform": "slack", "hooks": ["calendar"],
-            "attachments": ["src/main.rs", "log.txt", null], "injected_at": "2026-03-01T12:00:00Z"})
+            "attachments": ["src/main.rs", "log.txt", null], "injected_at": "2026-03-01T12:00:00Z",
+            "sender": {"name": "Kim", "id": "U1"}})
     );
 }
 
