@@ -313,9 +313,7 @@ impl GivenFields {
     pub fn with_messages(&self, rendered: &str) -> Result<String, NativeError> {
         native::with_messages(self.body.as_bytes(), 0..0, rendered, self.api)
     }
-}
 
-impl GivenFields {
     /// Returns the JSON of the tools, or of the instructions (`system`).
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let names: &[&str] = match name {
