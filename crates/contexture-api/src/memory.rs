@@ -152,7 +152,7 @@ struct ListQuery {
     after: Option<String>,
 }
 
-/// The records to delete: those of a source, or those of a session.
+/// The records to delete: those of a source, of a session, or of a user.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ForgetRequest")]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -161,6 +161,8 @@ enum ForgetBody {
     Source(String),
     /// Deletes the events and chunks of a session.
     Session(String),
+    /// Deletes all records of a user.
+    User(String),
 }
 
 pub(crate) fn add(api: &mut Api) {
@@ -306,9 +308,9 @@ pub(crate) fn add(api: &mut Api) {
     api.add(
         Operation::post("/v1/memory/forget", "forget")
             .describe(
-                "Delete the records of a source or session",
-                "Deletes all records of a source or of a session, and everything derived only \
-                 from them.",
+                "Delete the records of a source, session or user",
+                "Deletes all records of a source, of a session or of a user, and everything \
+                 derived only from them.",
             )
             .repeatable()
             .refuses(&[404])
@@ -317,6 +319,7 @@ pub(crate) fn add(api: &mut Api) {
             let what = match body {
                 ForgetBody::Source(source) => Forget::Source(source),
                 ForgetBody::Session(session) => Forget::Session(session),
+                ForgetBody::User(user) => Forget::User(user),
             };
             forget(tenant, &what)
         },

@@ -88,6 +88,7 @@ const FILLS: &[fn(&dyn Store)] = &[
     suite::archived_records_are_not_found,
     suite::records_are_deleted_by_id,
     suite::records_are_deleted_by_source_and_session,
+    suite::records_are_deleted_by_user,
     suite::mentions_of_a_deleted_entity_are_removed,
     suite::references_to_deleted_records_are_removed,
     suite::texts_of_a_memory_use_one_analysis,

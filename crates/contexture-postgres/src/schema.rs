@@ -17,6 +17,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v6.sql"),
     include_str!("v7.sql"),
     include_str!("v8.sql"),
+    include_str!("v9.sql"),
 ];
 
 /// The number of retries of a migration after a conflict with another server.

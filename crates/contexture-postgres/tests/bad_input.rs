@@ -84,7 +84,7 @@ fn a_newer_schema_is_refused() {
         schema.name()
     ));
     match PostgresStore::open(&schema.url).unwrap_err() {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 8)),
+        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 9)),
         other => panic!("{other}"),
     }
 }

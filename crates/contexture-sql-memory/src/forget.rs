@@ -17,7 +17,7 @@ use crate::tasks;
 /// Deletes records, and everything that was derived only from them.
 pub fn forget(db: &Connection, tenant: i64, what: &Forget) -> Result<Forgotten, Fault> {
     let mut batch = Batch::open(db, tenant)?;
-    let named = named(db, tenant, what)?;
+    let named = named(db, tenant, what, None, usize::MAX)?;
     for (kind, key) in &named {
         batch.forget(*kind, *key)?;
     }
@@ -36,6 +36,7 @@ pub fn forget(db: &Connection, tenant: i64, what: &Forget) -> Result<Forgotten, 
             }
             Forget::Source(source) => Fault::not_found("record of source", source),
             Forget::Session(session) => Fault::not_found("record of session", session),
+            Forget::User(user) => Fault::not_found("record of user", user),
         });
     }
     Ok(Forgotten {
@@ -54,9 +55,7 @@ pub fn forget_some(
     through: Option<i64>,
     most: usize,
 ) -> Result<BTreeMap<RecordKind, u64>, Fault> {
-    let mut named = named(db, tenant, what)?;
-    named.retain(|(_, key)| through.is_none_or(|through| *key <= through));
-    named.truncate(most);
+    let named = named(db, tenant, what, through, most)?;
     if named.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -104,8 +103,15 @@ pub fn forget_older(db: &Connection, tenant: i64, before: Time, most: usize) -> 
     Ok(batch.deleted.values().sum())
 }
 
-/// Returns the records that the request selects, with their kinds.
-fn named(db: &Connection, tenant: i64, what: &Forget) -> Result<Vec<(i64, i64)>, Fault> {
+/// Returns the first `most` of the records that the request selects, up to the key
+/// `through`, with their kinds.
+fn named(
+    db: &Connection,
+    tenant: i64,
+    what: &Forget,
+    through: Option<i64>,
+    most: usize,
+) -> Result<Vec<(i64, i64)>, Fault> {
     let (sql, name) = match what {
         Forget::Id { kind, id } => {
             let mut found = load::keys(db, tenant, &[id])?;
@@ -114,16 +120,25 @@ fn named(db: &Connection, tenant: i64, what: &Forget) -> Result<Vec<(i64, i64)>,
             return Ok(found.into_iter().filter_map(numbered).collect());
         }
         Forget::Source(source) => (
-            "SELECT kind, key FROM memories WHERE tenant = ?1 AND source = ?2 ORDER BY key",
+            "SELECT kind, key FROM memories WHERE tenant = ?1 AND source = ?2 AND key <= ?3 \
+             ORDER BY key LIMIT ?4",
             source,
         ),
         Forget::Session(session) => (
-            "SELECT kind, key FROM memories WHERE tenant = ?1 AND session = ?2 ORDER BY key",
+            "SELECT kind, key FROM memories WHERE tenant = ?1 AND session = ?2 AND key <= ?3 \
+             ORDER BY key LIMIT ?4",
             session,
+        ),
+        Forget::User(user) => (
+            "SELECT kind, key FROM memories WHERE tenant = ?1 AND \"user\" = ?2 AND key <= ?3 \
+             ORDER BY key LIMIT ?4",
+            user,
         ),
     };
     let mut select = db.prepare_cached(sql)?;
-    let found = select.query_map((tenant, name), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let wanted = (tenant, name, through.unwrap_or(i64::MAX), most);
+    let found = select.query_map(wanted, |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 

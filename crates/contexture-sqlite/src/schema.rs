@@ -34,6 +34,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("v20.sql"),
     include_str!("v21.sql"),
     include_str!("v22.sql"),
+    include_str!("v23.sql"),
 ];
 
 /// The kind of a database, by its header.

@@ -113,7 +113,7 @@ fn a_newer_store_is_rejected() {
     drop(connection);
     let before = fs::read(&path).unwrap();
     match refused(&path) {
-        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 22)),
+        StoreError::Newer { found, known, .. } => assert_eq!((found, known), (99, 23)),
         other => panic!("{other}"),
     }
     assert!(fs::read(&path).unwrap() == before);

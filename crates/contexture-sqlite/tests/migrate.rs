@@ -49,7 +49,7 @@ fn older(path: &Path, steps: &[&str]) {
         .unwrap();
     // Columns and triggers of tables that every version has.
     let memories = "DROP TRIGGER memory_counted; DROP TRIGGER memory_archived;
-         DROP TRIGGER memory_uncounted;
+         DROP TRIGGER memory_uncounted; DROP INDEX memories_of_user;
          ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;";
     db.execute_batch(memories).unwrap();
     let mut tables = db

@@ -151,6 +151,7 @@ macro_rules! conformance {
             archived_records_are_not_found,
             records_are_deleted_by_id,
             records_are_deleted_by_source_and_session,
+            records_are_deleted_by_user,
             mentions_of_a_deleted_entity_are_removed,
             references_to_deleted_records_are_removed,
             keys_are_found_by_id,

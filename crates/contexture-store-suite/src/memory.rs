@@ -1099,6 +1099,7 @@ pub fn records_are_deleted_by_id(store: &dyn Store) {
     unknown(&only);
     unknown(&Forget::Source("x".to_owned()));
     unknown(&Forget::Session("x".to_owned()));
+    unknown(&Forget::User("x".to_owned()));
     assert_eq!(
         forget(store, "x"),
         BTreeMap::from([(RecordKind::Pattern, 1)])
@@ -1144,6 +1145,37 @@ pub fn records_are_deleted_by_source_and_session(store: &dyn Store) {
     let expected = [(RecordKind::Event, 1), (RecordKind::Entity, 1)];
     assert_eq!(gone, BTreeMap::from(expected));
     assert_eq!(found(store), ["s1#0"]);
+}
+
+pub fn records_are_deleted_by_user(store: &dyn Store) {
+    let of = |id: &str, user: Option<&str>, text: &str| {
+        event_of(EventRecord {
+            user: user.map(str::to_owned),
+            ..event_record(id, text)
+        })
+    };
+    let new = [
+        of("e1", Some("ann"), "@person:Bob -knows-> @person:Carl"),
+        of("e2", Some("ann"), "@person:Bob"),
+        of("e3", Some("ben"), "@person:Bob"),
+        of("e4", None, "@person:Carl"),
+    ];
+    remember(store, &new);
+    let before = found(store);
+    let ann = Forget::User("ann".to_owned());
+    let gone = store.forget(&ann).unwrap().forgotten;
+    // Entities of a user's texts are the user's own.
+    let expected = [
+        (RecordKind::Event, 2),
+        (RecordKind::Entity, 2),
+        (RecordKind::Relation, 1),
+    ];
+    assert_eq!(gone, BTreeMap::from(expected), "{before:?}");
+    let left = found(store);
+    assert_eq!(left.len(), 4, "{left:?}");
+    assert!(!left.iter().any(|row| row.contains("(ann)")), "{left:?}");
+    let refused = store.forget(&ann).unwrap_err();
+    assert!(matches!(refused, StoreError::NotFound { .. }), "{refused}");
 }
 
 pub fn mentions_of_a_deleted_entity_are_removed(store: &dyn Store) {

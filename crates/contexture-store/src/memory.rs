@@ -47,6 +47,8 @@ pub enum Forget {
     Source(String),
     /// Deletes the events and chunks of a session.
     Session(String),
+    /// Deletes all records of a user.
+    User(String),
 }
 
 /// The records to list: those that match every field.

@@ -227,6 +227,9 @@ pub(crate) struct ForgetWhat {
     /// Delete the events and chunks of this session
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
+    /// Delete all records of this user
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -158,15 +158,17 @@ pub(super) fn export(options: &StoreOptions) -> anyhow::Result<()> {
 }
 
 pub(super) fn forget(args: &ForgetArgs, options: &StoreOptions) -> anyhow::Result<()> {
-    let what = match (&args.what.id, &args.what.source, &args.what.session) {
-        (Some(id), _, _) => Forget::Id {
-            kind: args.kind.map(Into::into),
-            id: id.clone(),
-        },
-        (None, Some(source), _) => Forget::Source(source.clone()),
-        (None, None, Some(session)) => Forget::Session(session.clone()),
-        // The argument parser requires one of them.
-        (None, None, None) => return Ok(()),
+    let wanted = &args.what;
+    let by_id = wanted.id.clone().map(|id| Forget::Id {
+        kind: args.kind.map(Into::into),
+        id,
+    });
+    let of_source = wanted.source.clone().map(Forget::Source);
+    let of_session = wanted.session.clone().map(Forget::Session);
+    let of_user = wanted.user.clone().map(Forget::User);
+    // The argument parser requires one of them.
+    let Some(what) = by_id.or(of_source).or(of_session).or(of_user) else {
+        return Ok(());
     };
     let engine = engine(options, false)?;
     let memory = engine.memory()?;

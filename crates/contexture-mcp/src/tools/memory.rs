@@ -108,6 +108,10 @@ struct ForgetArguments {
     #[serde(default)]
     #[schemars(with = "Option<NotBlank>")]
     session: Option<String>,
+    /// The user whose records are deleted. Default: none.
+    #[serde(default)]
+    #[schemars(with = "Option<NotBlank>")]
+    user: Option<String>,
     /// The reason, in one sentence.
     #[schemars(with = "NotBlank")]
     why: String,
@@ -204,19 +208,26 @@ pub(super) fn add(tools: &mut Tools) {
 }
 
 fn forget(tenant: &Tenant, wanted: ForgetArguments) -> Result<Answer, Problem> {
-    let what = match (wanted.id, wanted.source, wanted.session) {
-        (Some(id), None, None) => Forget::Id { kind: None, id },
-        (None, Some(source), None) => Forget::Source(source),
-        (None, None, Some(session)) => Forget::Session(session),
-        (None, None, None) => {
+    let mut selected = [
+        wanted.id.map(|id| Forget::Id { kind: None, id }),
+        wanted.source.map(Forget::Source),
+        wanted.session.map(Forget::Session),
+        wanted.user.map(Forget::User),
+    ]
+    .into_iter()
+    .flatten();
+    let what = match (selected.next(), selected.next()) {
+        (Some(what), None) => what,
+        (None, _) => {
             return Err(Problem::unprocessable("`id` is missing")
                 .at("id")
-                .hint("give the `id` that `recall` returned, or a `source` or `session`"));
+                .hint("give the `id` that `recall` returned, or a `source`, `session` or `user`"));
         }
-        _ => {
-            return Err(
-                Problem::unprocessable("`id`, `source` and `session` cannot be combined").at("id"),
-            );
+        (Some(_), Some(_)) => {
+            return Err(Problem::unprocessable(
+                "`id`, `source`, `session` and `user` cannot be combined",
+            )
+            .at("id"));
         }
     };
     let forgotten = tenant.engine.memory()?.forget(&what)?;
