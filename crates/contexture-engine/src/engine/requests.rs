@@ -132,6 +132,7 @@ impl Engine {
                 context_json: assembled.context_json.clone(),
             }),
             given: request.and_then(|request| request.given.fields.as_deref()),
+            mask_secrets: self.config.secrets.mask,
             keep: self.config.snapshots.keep,
             now,
         };

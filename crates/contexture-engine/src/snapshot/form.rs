@@ -8,6 +8,7 @@ use contexture_core::{
     Block, ContentHash, Join, Media, MediaKind, MediaSource, Native, Part, RawJson, Role, Section,
     Text, Tokens, Trust,
 };
+use contexture_project::masked_json;
 use contexture_providers::native::Api;
 use contexture_providers::{Format, Sampling};
 use contexture_store::{AgentRole, Blob};
@@ -52,8 +53,11 @@ pub(super) struct Settings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SavedFields {
     pub(super) format: Format,
-    // The request with an empty conversation.
+    // The request with an empty conversation, its secrets masked.
     pub(super) body: ContentHash,
+    // The hash of that request as it was given, if it had secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) unmasked: Option<ContentHash>,
     pub(super) tools: GivenPart,
     pub(super) system: GivenPart,
 }
@@ -63,19 +67,30 @@ impl SavedFields {
     /// unless `known` has them.
     pub(super) fn of(
         fields: &GivenFields,
+        mask_secrets: bool,
         known: Option<&SavedFields>,
         blobs: &mut Vec<Blob>,
     ) -> Self {
-        let hash = ContentHash::of(fields.body.as_bytes());
-        if known.is_none_or(|known| known.body != hash) {
-            put(fields.body.as_bytes().to_vec(), blobs);
-        }
+        let given = ContentHash::of(fields.body.as_bytes());
+        let (body, unmasked) = match known {
+            Some(known) if known.given() == given => (known.body, known.unmasked),
+            _ => match masked_body(&fields.body).filter(|_| mask_secrets) {
+                Some(masked) => (put(masked.into_bytes(), blobs), Some(given)),
+                None => (put(fields.body.as_bytes().to_vec(), blobs), None),
+            },
+        };
         Self {
             format: fields.api.format(),
-            body: hash,
+            body,
+            unmasked,
             tools: fields.tools,
             system: fields.system,
         }
+    }
+
+    /// Returns the hash of the request as it was given.
+    fn given(&self) -> ContentHash {
+        self.unmasked.unwrap_or(self.body)
     }
 
     /// Returns the fields, of which `body` are the bytes.
@@ -92,6 +107,14 @@ impl SavedFields {
     pub(super) fn tokens(&self) -> Tokens {
         self.tools.tokens + self.system.tokens
     }
+}
+
+/// Returns the JSON of a request with its secrets masked, if it has any. A tool
+/// of a remote server can have the key of that server.
+fn masked_body(body: &str) -> Option<String> {
+    let fields: Value = serde_json::from_str(body).ok()?;
+    let plain = fields.to_string();
+    Some(masked_json(fields)).filter(|masked| *masked != plain)
 }
 
 /// The agent that a request was made for.

@@ -35,6 +35,8 @@ pub(crate) struct NewSnapshot<'a> {
     pub(crate) agent: Option<Agent>,
     /// The fields around the conversation that are sent as they were given.
     pub(crate) given: Option<&'a GivenFields>,
+    /// Whether secrets in these fields are masked in the store.
+    pub(crate) mask_secrets: bool,
     /// False to remember only the structure: nothing is rendered then.
     pub(crate) keep: bool,
     pub(crate) now: Timestamp,
@@ -128,7 +130,7 @@ pub(crate) fn take(
         agent: made.agent.clone(),
         given: made.given.map(|given| {
             let known = previous.and_then(|previous| previous.settings.given.as_ref());
-            SavedFields::of(given, known, &mut blobs)
+            SavedFields::of(given, made.mask_secrets, known, &mut blobs)
         }),
         mark: layout.mark,
     };

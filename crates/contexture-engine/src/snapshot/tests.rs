@@ -39,6 +39,7 @@ fn made<'a>(prompt: &'a Prompt<'a>) -> NewSnapshot<'a> {
         counter: "o200k_base",
         agent: None,
         given: None,
+        mask_secrets: true,
         keep: true,
         now: Timestamp::UNIX_EPOCH,
     }
