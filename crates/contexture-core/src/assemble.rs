@@ -788,12 +788,20 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
 
 fn excluded(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Excluded {
     let (code, tokens, exact, reason) = match outcome.clone() {
-        Outcome::Dropped { code, needs, left } => {
+        Outcome::Dropped {
+            code,
+            needs,
+            left,
+            ahead,
+        } => {
             let reason = Reason::Dropped {
                 code,
                 needed: needs.tokens,
                 exact: needs.exact,
                 left,
+                missing: (needs.tokens + ahead.tokens).saturating_sub(left),
+                exactly_missing: needs.exact && ahead.exact,
+                is_behind: ahead.tokens > 0,
             };
             (code, needs.tokens, needs.exact, reason)
         }

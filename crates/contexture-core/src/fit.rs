@@ -82,6 +82,8 @@ pub(crate) enum Outcome {
         code: Code,
         needs: Size,
         left: Tokens,
+        /// The tokens that other items would get first if there were more.
+        ahead: Size,
     },
     Duplicate {
         of: Arc<str>,
@@ -103,6 +105,15 @@ impl Outcome {
         }
     }
 
+    /// Returns the outcome of an item that gets more tokens only after others get
+    /// `more`.
+    fn behind(mut self, more: Size) -> Self {
+        if let Outcome::Dropped { ahead, .. } = &mut self {
+            *ahead = more;
+        }
+        self
+    }
+
     pub(crate) fn is_kept(&self) -> bool {
         matches!(
             self,
@@ -116,6 +127,40 @@ impl Outcome {
             Outcome::Cut { code, .. } => ![Code::LINE_LIMIT, Code::TOKEN_LIMIT].contains(code),
             Outcome::Dropped { .. } | Outcome::Form { .. } => true,
             Outcome::Whole { .. } | Outcome::Duplicate { .. } | Outcome::Absent { .. } => false,
+        }
+    }
+}
+
+/// The tokens that items would get, if there were more, before the items after
+/// them.
+#[derive(Debug)]
+struct Ahead {
+    size: Size,
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Self { size: Size::ZERO }
+    }
+}
+
+impl Ahead {
+    /// Adds what is missing of items.
+    fn add<'o>(&mut self, outcomes: impl IntoIterator<Item = &'o Outcome>) {
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Dropped { needs, .. } if is_out_of_room(outcome) => self.size.add(*needs),
+                Outcome::Cut {
+                    tokens, original, ..
+                }
+                | Outcome::Form {
+                    tokens, original, ..
+                } if outcome.wants_more() => self.size.add(Size {
+                    tokens: original.tokens.saturating_sub(*tokens),
+                    exact: original.exact,
+                }),
+                _ => {}
+            }
         }
     }
 }
@@ -172,6 +217,7 @@ impl Fitter<'_> {
     ) {
         let short = self.short_texts(items);
         let mut left = allowance;
+        let mut ahead = Ahead::default();
         for unit in units.iter() {
             if let &[i] = unit
                 && let Some((whole, cut)) = short[i]
@@ -185,7 +231,9 @@ impl Fitter<'_> {
                         exact: true,
                     },
                     left,
+                    ahead: ahead.size,
                 });
+                ahead.add(outcomes[i].iter());
                 continue;
             }
             if let &[i] = unit
@@ -193,11 +241,18 @@ impl Fitter<'_> {
             {
                 let outcome = self.single(&mut items[i], left);
                 left -= outcome.tokens();
-                outcomes[i] = Some(outcome);
+                outcomes[i] = Some(outcome.behind(ahead.size));
+                ahead.add(outcomes[i].iter());
                 continue;
             }
-            for (i, outcome) in self.whole_or_none(items, unit, left) {
+            let mut decided = self.whole_or_none(items, unit, left);
+            for (_, outcome) in &mut decided {
                 left -= outcome.tokens();
+                *outcome = outcome.clone().behind(ahead.size);
+            }
+            // Each member of a group has the tokens of the whole group.
+            ahead.add(decided.first().map(|(_, outcome)| outcome));
+            for (i, outcome) in decided {
                 outcomes[i] = Some(outcome);
             }
         }
@@ -271,6 +326,7 @@ impl Fitter<'_> {
                 },
                 needs: estimated_size(item),
                 left,
+                ahead: Size::ZERO,
             };
         }
         let text = match self.ready(item) {
@@ -327,6 +383,7 @@ impl Fitter<'_> {
             code,
             needs: whole,
             left,
+            ahead: Size::ZERO,
         }
     }
 
@@ -376,6 +433,7 @@ impl Fitter<'_> {
                             exact,
                         },
                         left,
+                        ahead: Size::ZERO,
                     },
                     Err(outcome) => outcome,
                 };

@@ -233,6 +233,18 @@ pub(crate) struct Size {
     pub(crate) exact: bool,
 }
 
+impl Size {
+    pub(crate) const ZERO: Self = Self {
+        tokens: 0,
+        exact: true,
+    };
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.tokens += other.tokens;
+        self.exact &= other.exact;
+    }
+}
+
 impl BoundedMeasure<'_> {
     /// Returns true when the whole text is within the limit.
     pub(crate) fn is_complete(&self) -> bool {

@@ -315,6 +315,12 @@ pub enum Reason {
         exact: bool,
         /// The tokens that were left.
         left: Tokens,
+        /// The number of additional tokens that would have kept it.
+        missing: Tokens,
+        /// Whether that number is a count.
+        exactly_missing: bool,
+        /// Whether other items would get tokens before it.
+        is_behind: bool,
     },
     /// The item cannot be used, with the reason.
     Unusable(String),
@@ -352,21 +358,29 @@ impl fmt::Display for Reason {
                 needed,
                 exact,
                 left,
+                missing,
+                exactly_missing,
+                is_behind,
             } => {
-                let about = if *exact { "" } else { "about " };
+                let about = |exact: bool| if exact { "" } else { "about " };
                 let would_fit = needed <= left;
-                let missing = grouped(needed.saturating_sub(*left));
+                let more = format!("{}{}", about(*exactly_missing), grouped(*missing));
+                let others = match is_behind {
+                    true => " and the items before it",
+                    false => "",
+                };
+                let about = about(*exact);
                 let (needed, left) = (grouped(*needed), grouped(*left));
                 match *code {
                     Code::TOO_LARGE => write!(
                         f,
                         "needs {about}{needed} tokens and must not be cut; {left} left, \
-                         {about}{missing} more would have kept it"
+                         {more} more would have kept it{others}"
                     ),
                     Code::BELOW_MINIMUM => write!(
                         f,
                         "needs {about}{needed} tokens; {left} left is too little for a useful \
-                         part, {about}{missing} more would have kept it whole"
+                         part, {more} more would have kept it whole{others}"
                     ),
                     Code::GROUP_DROPPED => f.write_str("another item of its group was dropped"),
                     Code::BEFORE_WINDOW => {
@@ -385,7 +399,7 @@ impl fmt::Display for Reason {
                     _ => write!(
                         f,
                         "needs {about}{needed} tokens, {left} left; \
-                         {about}{missing} more would have kept it"
+                         {more} more would have kept it{others}"
                     ),
                 }
             }

@@ -50,7 +50,7 @@ impl Source for SystemSource {
         }
         for (i, native) in ask.request.native_instructions.iter().enumerate() {
             // The bytes are sent as they are, so the text is only counted.
-            let text = Text::new(native.raw.as_str());
+            let text = Text::verbatim(native.raw.as_str());
             let item = instruction(format!("system/{i}"), Role::System, text);
             items.push(item.part(Part::Provider(Arc::new(native.clone()))));
         }

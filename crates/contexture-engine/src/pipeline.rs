@@ -448,6 +448,7 @@ impl<'a> Call<'a> {
         report.recipe = self.recipe.name.clone();
         report.model = self.model.name.clone();
         report.excluded.extend(excluded);
+        report.guard.splice(0..0, self.request.given.masked.clone());
         let mut details = Details::default();
         let mut parent_turn = self.facts.parent_turn;
         let mut made_of = None;

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_core::message::Message;
-use contexture_core::{ContentHash, Cut, Native, Role, Tokens};
+use contexture_core::{ContentHash, Cut, GuardLine, Native, Role, Tokens};
+use contexture_project::masked_json;
 use contexture_providers::Format;
 use contexture_providers::native::{self, Api, NativeError};
 use contexture_store::AgentRole;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::event::Event;
@@ -282,10 +284,12 @@ pub struct GivenRequest {
     /// (`previous_response_id`). Results of calls that are not in the request
     /// are then accepted, and always sent.
     pub follows_stored: bool,
+    /// The secrets that were masked in its instructions.
+    pub masked: Vec<GuardLine>,
 }
 
 /// The fields of a provider's own request around its conversation. They are sent
-/// byte for byte.
+/// byte for byte, except for secrets in the instructions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenFields {
     /// The API that the request is for.
@@ -307,6 +311,14 @@ pub struct GivenPart {
     pub tokens: Tokens,
 }
 
+/// The names of the field with the instructions.
+const INSTRUCTIONS: [&str; 4] = [
+    "system",
+    "instructions",
+    "systemInstruction",
+    "system_instruction",
+];
+
 impl GivenFields {
     /// Returns the request with the conversation of `rendered`, a request for the
     /// same API.
@@ -314,15 +326,26 @@ impl GivenFields {
         native::with_messages(self.body.as_bytes(), 0..0, rendered, self.api)
     }
 
+    /// Masks the secrets in the instructions, if they have a field of their own.
+    pub fn mask_instructions(&mut self) {
+        let Ok(fields) = serde_json::from_str::<BTreeMap<String, &RawValue>>(&self.body) else {
+            return;
+        };
+        let Some(field) = INSTRUCTIONS.iter().find_map(|name| fields.get(*name)) else {
+            return;
+        };
+        let start = field.get().as_ptr() as usize - self.body.as_ptr() as usize;
+        let given = start..start + field.get().len();
+        let Ok(value) = serde_json::from_str::<Value>(field.get()) else {
+            return;
+        };
+        self.body.replace_range(given, &masked_json(value));
+    }
+
     /// Returns the JSON of the tools, or of the instructions (`system`).
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let names: &[&str] = match name {
-            "system" => &[
-                "system",
-                "instructions",
-                "systemInstruction",
-                "system_instruction",
-            ],
+            "system" => &INSTRUCTIONS,
             _ => &["tools"],
         };
         let fields: Map<String, Value> = serde_json::from_str(&self.body).ok()?;

@@ -22,6 +22,9 @@ use crate::session::Sessions;
 /// conversation.
 const COMPARED: usize = 4;
 
+/// The most places of a conversation that are tried as the end of a session's.
+const MOST_ENDS: usize = 64;
+
 /// The number of latest turns that are compared with a request.
 const LOOK_BACK: usize = 8;
 
@@ -131,30 +134,32 @@ impl LatestMessages {
         self.contents.drain(..first);
     }
 
-    /// Returns the index of the first message of a conversation that the
-    /// session does not have: after the latest messages that both have. Returns
-    /// `None` if the conversation does not continue the session.
-    pub fn first_new_in(&self, messages: &[Message]) -> Option<usize> {
-        if self.contents.is_empty() {
-            return Some(0);
-        }
-        // Of a long conversation only the end is compared, the newest first: that
-        // is where the two differ, if they do.
-        let is_same = |end: &usize| {
+    /// Returns the indices that can be that of the first message of a
+    /// conversation that the session does not have, the last first: those after
+    /// the session's latest messages. There are several if messages repeat.
+    fn ends_in<'m>(&'m self, messages: &'m [Message]) -> impl Iterator<Item = usize> + 'm {
+        let least = usize::from(!self.contents.is_empty());
+        let most = match least {
+            0 => 0,
+            _ => messages.len(),
+        };
+        let is_same = move |end: &usize| {
             let given = messages[..*end].iter().rev();
             given
                 .zip(self.contents.iter().rev())
                 .all(|(given, latest)| content(given) == *latest)
         };
-        (1..=messages.len()).rev().find(is_same)
+        (least..=most).rev().filter(is_same)
     }
 
-    /// Does the same as [`first_new_in`](Self::first_new_in) for the end of a
-    /// conversation. Its first message may be incomplete, so it is not
-    /// compared.
+    /// Returns the index of the first message that the session does not have, in
+    /// the end of a conversation. Its first message may be incomplete, so it is
+    /// not compared. Returns `None` if the end alone does not show that.
     pub fn first_new_in_end(&self, messages: &[Message]) -> Option<usize> {
-        let first = self.first_new_in(messages)?;
-        (first > COMPARED && !self.contents.is_empty()).then_some(first)
+        let mut ends = self.ends_in(messages);
+        let first = ends.next()?;
+        let is_only = ends.next().is_none();
+        (first > COMPARED && is_only && !self.contents.is_empty()).then_some(first)
     }
 }
 
@@ -202,10 +207,11 @@ fn said<'m>(messages: impl Iterator<Item = &'m Message>) -> Vec<Said> {
     said
 }
 
-/// How a conversation differs from that of a session, whose latest messages it ends
-/// with.
+/// How a conversation differs from that of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Agreement {
+    /// The first message after the session's latest ones.
+    pub first_new: usize,
     /// The latest message of the conversation that the session does not have.
     pub unknown: Option<usize>,
     /// Whether the session has earlier messages that the conversation does not have.
@@ -213,34 +219,64 @@ pub struct Agreement {
 }
 
 impl Sessions<'_> {
-    /// Compares what was said in a conversation and in a session. `messages` end with
-    /// the session's latest ones.
+    /// Compares what was said in a conversation and in a session, of which `latest`
+    /// are the latest messages. Returns `None` if the conversation does not have these.
     ///
     /// Either may begin earlier: the other one was shortened there.
-    pub fn agreement(&self, session: &Session, messages: &[Message]) -> Result<Agreement, Error> {
-        let recorded = self.history(&session.label, messages.len() + 1)?;
+    pub fn agreement(
+        &self,
+        session: &Session,
+        latest: &LatestMessages,
+        messages: &[Message],
+    ) -> Result<Option<Agreement>, Error> {
+        let mut ends = latest.ends_in(messages).take(MOST_ENDS).peekable();
+        let Some(&first_new) = ends.peek() else {
+            return Ok(None);
+        };
+        let recorded = self.history(&session.label, first_new + 1)?;
         if recorded.last().map(|turn| turn.id) != session.head {
             // Another caller has recorded a turn meanwhile. Recording will fail, and the
             // session is read again.
-            return Ok(Agreement::default());
+            return Ok(Some(Agreement {
+                first_new,
+                ..Agreement::default()
+            }));
         }
         let normal = recorded.iter().filter(|turn| turn.kind == TurnKind::Normal);
         let recorded = said(normal.flat_map(|turn| &turn.turn.messages));
-        let given = said(messages.iter());
-        let oldest = recorded.len().min(given.len()).saturating_sub(1);
-        let differs = |i: usize, one: &Said, other: &Said| {
-            let is_end = one.text.ends_with(&other.text) || other.text.ends_with(&one.text);
-            let is_same = one.text == other.text || i == oldest && is_end;
-            one.role != other.role || one.is_call != other.is_call || !is_same
-        };
-        let mut both = given.iter().zip(&recorded).enumerate();
-        let different = both.find(|(i, (one, other))| differs(*i, one, other));
-        Ok(Agreement {
-            unknown: different.map(|(_, (given, _))| given.at),
-            is_shorter: recorded.len() > given.len(),
-        })
+        let mut different = None;
+        for end in ends {
+            let agreement = Agreement {
+                first_new: end,
+                ..compare(&said(messages[..end].iter()), &recorded)
+            };
+            if agreement.unknown.is_none() {
+                return Ok(Some(agreement));
+            }
+            different = different.or(Some(agreement));
+        }
+        Ok(different)
     }
+}
 
+/// Compares what was said in a conversation and in a session, both the latest first.
+fn compare(given: &[Said], recorded: &[Said]) -> Agreement {
+    let oldest = recorded.len().min(given.len()).saturating_sub(1);
+    let differs = |i: usize, one: &Said, other: &Said| {
+        let is_end = one.text.ends_with(&other.text) || other.text.ends_with(&one.text);
+        let is_same = one.text == other.text || i == oldest && is_end;
+        one.role != other.role || one.is_call != other.is_call || !is_same
+    };
+    let mut both = given.iter().zip(recorded).enumerate();
+    let different = both.find(|(i, (one, other))| differs(*i, one, other));
+    Agreement {
+        first_new: 0,
+        unknown: different.map(|(_, (given, _))| given.at),
+        is_shorter: recorded.len() > given.len(),
+    }
+}
+
+impl Sessions<'_> {
     /// Returns the end of a session's conversation.
     pub fn latest_messages(&self, session: &Session) -> Result<LatestMessages, Error> {
         let recorded = self.history(&session.label, LOOK_BACK)?;

@@ -172,16 +172,14 @@ fn joined(mut texts: Vec<Json<'_>>) -> Json<'_> {
     Json::Text(Cow::Owned(texts.join("\n\n")))
 }
 
-/// Writes a message of the user. Results are messages of their own; the
-/// remaining parts are one message.
+/// Writes a message of the user. Results are messages of their own and come
+/// first. The remaining parts are one message, unless a message with another role
+/// is between them.
 ///
 /// With `marked`, its one text gets a breakpoint.
 fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
-    let mut texts: Vec<Json<'_>> = Vec::new();
-    let mut parts = Vec::new();
-    let mut has_parts = false;
-    let mut whole = Vec::new();
-    has_parts |= marked;
+    let mut said = Vec::new();
+    let mut run = Said::default();
     for piece in message.pieces {
         let native = match &piece.content {
             Content::Provider(raw) => Some(*raw),
@@ -190,10 +188,13 @@ fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
         match (piece.content, native) {
             (Content::Result(_), Some(raw)) => messages.push(Json::raw(raw)),
             // A message with a role that only OpenAI has.
-            (_, Some(raw)) if kind_of(raw).is_empty() => whole.push(Json::raw(raw)),
+            (_, Some(raw)) if kind_of(raw).is_empty() => {
+                said.extend(std::mem::take(&mut run).message(marked));
+                said.push(Json::raw(raw));
+            }
             (_, Some(raw)) => {
-                has_parts = true;
-                parts.push(Json::raw(raw));
+                run.has_parts = true;
+                run.parts.push(Json::raw(raw));
             }
             (Content::Result(result), None) => messages.push(map! {
                 "role": Json::text("tool"),
@@ -207,23 +208,41 @@ fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
                     let (field, mark) = breakpoint();
                     part.push(field, mark);
                 }
-                parts.push(part);
-                texts.push(text);
+                run.parts.push(part);
+                run.texts.push(text);
             }
             (Content::Media(media), None) => {
-                has_parts = true;
-                parts.push(media_part(media).into());
+                run.has_parts = true;
+                run.parts.push(media_part(media).into());
             }
             _ => {}
         }
     }
-    if has_parts {
-        messages.push(map! {"role": Json::text("user"), "content": parts});
-    } else if !texts.is_empty() {
-        let content = joined(texts);
-        messages.push(map! {"role": Json::text("user"), "content": content});
+    said.extend(run.message(marked));
+    messages.extend(said);
+}
+
+/// The content of a message of the user.
+#[derive(Default)]
+struct Said<'a> {
+    texts: Vec<Json<'a>>,
+    parts: Vec<Json<'a>>,
+    /// Whether some part is not a text.
+    has_parts: bool,
+}
+
+impl<'a> Said<'a> {
+    /// Returns the message, if it has content.
+    fn message(self, marked: bool) -> Option<Json<'a>> {
+        if self.parts.is_empty() {
+            return None;
+        }
+        let content = match self.has_parts || marked {
+            true => Json::List(self.parts),
+            false => joined(self.texts),
+        };
+        Some(map! {"role": Json::text("user"), "content": content})
     }
-    messages.extend(whole);
 }
 
 pub(crate) fn media_part(media: &Media) -> Value {

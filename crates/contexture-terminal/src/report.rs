@@ -158,13 +158,12 @@ fn brief(reason: &Reason) -> String {
         Reason::Fits => "whole".to_owned(),
         Reason::Cut { missing, .. } => format!("{} more needed", grouped(*missing)),
         Reason::Dropped {
-            needed,
-            left,
-            exact,
+            missing,
+            exactly_missing,
             ..
-        } if needed > left => {
-            let about = if *exact { "" } else { "~" };
-            format!("{about}{} more needed", grouped(needed - left))
+        } if *missing > 0 => {
+            let about = if *exactly_missing { "" } else { "~" };
+            format!("{about}{} more needed", grouped(*missing))
         }
         Reason::LineLimit { max_lines } => format!("max_lines {max_lines}"),
         Reason::TokenLimit { max_tokens } => format!("max_tokens {}", grouped(*max_tokens)),

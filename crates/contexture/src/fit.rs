@@ -10,10 +10,11 @@ mod conversation;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 
-use contexture_core::{Code, ContentHash, Native, TokenCounter, Tokens};
+use contexture_core::guard::{self, FindingKind, Policy};
+use contexture_core::{Code, ContentHash, GuardLine, Native, RawJson, TokenCounter, Tokens};
 use contexture_engine::{
     Advice, Cause, Concept, Error, GivenFields, GivenPart, GivenRequest, Preview, RecipeRef,
-    Request, Root, Warning,
+    Request, Root, Warning, masked_json,
 };
 use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest};
@@ -82,10 +83,11 @@ const ATTEMPTS: usize = 16;
 impl Engine {
     /// Returns a provider's request within a number of tokens.
     ///
-    /// A request that fits is returned unchanged, unless its messages have
-    /// secrets or invisible characters. Otherwise its older steps are replaced
-    /// by a summary, and tool results that are too long are cut. The
-    /// instructions, the tools and all settings keep their bytes.
+    /// A request that fits is returned unchanged, unless its instructions or
+    /// messages have secrets, or its messages invisible characters. Otherwise its
+    /// older steps are replaced by a summary, and tool results that are too long
+    /// are cut. Apart from secrets, the instructions keep their bytes. The tools
+    /// and all settings always do.
     ///
     /// With a session, the messages that it does not have yet are recorded
     /// first, and its summaries are used: the result has the same beginning as
@@ -147,7 +149,14 @@ impl Engine {
         let format = options.to.unwrap_or(api.format());
         let is_same = format == api.format();
         let messages = std::mem::take(&mut native.messages);
-        let (mut request, fields) = self.inline(read, &native, options, format)?;
+        let masked = mask_instructions(&mut native, self.policy());
+        let (mut request, mut fields) = self.inline(read, &native, options, format)?;
+        if !masked.is_empty() {
+            fields = fields.map(|mut fields| {
+                Arc::make_mut(&mut fields).mask_instructions();
+                fields
+            });
+        }
         request.given = GivenRequest {
             fields: fields.clone(),
             is_of_session: false,
@@ -155,6 +164,7 @@ impl Engine {
             ends_with_model: ends_with_model(&messages),
             // Another provider does not store the messages before.
             follows_stored: is_same && follows_stored(&native),
+            masked,
         };
         request.messages = messages;
         let mut assembled = assemble(&mut request)?;
@@ -307,6 +317,44 @@ impl Engine {
     }
 }
 
+/// Masks the secrets in the instructions of a request. Returns what was found.
+fn mask_instructions(native: &mut NativeRequest, policy: Policy) -> Vec<GuardLine> {
+    let mut lines = Vec::new();
+    for (i, block) in native.system.iter_mut().enumerate() {
+        let (text, mut findings) = guard::clean(&text_of(block), policy.in_document());
+        findings.retain(|finding| finding.kind == FindingKind::Secret);
+        if findings.is_empty() {
+            continue;
+        }
+        match block {
+            Block::Text { text: own, native } => {
+                *own = text;
+                *native = native.take().map(masked_native);
+            }
+            Block::Provider { raw, .. } => *raw = masked_raw(raw),
+            _ => {}
+        }
+        let item: Arc<str> = format!("system/{i}").into();
+        lines.extend(findings.into_iter().map(|finding| GuardLine {
+            item: Arc::clone(&item),
+            finding,
+        }));
+    }
+    lines
+}
+
+fn masked_native(native: Native) -> Native {
+    Native::new(native.provider.as_ref(), masked_raw(&native.raw))
+}
+
+/// Returns JSON with its secrets masked.
+fn masked_raw(raw: &RawJson) -> RawJson {
+    let value = serde_json::from_str(raw.as_str()).ok();
+    let masked = value.map(masked_json);
+    let masked = masked.and_then(|masked| RawJson::parse(&masked).ok());
+    masked.unwrap_or_else(|| raw.clone())
+}
+
 /// Returns the fields around the conversation of a request, which was read from
 /// `body`.
 fn given_fields(
@@ -424,7 +472,7 @@ fn check_newest(assembled: &Assembled, messages: usize) -> Result<(), Error> {
         row.tokens
     ))
     .because(Cause::OverBudget)
-    .advise(Advice::set("max_tokens")))
+    .advise(Advice::raise("max_tokens")))
 }
 
 /// Returns true if the content of the assembled request differs from the

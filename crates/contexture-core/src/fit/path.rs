@@ -650,6 +650,7 @@ impl Fitter<'_> {
                             None if missed => kept.left_then,
                             None => kept.left,
                         },
+                        ahead: Size::ZERO,
                     },
                 });
             }

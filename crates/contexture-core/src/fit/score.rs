@@ -709,6 +709,7 @@ impl Competition<'_> {
     fn outcomes(&self, available: Tokens) -> Vec<(usize, Outcome)> {
         let mut outcomes = self.kept_outcomes();
         let left = self.allowance.saturating_sub(self.used);
+        let ahead = self.ahead();
         for (u, unit) in self.units.iter().enumerate() {
             if matches!(unit.state, State::Kept | State::Shorter(_)) {
                 continue;
@@ -733,11 +734,32 @@ impl Competition<'_> {
                             exact: unit.whole.exact,
                         },
                         left,
+                        ahead: ahead.get(&u).copied().unwrap_or(Size::ZERO),
                     },
                 };
                 outcomes.push((*i, outcome));
             }
         }
         outcomes
+    }
+
+    /// Returns the tokens that units with higher scores would get, if there were
+    /// more, before each unit that is left out.
+    fn ahead(&self) -> BTreeMap<usize, Size> {
+        let is_out = |unit: &Unit| {
+            let is_decided = matches!(
+                unit.state,
+                State::Kept | State::Shorter(_) | State::Duplicate(_)
+            );
+            !is_decided && unit.usable
+        };
+        let out = (0..self.units.len()).filter(|&u| is_out(&self.units[u]));
+        let mut sum = Size::ZERO;
+        let mut ahead = BTreeMap::new();
+        for u in super::highest_first(out.collect(), |u| self.units[u].rank) {
+            ahead.insert(u, sum);
+            sum.add(self.units[u].whole);
+        }
+        ahead
     }
 }

@@ -1,5 +1,7 @@
 //! Kept, cut and dropped items, with their reasons.
 
+use contexture_core::Reason;
+
 use crate::support::{check, run};
 
 #[test]
@@ -562,4 +564,33 @@ fn a_turn_that_is_larger_than_the_window_is_cut_where_it_may_be() {
         used 81 of 100
         ",
     );
+}
+
+/// Items that come before it get the additional tokens first.
+#[test]
+fn the_tokens_that_a_reason_names_keep_the_item() {
+    let mut below = {
+        let mut state: u64 = 7;
+        move |most: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % most
+        }
+    };
+    for _ in 0..200 {
+        let budget = 20 + below(200);
+        let items: String = (0..4 + below(8))
+            .map(|i| format!("item i{i} {} at 0.{}\n", 1 + below(90), 1 + below(8)))
+            .collect();
+        let script = |budget: u64| format!("budget {budget}\nlayer l\n{items}");
+        for row in &run(&script(budget)).unwrap().report.excluded {
+            let Reason::Dropped { missing, .. } = row.reason else {
+                panic!("{}", row.reason);
+            };
+            let larger = run(&script(budget + missing)).unwrap();
+            let is_kept = larger.report.included.iter().any(|kept| kept.id == row.id);
+            assert!(is_kept, "{} of\n{}{}", row.id, script(budget), row.reason);
+        }
+    }
 }

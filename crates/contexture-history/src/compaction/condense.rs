@@ -122,6 +122,13 @@ impl<'t> Older<'t> {
     }
 }
 
+/// A request of up to this part of the window is quoted whole, even if the user's
+/// messages have a smaller share.
+const MOST_GOAL: Tokens = 4;
+
+/// The tokens of the heading of the request.
+const AROUND_GOAL: Tokens = 48;
+
 /// Condenses histories, without a store and without a language model.
 pub(crate) struct Condenser<'a> {
     pub(crate) config: &'a CompactionConfig,
@@ -148,10 +155,6 @@ impl<'a> Condenser<'a> {
         if summary < MIN_SUMMARY / 2 {
             return Err("the rest of the request leaves no room for a summary");
         }
-        // A summary is often shorter than its limit. The latest steps get the
-        // rest, so the size of the summary is computed first.
-        let mut reserve = summary + messages;
-        let mut is_sized = false;
         let older_for = |reserve: Tokens| {
             let within = |percent: f64| {
                 let within = share(percent).saturating_sub(space.fixed);
@@ -180,6 +183,11 @@ impl<'a> Condenser<'a> {
             known.read(&Script::of(least.parts(), self.policy).passages());
             read_to = least.kept;
         }
+        let messages = messages.max(self.whole_goal(&known).min(beside / MOST_GOAL));
+        // A summary is often shorter than its limit. The latest steps get the
+        // rest, so the size of the summary is computed first.
+        let mut reserve = summary + messages;
+        let mut is_sized = false;
         loop {
             let older = older_for(reserve)
                 .ok_or("all steps are among the latest, which are never summarised")?;
@@ -229,6 +237,19 @@ impl<'a> Condenser<'a> {
                 text,
             });
         }
+    }
+}
+
+impl Condenser<'_> {
+    /// Returns the tokens of the user's messages in a summary that quotes the latest
+    /// request whole.
+    fn whole_goal(&self, facts: &Facts) -> Tokens {
+        let Some(goal) = facts.messages.last() else {
+            return 0;
+        };
+        let tokens = self.counter.count(&goal.text);
+        // If there are other messages, the request gets two thirds.
+        tokens + tokens / 2 + AROUND_GOAL
     }
 }
 

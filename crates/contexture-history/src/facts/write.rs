@@ -279,8 +279,12 @@ impl Facts {
             cut_off.push(earlier.len());
         }
         left = left.saturating_sub(counter.count(&shown));
+        let quoted = match shown == goal.text {
+            true => "verbatim",
+            false => "with parts left out",
+        };
         let mut text =
-            format!("## Goal\nThe user's latest request before this point, verbatim:\n{shown}\n");
+            format!("## Goal\nThe user's latest request before this point, {quoted}:\n{shown}\n");
         // The goal means nothing without it, so the sections give tokens for it.
         let proposal = self.write_proposal(left / 2 + room.tokens / 4, counter);
         let tokens = counter.count(&proposal);

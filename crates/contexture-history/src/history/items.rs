@@ -23,7 +23,7 @@ use contexture_store::{
 use contexture_tokens::Provider;
 
 use contexture_engine::config::Config;
-use contexture_engine::{OTHER_API, counter_name};
+use contexture_engine::{OTHER_API, counter_name, masked_json};
 use serde_json::Value;
 
 use super::steps::Previous;
@@ -285,13 +285,20 @@ impl ItemBuilder {
                     MessageRole::Developer => (Role::Developer, Trust::Operator),
                 };
                 let guarded = self.texts.remove(&(m, b));
-                let mut text = guarded.unwrap_or_else(|| self.text(block));
+                let (mut text, masked) = match (guarded, self.masked_block(message.role, block)) {
+                    (_, Some((text, masked))) => (text, Some(masked)),
+                    (Some(text), None) => (text, None),
+                    (None, None) => (self.text(block), None),
+                };
                 let handle = handle_of(block);
                 let original = self.shorten(block, handle.as_deref(), &mut text, counts);
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
                 item.trust = trust;
                 let earlier = self.answers.len();
                 let mut item = self.with_part(item, block);
+                if let Some(masked) = masked {
+                    item.part = Part::Provider(Arc::new(masked));
+                }
                 // A shortened block no longer equals the provider's own form.
                 if let Some(native) = block.native().filter(|_| original.is_none()) {
                     // Counted for every provider, so that a stored count is
@@ -314,7 +321,7 @@ impl ItemBuilder {
                     && let Some(native) = block.native()
                     && self.target.accepts(&native.provider)
                     && let Some(native) = match is_changed(&text) {
-                        true => masked(native, text.as_str()),
+                        true => masked_instruction(native, text.as_str()),
                         false => Some(native.clone()),
                     }
                 {
@@ -356,6 +363,27 @@ impl ItemBuilder {
         .collect()
     }
 
+    /// Returns a block in a provider's own form that the client wrote, such as the
+    /// output of a tool, with its secrets masked. Returns `None` for other blocks,
+    /// and if it has no secrets.
+    fn masked_block(&self, role: MessageRole, block: &Block) -> Option<(Text, Native)> {
+        let Block::Provider { provider, raw } = block else {
+            return None;
+        };
+        let is_clients = matches!(role, MessageRole::User | MessageRole::Tool);
+        if !is_clients || !self.policy.mask_secrets {
+            return None;
+        }
+        let value: Value = serde_json::from_str(raw.as_str()).ok()?;
+        let plain = value.to_string();
+        let masked = masked_json(value);
+        if masked == plain {
+            return None;
+        }
+        let native = Native::new(provider.as_str(), RawJson::parse(&masked).ok()?);
+        Some((Text::guarded(raw.as_str(), self.policy), native))
+    }
+
     fn text(&self, block: &Block) -> Text {
         let guarded = |text: &str| Text::guarded(text, self.policy);
         match block {
@@ -366,13 +394,15 @@ impl ItemBuilder {
                 ..
             } if !signature.is_empty() => Text::verbatim(text),
             Block::Text { text, .. } | Block::Thinking { text, .. } => guarded(text),
-            Block::Provider { raw, .. } => guarded(&native::shown(raw).0),
+            // The provider gets back the bytes that it sent.
+            Block::Provider { raw, .. } => Text::verbatim(&native::shown(raw).0),
             Block::ToolCall {
                 arguments: Value::String(written),
                 ..
             } => guarded(written),
             Block::ToolCall { arguments, .. } => guarded_json(arguments, self.policy),
-            Block::ToolResult { content, .. } => guarded(content.trim_end()),
+            Block::ToolResult { content, .. } if content.trim().is_empty() => guarded(""),
+            Block::ToolResult { content, .. } => guarded(content),
             Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
                 let media = block.media();
                 guarded(&media.as_ref().map(describe).unwrap_or_default())
@@ -617,7 +647,7 @@ fn whole_thinking(made: &mut [BlockItem]) {
 }
 
 /// Returns an instruction in a provider's own form with another text.
-fn masked(native: &Native, text: &str) -> Option<Native> {
+fn masked_instruction(native: &Native, text: &str) -> Option<Native> {
     let whole: Value = serde_json::from_str(native.raw.as_str()).ok()?;
     let made = serde_json::json!({"role": whole.get("role")?, "content": text});
     let raw = RawJson::parse(&made.to_string()).ok()?;

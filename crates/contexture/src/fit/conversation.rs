@@ -156,7 +156,8 @@ impl CachedConversation {
         }
         let native = read(body, apis)?;
         self.request = ParsedRequest::new(body, native.api);
-        let Some(first) = self.latest.first_new_in(&native.messages) else {
+        let agreement = sessions.agreement(session, &self.latest, &native.messages)?;
+        let Some(agreement) = agreement else {
             let label = &session.label;
             return Err(Error::input(format!(
                 "the messages do not continue session `{label}`: they do not have its latest messages"
@@ -164,8 +165,8 @@ impl CachedConversation {
             .because(Cause::Conflict)
             .advise(ANOTHER));
         };
+        let first = agreement.first_new;
         let known = &native.messages[..first];
-        let agreement = sessions.agreement(session, known)?;
         self.is_shorter = agreement.is_shorter;
         if let Some(at) = agreement.unknown {
             self.request = None;

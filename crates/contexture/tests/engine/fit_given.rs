@@ -274,3 +274,151 @@ fn signed_reasoning_with_a_secret_is_sent_unchanged() {
     let kept = made["messages"].as_array().unwrap();
     assert_eq!(kept[kept.len() - 2]["content"][0], thinking);
 }
+
+/// The request that is sent has the key; the store does not.
+#[test]
+fn keys_in_the_fields_of_a_request_are_masked_in_its_snapshot() {
+    let lab = Lab::new("");
+    let key = "ghp_Zq8Lw2Xv5Nt1Rb7Kd4Mj9Hc3Fy6Gs0PaQeUi";
+    let server = json!({"type": "url", "url": "https://tools.example", "name": "hub",
+        "authorization_token": key});
+    let mut body = request(&run("Look at the repository.", 2));
+    body["mcp_servers"] = json!([server]);
+    body["tools"] = json!([tool("bash")]);
+    let first = fit(&lab, &body, Some("s"), 60_000).unwrap();
+    assert!(first.body.contains(key), "{}", first.body);
+    let kept = saved(&lab, &first);
+    assert!(!kept.to_string().contains(key), "{kept}");
+    assert_eq!(kept["mcp_servers"][0]["url"], "https://tools.example");
+    assert_eq!(kept["tools"], body["tools"]);
+
+    // The same fields are no cache break, and are not written again.
+    body["messages"]
+        .as_array_mut()
+        .unwrap()
+        .extend(step(2, "ok"));
+    let second = fit(&lab, &body, Some("s"), 60_000).unwrap();
+    assert!(second.body.contains(key));
+    assert_eq!(second.assembled.report.cache_break(), None);
+    assert!(!saved(&lab, &second).to_string().contains(key));
+}
+
+/// An agent that polls makes the same call with the same result many times.
+#[test]
+fn steps_that_repeat_continue_a_session() {
+    let lab = Lab::new("");
+    let poll = |i: usize| {
+        let mut step = step(i, "pending");
+        step[0]["content"][0]["input"] = json!({"command": "status"});
+        step
+    };
+    let mut messages = vec![json!({"role": "user", "content": "Deploy, and wait for it."})];
+    for i in 0..12 {
+        messages.extend(poll(i));
+        let fitted = fit(&lab, &request(&messages), Some("s"), 60_000).unwrap();
+        assert!(!fitted.is_changed, "{}", fitted.body);
+        let turns = lab.engine.history("s", 100).unwrap();
+        let recorded: usize = turns.iter().map(|turn| turn.turn.messages.len()).sum();
+        assert_eq!(recorded, messages.len());
+    }
+    // The same request again adds nothing, and several steps at once are all new.
+    fit(&lab, &request(&messages), Some("s"), 60_000).unwrap();
+    messages.extend((12..15).flat_map(poll));
+    fit(&lab, &request(&messages), Some("s"), 60_000).unwrap();
+    let turns = lab.engine.history("s", 100).unwrap();
+    let recorded: usize = turns.iter().map(|turn| turn.turn.messages.len()).sum();
+    assert_eq!(recorded, messages.len());
+}
+
+const KEY: &str = "ghp_Zq8Lw2Xv5Nt1Rb7Kd4Mj9Hc3Fy6Gs0PaQeUi";
+
+/// Returns the masked request and the ids of the items with a secret.
+fn masked(lab: &Lab, body: &Value) -> (String, Vec<String>) {
+    let fitted = fit(lab, body, None, 60_000).unwrap();
+    let lines = fitted.assembled.report.guard.iter();
+    let items = lines.map(|line| line.item.to_string()).collect();
+    (fitted.body, items)
+}
+
+#[test]
+fn secrets_in_instructions_are_masked_in_every_api() {
+    let lab = Lab::new("");
+    let said = format!("Use the token {KEY} for the hub.");
+    let mut anthropic = request(&run("Look.", 1));
+    anthropic["system"] =
+        json!([{"type": "text", "text": said, "cache_control": {"type": "ephemeral"}}]);
+    let chat = json!({"model": "gpt-5.6", "messages": [
+        {"role": "system", "content": said}, {"role": "user", "content": "Look."}]});
+    let responses = json!({"model": "gpt-5.6", "instructions": said, "input": "Look.",
+        "metadata": {"a": "1.0e2"}});
+    let gemini = json!({"systemInstruction": {"parts": [{"text": said}]},
+        "contents": [{"role": "user", "parts": [{"text": "Look."}]}]});
+    for body in [anthropic, chat, responses, gemini] {
+        let (sent, items) = masked(&lab, &body);
+        assert!(!sent.contains(KEY), "{sent}");
+        assert!(sent.contains("Use the token [secret masked"), "{sent}");
+        assert_eq!(items, ["system/0"], "{sent}");
+        let sent: Value = serde_json::from_str(&sent).unwrap();
+        for field in ["model", "metadata", "messages", "contents"] {
+            if field != "messages" || body["system"].is_array() {
+                assert_eq!(sent[field], body[field]);
+            }
+        }
+    }
+}
+
+/// The provider gets back what it sent. What the client wrote is masked, in any form.
+#[test]
+fn blocks_of_the_client_in_a_provider_s_form_are_masked() {
+    let lab = Lab::new("");
+    let output = json!({"model": "gpt-5.6", "input": [
+        {"role": "user", "content": "Look."},
+        {"type": "local_shell_call", "id": "l1", "call_id": "c1", "status": "completed",
+         "action": {"type": "exec", "command": ["env"], "env": {}}},
+        {"type": "local_shell_call_output", "id": "o1", "call_id": "c1",
+         "output": format!("TOKEN={KEY}\nHOME=/home/a")},
+    ]});
+    let search = json!({"model": "claude-sonnet-5-5", "max_tokens": 500, "messages": [
+        {"role": "user", "content": [
+            {"type": "search_result", "source": "hub", "title": "Keys",
+             "content": [{"type": "text", "text": format!("The token is {KEY}.")}]},
+            {"type": "text", "text": "What is it?"}]},
+    ]});
+    for body in [output, search] {
+        let (sent, items) = masked(&lab, &body);
+        assert!(!sent.contains(KEY), "{sent}");
+        assert_eq!(items.len(), 1, "{sent}");
+    }
+    // The model's own block is sent as it is, and the report does not say otherwise.
+    let own = json!({"model": "claude-sonnet-5-5", "max_tokens": 500, "messages": [
+        {"role": "user", "content": "Search."},
+        {"role": "assistant", "content": [
+            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": KEY}},
+            {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+            {"type": "text", "text": "Found."}]},
+        {"role": "user", "content": "Thanks."},
+    ]});
+    let (sent, items) = masked(&lab, &own);
+    assert!(sent.contains(KEY), "{sent}");
+    assert!(items.is_empty(), "{items:?}");
+}
+
+/// One secret changes one message, and no other.
+#[test]
+fn a_rebuilt_request_keeps_white_space_and_order() {
+    let lab = Lab::new("");
+    let body = json!({"model": "gpt-5.6", "messages": [
+        {"role": "user", "content": format!("Use {KEY}.")},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "cat", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "line 1\nline 2  \n\n"},
+        {"role": "assistant", "content": null, "function_call": {"name": "t", "arguments": "{}"}},
+        {"role": "function", "name": "t", "content": "done\n"},
+        {"role": "user", "content": "And now?"},
+    ]});
+    let fitted = fit(&lab, &body, None, 60_000).unwrap();
+    let sent: Value = serde_json::from_str(&fitted.body).unwrap();
+    let given = body["messages"].as_array().unwrap();
+    let messages = sent["messages"].as_array().unwrap();
+    assert_eq!(messages[1..], given[1..], "{}", fitted.body);
+}
