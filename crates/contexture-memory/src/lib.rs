@@ -49,10 +49,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use contexture_engine::{Advice, Engine, Error, Operation, Warning};
-use contexture_recall::{ANALYSER, Embedder, Extractor, Strategy};
+use contexture_recall::{Embedder, Extractor, Strategy};
 use contexture_store::{
     Change, EmbedderInfo, Memories, MemoryState, RecordKey, RecordKind, Sketch,
 };
+use contexture_words::ANALYSER;
 use jiff::Timestamp;
 
 use self::embedder::Embedders;

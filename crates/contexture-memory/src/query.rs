@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_recall::{
-    Slot, asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
-};
+use contexture_recall::{Slot, asks_for_recent, detect_intent, relevant_event_types};
 use contexture_store::RecordKey;
 use contexture_time::Clock;
+use contexture_words::{name_key, names_in, query_keywords};
 
 use crate::admission::Admission;
 use crate::context::Signals;

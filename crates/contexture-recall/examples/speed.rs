@@ -25,7 +25,7 @@ fn main() {
     println!("{} texts of {} words", texts.len(), words / texts.len());
 
     time("analyse", &texts, |text| {
-        contexture_recall::analyse(text).terms.len()
+        contexture_words::analyse(text).terms.len()
     });
     let start = on_processor();
     let model = contexture_recall::StaticModel::built_in();
@@ -45,7 +45,7 @@ fn main() {
         extractor.extract(text, &known).entities.len()
     });
     time("keywords", &texts, |text| {
-        contexture_recall::keywords(text).len()
+        contexture_words::keywords(text).len()
     });
 }
 

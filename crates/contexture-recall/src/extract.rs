@@ -28,12 +28,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
+use contexture_words::words::counted_keywords;
+use contexture_words::{name_key, sentences};
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
-
-use crate::sentence::sentences;
-use crate::signals::name_key;
-use crate::words::counted_keywords;
 
 /// The number of bytes of a text that are searched.
 pub const MOST_BYTES: usize = 64 * 1024;

@@ -4,11 +4,12 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use contexture_words::sentences;
+
 use super::find::is_month;
 use super::forms;
 use super::name_lists::{is_company, is_first_name, is_place, is_product};
 use super::{Find, Found, MOST_MENTIONS, TextContext, What};
-use crate::sentence::sentences;
 
 /// Capitalised words that are not names: weekdays, languages and peoples,
 /// holidays, interjections, products, and words that start sentences.
