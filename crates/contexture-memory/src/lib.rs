@@ -49,7 +49,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use contexture_engine::{Advice, Engine, Error, Operation, Warning};
-use contexture_recall::{Embedder, Extractor, Strategy};
+use contexture_extract::Extractor;
+use contexture_recall::{Embedder, Strategy};
 use contexture_store::{
     Change, EmbedderInfo, Memories, MemoryState, RecordKey, RecordKind, Sketch,
 };
@@ -64,7 +65,7 @@ use self::lines::LineCache;
 use self::recall::{QueryVectors, RecentFindings};
 use self::view::View;
 
-pub use self::archetype::Archetypes;
+pub use self::archetype::{Archetype, Archetypes};
 pub use self::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Metadata, Shown,
     Signals, TimeInterval, VectorProgress,

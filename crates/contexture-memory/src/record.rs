@@ -5,7 +5,8 @@ use std::io::{BufRead, Read};
 
 use contexture_core::guard::{self, Secret};
 use contexture_engine::{Advice, Operation, Warning};
-use contexture_recall::{Embedder, Extracted, Extractor, TextContext, Vector, chunks};
+use contexture_extract::{Extracted, Extractor, TextContext};
+use contexture_recall::{Embedder, Vector, chunks};
 use contexture_store::{
     Analysis, ChunkRecord, Derived, EntityRecord, Link, Mention, NewRecord, Record, RecordKey,
     RecordKind, Remembered, StoreError,

@@ -39,8 +39,8 @@ fn main() {
     time("chunks", &texts, |text| {
         contexture_recall::chunks(text, None, 1000).len()
     });
-    let extractor = contexture_recall::Extractor::new(&rules()).unwrap();
-    let known = contexture_recall::TextContext::default();
+    let extractor = contexture_extract::Extractor::new(&rules()).unwrap();
+    let known = contexture_extract::TextContext::default();
     time("extract", &texts, |text| {
         extractor.extract(text, &known).entities.len()
     });
@@ -97,11 +97,11 @@ fn made_up() -> Vec<String> {
 }
 
 /// Every built-in matcher.
-fn rules() -> contexture_recall::Rules {
-    contexture_recall::Rules {
-        entities: contexture_recall::Find::ALL
+fn rules() -> contexture_extract::Rules {
+    contexture_extract::Rules {
+        entities: contexture_extract::Find::ALL
             .iter()
-            .map(|(name, find)| contexture_recall::EntityRule {
+            .map(|(name, find)| contexture_extract::EntityRule {
                 kind: (*name).to_owned(),
                 find: Some(*find),
                 pattern: None,

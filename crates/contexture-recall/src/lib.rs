@@ -1,5 +1,5 @@
-//! Search and extraction without a network or a model call: full text search,
-//! embeddings, chunks, and rules that extract entities and relations.
+//! Search without a network or a model call: full text search, embeddings, ranking
+//! and chunks.
 //!
 //! ```
 //! use contexture_recall::{Entry, Index, best};
@@ -26,11 +26,9 @@
 //! terms, vectors and chunks on every machine. The only files that are read are
 //! those of a static model, if a caller gives its folder.
 
-pub mod archetype;
 pub mod chunk;
 pub mod compress;
 pub mod embed;
-pub mod extract;
 pub mod index;
 pub mod instruction;
 pub mod near;
@@ -41,20 +39,17 @@ mod schema;
 pub mod sections;
 pub mod signals;
 pub mod snippet;
+pub mod strategy;
 pub mod vector;
 
-pub use archetype::{Allocation, Archetype, Shares, Strategy, StrategyError, StrategyPatch};
 pub use chunk::{Chunk, chunks};
 pub use compress::shorten;
 pub use embed::{EmbedError, Embedder, ModelError, StaticModel};
-pub use extract::{
-    EntityRule, Extracted, Extractor, Find, Link, Mention, RelationRule, RuleError, Rules,
-    TextContext,
-};
 pub use index::{Entry, Index, Scores, Slot};
 pub use instruction::is_standing_instruction;
 pub use near::{NEAR_DUPLICATE, is_near_duplicate, near_keys, similar, template_print};
 pub use rank::{Hit, best, best_hits, hits};
 pub use signals::{Intent, asks_for_recent, detect_intent, relevant_event_types};
 pub use snippet::snippet;
+pub use strategy::{Allocation, Shares, Strategy, StrategyError, StrategyPatch};
 pub use vector::Vector;
