@@ -20,6 +20,7 @@
 //! [`register`] adds the sources to an engine. [`Memory`] records and recalls.
 
 mod admission;
+mod alike;
 mod archetype;
 mod channels;
 mod context;

@@ -160,6 +160,11 @@ impl Query {
         speaker + vector_weight * self.times.most_bonus() + alias
     }
 
+    /// Returns how well a text fits the times that the query names.
+    pub(crate) fn in_time(&self, text: &Text) -> u8 {
+        (self.times.bonus(text.at, text.told()) * 4.0) as u8
+    }
+
     /// Returns the bonus of a text for its speaker, its times and its aliases.
     /// A time in the query counts relative to the weight of vectors.
     pub(crate) fn bonus(&self, view: &View, text: &Text, vector_weight: f32) -> f32 {

@@ -18,7 +18,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::admission::Admission;
-use crate::channels::{Alike, Candidate, ChannelResults, ChannelSearch};
+use crate::alike::Alike;
+use crate::channels::{Candidate, ChannelResults, ChannelSearch};
 use crate::context::{Context, ContextRequest, Metadata, VectorProgress};
 use crate::later::Generation;
 use crate::layers::{FoundRecord, Offered, Selection};
