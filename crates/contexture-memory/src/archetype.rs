@@ -1,10 +1,15 @@
-//! [`Archetypes`]: the built-in archetypes and those of the user, read from
-//! YAML.
+//! Archetypes: presets for one kind of application.
+//!
+//! An archetype has record types, extraction rules and a recall strategy.
+//! Archetypes are data: the built-in ones and a user's are YAML files of the same
+//! format.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use contexture_recall::{Allocation, Archetype, EntityRule, Find, RelationRule, Rules, Strategy};
+use contexture_extract::{EntityRule, Find, RelationRule, Rules};
+use contexture_recall::{Allocation, Strategy};
+use serde::Serialize;
 
 use crate::error::{Error, not_one_of};
 use crate::yaml::{Fields, Mark, Node, Source};
@@ -17,6 +22,26 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("minimal", include_str!("../archetypes/minimal.yml")),
     ("recall", include_str!("../archetypes/recall.yml")),
 ];
+
+/// A preset for one kind of application: record types, extraction rules and
+/// recall strategy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Archetype {
+    /// The name of the archetype.
+    pub name: String,
+    /// The purpose of the archetype, in one sentence.
+    pub description: String,
+    /// The expected types of events. Other types are accepted, too.
+    pub event_types: Vec<String>,
+    /// The types of entities that the rules extract.
+    pub entity_types: Vec<String>,
+    /// The types of relations that the rules extract.
+    pub relation_types: Vec<String>,
+    /// The extraction rules.
+    pub rules: Rules,
+    /// The recall strategy.
+    pub strategy: Strategy,
+}
 
 /// The available archetypes.
 #[derive(Debug, Clone)]

@@ -4,11 +4,12 @@
 use std::fmt::Write;
 
 use contexture_core::ContentHash;
-use contexture_recall::{Words, analyse, is_standing_instruction, query_keywords, template_print};
+use contexture_recall::{is_standing_instruction, template_print};
 use contexture_store::{
     ChunkRecord, EntityRecord, EventRecord, Outcome, PatternRecord, Record, RelationRecord,
 };
 use contexture_time::{Clock, Interval, mentioned_times};
+use contexture_words::{Words, analyse, query_keywords};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};

@@ -17,7 +17,8 @@ use contexture_engine::{Engine, Summariser};
 use contexture_recall::{is_near_duplicate, near_keys, shorten, snippet};
 use contexture_store::{RecordKey, RecordKind};
 
-use crate::channels::{Alike, Candidate};
+use crate::alike::Alike;
+use crate::channels::Candidate;
 use crate::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Shown,
 };

@@ -20,6 +20,7 @@
 //! [`register`] adds the sources to an engine. [`Memory`] records and recalls.
 
 mod admission;
+mod alike;
 mod archetype;
 mod channels;
 mod context;
@@ -49,10 +50,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use contexture_engine::{Advice, Engine, Error, Operation, Warning};
-use contexture_recall::{ANALYSER, Embedder, Extractor, Strategy};
+use contexture_extract::Extractor;
+use contexture_recall::{Embedder, Strategy};
 use contexture_store::{
     Change, EmbedderInfo, Memories, MemoryState, RecordKey, RecordKind, Sketch,
 };
+use contexture_words::ANALYSER;
 use jiff::Timestamp;
 
 use self::embedder::Embedders;
@@ -63,7 +66,7 @@ use self::lines::LineCache;
 use self::recall::{QueryVectors, RecentFindings};
 use self::view::View;
 
-pub use self::archetype::Archetypes;
+pub use self::archetype::{Archetype, Archetypes};
 pub use self::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Metadata, Shown,
     Signals, TimeInterval, VectorProgress,

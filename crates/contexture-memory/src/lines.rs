@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use contexture_core::cache::{Cache, Owner};
 use contexture_core::guard::Policy;
 use contexture_core::{Counts, Text, Tokens};
-use contexture_recall::{Words, analyse, sentences};
 use contexture_store::{Record, RecordKey, StoreError};
+use contexture_words::{Words, analyse, sentences};
 use jiff::tz::TimeZone;
 
 use crate::{form, lock};

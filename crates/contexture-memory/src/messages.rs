@@ -3,8 +3,8 @@
 
 use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 use contexture_engine::{Error, Warning};
-use contexture_recall::query_keywords;
 use contexture_store::{EventRecord, Ledger, Record, RecordScope, TurnId, Walk};
+use contexture_words::query_keywords;
 use jiff::Timestamp;
 use serde_json::json;
 

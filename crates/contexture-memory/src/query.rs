@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_recall::{
-    Slot, asks_for_recent, detect_intent, name_key, names_in, query_keywords, relevant_event_types,
-};
+use contexture_recall::{Slot, asks_for_recent, detect_intent, relevant_event_types};
 use contexture_store::RecordKey;
 use contexture_time::Clock;
+use contexture_words::{name_key, names_in, query_keywords};
 
 use crate::admission::Admission;
 use crate::context::Signals;
@@ -159,6 +158,11 @@ impl Query {
         };
         let alias = if self.aliased.is_empty() { 0.0 } else { ALIAS };
         speaker + vector_weight * self.times.most_bonus() + alias
+    }
+
+    /// Returns how well a text fits the times that the query names.
+    pub(crate) fn in_time(&self, text: &Text) -> u8 {
+        (self.times.bonus(text.at, text.told()) * 4.0) as u8
     }
 
     /// Returns the bonus of a text for its speaker, its times and its aliases.

@@ -10,14 +10,16 @@ use contexture_core::cache::Cache;
 use contexture_core::guard::Finding;
 use contexture_core::{Assembly, Budget, Counts, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning, unknown_model};
-use contexture_recall::{Embedder, Strategy, name_key};
+use contexture_recall::{Embedder, Strategy};
 use contexture_store::{EventRecord, MemoryState, Record, RecordKey, RecordKind};
 use contexture_time::Clock;
+use contexture_words::name_key;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::admission::Admission;
-use crate::channels::{Alike, Candidate, ChannelResults, ChannelSearch};
+use crate::alike::Alike;
+use crate::channels::{Candidate, ChannelResults, ChannelSearch};
 use crate::context::{Context, ContextRequest, Metadata, VectorProgress};
 use crate::later::Generation;
 use crate::layers::{FoundRecord, Offered, Selection};

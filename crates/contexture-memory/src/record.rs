@@ -5,13 +5,13 @@ use std::io::{BufRead, Read};
 
 use contexture_core::guard::{self, Secret};
 use contexture_engine::{Advice, Operation, Warning};
-use contexture_recall::{
-    ANALYSER, Embedder, Extracted, Extractor, TextContext, Vector, chunks, name_key,
-};
+use contexture_extract::{Extracted, Extractor, TextContext};
+use contexture_recall::{Embedder, Vector, chunks};
 use contexture_store::{
     Analysis, ChunkRecord, Derived, EntityRecord, Link, Mention, NewRecord, Record, RecordKey,
     RecordKind, Remembered, StoreError,
 };
+use contexture_words::{ANALYSER, name_key};
 use jiff::Timestamp;
 
 use crate::embedder::unit;

@@ -3,7 +3,8 @@
 
 use contexture_core::{Counts, Tokens};
 use contexture_engine::{Engine, Summariser, SummaryAsk};
-use contexture_recall::{query_keywords, shorten};
+use contexture_recall::shorten;
+use contexture_words::query_keywords;
 
 const SHORTEN: &str = "\
 You shorten one record of an agent's memory. Keep names, numbers, dates, paths, decisions and \

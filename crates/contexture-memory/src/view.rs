@@ -16,12 +16,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
 
-use contexture_recall::{Entry, Index, Slot, Vector, name_key, query_keywords};
+use contexture_recall::{Entry, Index, Slot, Vector};
 use contexture_store::{
     Change, EntitySketch, LaterVector, Outcome, PatternSketch, RecordKey, RecordKind,
     RelationSketch, Sketch, TextSketch,
 };
 use contexture_time::Interval;
+use contexture_words::{name_key, query_keywords};
 
 use self::slots::Slots;
 use self::times::TimeOrder;

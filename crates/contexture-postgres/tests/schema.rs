@@ -56,7 +56,7 @@ fn both_databases_have_the_same_columns() {
 /// with the reason.
 #[test]
 fn archives_have_every_table_and_column() {
-    use contexture_sql::archive::tables::{OMITTED, TABLES};
+    use contexture_sql_archive::tables::{OMITTED, TABLES};
     let directory = tempfile::tempdir().unwrap();
     let sqlite = contexture_sqlite::SqliteStore::open(directory.path().join("store.db")).unwrap();
     let columns = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_xinfo(m.name) c

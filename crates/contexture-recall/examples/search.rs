@@ -12,7 +12,8 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use contexture_recall::sections::{SectionFile, SectionWriter};
-use contexture_recall::{Entry, Index, Term, Vector, Words, best};
+use contexture_recall::{Entry, Index, Vector, best};
+use contexture_words::{Term, Words};
 
 const DIMENSIONS: usize = 256;
 const KIND: [u8; 8] = *b"examples";

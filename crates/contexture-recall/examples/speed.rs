@@ -25,7 +25,7 @@ fn main() {
     println!("{} texts of {} words", texts.len(), words / texts.len());
 
     time("analyse", &texts, |text| {
-        contexture_recall::analyse(text).terms.len()
+        contexture_words::analyse(text).terms.len()
     });
     let start = on_processor();
     let model = contexture_recall::StaticModel::built_in();
@@ -39,13 +39,13 @@ fn main() {
     time("chunks", &texts, |text| {
         contexture_recall::chunks(text, None, 1000).len()
     });
-    let extractor = contexture_recall::Extractor::new(&rules()).unwrap();
-    let known = contexture_recall::TextContext::default();
+    let extractor = contexture_extract::Extractor::new(&rules()).unwrap();
+    let known = contexture_extract::TextContext::default();
     time("extract", &texts, |text| {
         extractor.extract(text, &known).entities.len()
     });
     time("keywords", &texts, |text| {
-        contexture_recall::keywords(text).len()
+        contexture_words::keywords(text).len()
     });
 }
 
@@ -97,11 +97,11 @@ fn made_up() -> Vec<String> {
 }
 
 /// Every built-in matcher.
-fn rules() -> contexture_recall::Rules {
-    contexture_recall::Rules {
-        entities: contexture_recall::Find::ALL
+fn rules() -> contexture_extract::Rules {
+    contexture_extract::Rules {
+        entities: contexture_extract::Find::ALL
             .iter()
-            .map(|(name, find)| contexture_recall::EntityRule {
+            .map(|(name, find)| contexture_extract::EntityRule {
                 kind: (*name).to_owned(),
                 find: Some(*find),
                 pattern: None,

@@ -5,7 +5,7 @@
 //! than a word. A chunk is as long as allowed and ends at the strongest split in
 //! its last three quarters.
 
-use crate::sentence::sentences;
+use contexture_words::sentences;
 
 /// A part of a text, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::sentence::sentences;
+use contexture_words::{analyse, sentences};
+
 use crate::snippet::snippet;
-use crate::words::analyse;
 
 /// The marker for omitted sentences.
 const GAP: &str = "…";

@@ -21,6 +21,8 @@ mod vectors;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use contexture_words::Words;
+
 use self::buffers::Buffers;
 use self::file::section;
 use self::postings::Postings;
@@ -28,7 +30,6 @@ use self::rescore::{LEAST_RESCORED, Rescoring};
 use self::vectors::Vectors;
 use crate::scan::Probe;
 use crate::vector::Vector;
-use crate::words::Words;
 
 pub use self::buffers::Numbers;
 pub use self::file::{packed_names, unpacked_names};

@@ -4,7 +4,7 @@
 //! A standing instruction applies to queries that share no word with it, so
 //! ranking by words and vectors alone does not find it.
 
-use crate::sentence::sentences;
+use contexture_words::sentences;
 
 /// The maximum number of sentences of a text that are checked.
 const MOST_SENTENCES: usize = 64;

@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::words::{Words, is_unspaced};
+use contexture_words::Words;
+use contexture_words::words::is_unspaced;
 
 /// From this similarity on, two texts count as near-duplicates.
 ///
@@ -132,7 +133,7 @@ pub fn template_print(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::analyse;
+    use contexture_words::analyse;
 
     #[test]
     fn a_template_is_the_text_without_its_numbers() {

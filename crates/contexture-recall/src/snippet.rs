@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::sentence::sentences;
-use crate::words::places;
+use contexture_words::sentences;
+use contexture_words::words::places;
 
 /// The number of words around a word that are considered.
 const AROUND_A_WORD: usize = 20;

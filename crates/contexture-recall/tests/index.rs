@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use contexture_recall::sections::{SectionFile, SectionWriter};
-use contexture_recall::{Entry, Index, Slot, Vector, analyse, best, query_keywords};
+use contexture_recall::{Entry, Index, Slot, Vector, best};
+use contexture_words::{analyse, query_keywords};
 use proptest::prelude::*;
 
 const WORDS: [&str; 12] = [

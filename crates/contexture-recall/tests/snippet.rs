@@ -1,7 +1,8 @@
 //! Tests of passages and of shortened texts.
 #![allow(clippy::unwrap_used)]
 
-use contexture_recall::{query_keywords, sentences, shorten, snippet};
+use contexture_recall::{shorten, snippet};
+use contexture_words::{query_keywords, sentences};
 use proptest::prelude::*;
 
 fn ids(query: &str) -> Vec<u32> {

@@ -1,31 +1,32 @@
-//! Portable copies: export a tenant's rows from one database and import them
-//! into another.
-//!
-//! [`tables`] lists the tables and the meaning of their columns. Row keys are
-//! specific to a database; in a copy, rows are numbered from 1 in the order of
-//! their keys. An import assigns new keys in the same order. A copy of the
-//! import is therefore identical to the copy that was imported.
+//! Portable copies: the transactions around `contexture-sql-archive`.
 
+use contexture_sql_archive::shared;
 use contexture_store::{Archive, ArchiveSink, ArchiveSource, SharedPart, StoreError, Upkeep as _};
 
+use crate::error::Fault;
+use crate::upkeep::pending;
+use crate::verify::verify;
 use crate::{Backend, SqlStore};
-
-mod export;
-mod import;
-mod shared;
-pub mod tables;
 
 impl<B: Backend> Archive for SqlStore<B> {
     fn export_entries(&self, put: ArchiveSink<'_>) -> Result<(), StoreError> {
         self.settle();
         // What cannot be deleted now is deleted by the store that imports the archive.
         let _ = self.continue_deletions();
-        self.read(|db, tenant| export::export(db, tenant, put))
+        self.read(|db, tenant| contexture_sql_archive::export(db, tenant, put))
     }
 
     fn import_entries(&self, next: ArchiveSource) -> Result<(), StoreError> {
         let name = self.backend.tenant_name().to_owned();
-        self.write(move |db, tenant| import::import(db, tenant, &name, next))
+        self.write(move |db, tenant| {
+            contexture_sql_archive::import(db, tenant, &name, next)?;
+            pending::renumber(db, tenant)?;
+            let verified = verify(db, tenant)?;
+            match verified.damaged.into_iter().next() {
+                None => Ok(()),
+                Some(damage) => Err(Fault::damaged(damage.what, damage.message)),
+            }
+        })
     }
 
     fn is_blank(&self) -> Result<bool, StoreError> {
@@ -33,7 +34,7 @@ impl<B: Backend> Archive for SqlStore<B> {
         if !self.backend.has_data()? {
             return Ok(true);
         }
-        self.read(import::is_blank)
+        self.read(contexture_sql_archive::is_blank)
     }
 }
 

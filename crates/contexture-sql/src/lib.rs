@@ -30,7 +30,7 @@ use contexture_store::{
 mod ahead;
 #[cfg(feature = "alternating")]
 mod alternating;
-pub mod archive;
+mod archive;
 mod events;
 mod files;
 mod idempotency;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::{Batch, Connection, OptionalExtension, Row, Statement, Writes};
 use crate::params;
 use contexture_core::ContentHash;
+use contexture_sql_archive::message_key::message_key;
 use contexture_store::{
     Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
     Trigger, TurnId, TurnKind, TurnSample,
@@ -721,7 +722,7 @@ impl<'db> Parts<'db> {
         let messages = new.turn.messages.iter().zip(&new.contexts);
         for (seq, (message, context)) in messages.enumerate() {
             let content = new.body.content(seq).unwrap_or_default();
-            let key = turns::message_key(turn, seq);
+            let key = message_key(turn, seq);
             self.messages.add(params![
                 key,
                 message.role.name(),

@@ -1,10 +1,12 @@
 //! Lists tool results, images and documents by their handles.
 
-use crate::driver::{Connection, OptionalExtension, Writes};
+use contexture_sql_archive::message_key::message_key;
+use contexture_sql_archive::unlisted;
 use contexture_store::{
     Block, Handle, HandlePrefix, LEAST_FETCHABLE_BYTES, Message, StoreError, ToolResult, fetchable,
 };
 
+use crate::driver::{Connection, Writes};
 use crate::error::Fault;
 use crate::turns;
 
@@ -70,7 +72,7 @@ pub(crate) fn find(db: &Connection, tenant: i64, prefix: &HandlePrefix) -> Resul
     })?;
     let rows: Vec<(Handle, i64, i64)> = rows.collect::<Result<_, _>>()?;
     match rows[..] {
-        [] if unlisted(db, tenant)?.is_some() => Ok(Search::Unlisted),
+        [] if unlisted::next(db, tenant)?.is_some() => Ok(Search::Unlisted),
         [] => Err(Fault::not_found("tool result", prefix)),
         [(handle, message, block)] => {
             let message = turns::message(db, message)?;
@@ -94,50 +96,9 @@ pub(crate) fn find(db: &Connection, tenant: i64, prefix: &HandlePrefix) -> Resul
     }
 }
 
-/// A range of turns that are not listed yet.
-struct Unlisted {
-    next: i64,
-    last: i64,
-    /// The tenant of the turns. `None` for the turns of all tenants.
-    tenant: Option<i64>,
-}
-
-/// Returns true when some turns of the tenant are not listed yet.
-pub(crate) fn has_unlisted(db: &Connection, tenant: i64) -> Result<bool, Fault> {
-    Ok(unlisted(db, tenant)?.is_some())
-}
-
-fn unlisted(db: &Connection, tenant: i64) -> Result<Option<Unlisted>, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT next, last, tenant FROM unlisted_results
-         WHERE tenant IS NULL OR tenant = ?1 ORDER BY next LIMIT 1",
-    )?;
-    let found = select.query_row([tenant], |row| {
-        Ok(Unlisted {
-            next: row.get(0)?,
-            last: row.get(1)?,
-            tenant: row.get(2)?,
-        })
-    });
-    Ok(found.optional()?)
-}
-
-/// Marks all turns of a tenant to be listed again.
-pub(crate) fn unlist(db: &Connection, tenant: i64) -> Result<(), Fault> {
-    db.prepare_cached("DELETE FROM unlisted_results WHERE tenant = ?1")?
-        .execute([tenant])?;
-    db.prepare_cached(
-        "INSERT INTO unlisted_results (next, last, tenant)
-         SELECT min(key), max(key), ?1 FROM turns WHERE tenant = ?1
-         HAVING max(key) IS NOT NULL",
-    )?
-    .execute([tenant])?;
-    Ok(())
-}
-
 /// Lists the tool results of some turns that are not listed yet.
 pub(crate) fn list_some(db: &Connection, tenant: i64) -> Result<(), Fault> {
-    let Some(range) = unlisted(db, tenant)? else {
+    let Some(range) = unlisted::next(db, tenant)? else {
         return Ok(());
     };
     let end = (range.next)
@@ -150,8 +111,8 @@ pub(crate) fn list_some(db: &Connection, tenant: i64) -> Result<(), Fault> {
              AND (?4 IS NULL OR t.tenant = ?4)",
     )?;
     let keys = (
-        turns::message_key(range.next, 0),
-        turns::message_key(end, 0),
+        message_key(range.next, 0),
+        message_key(end, 0),
         LEAST_FETCHABLE_BYTES as i64,
         range.tenant,
     );

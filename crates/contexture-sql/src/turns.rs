@@ -8,32 +8,15 @@ use crate::driver::{Connection, OptionalExtension, Row, Statement};
 use std::collections::HashMap;
 
 use contexture_core::Usage;
+use contexture_sql_archive::message_key::message_key;
 use contexture_store::{
-    BlockCounts, Compaction, MAX_MESSAGES, Message, NewTurn, ParentTurn, SentBlock, Turn,
-    TurnError, TurnHead, TurnId, TurnKind, Walk,
+    BlockCounts, Compaction, Message, NewTurn, ParentTurn, SentBlock, Turn, TurnError, TurnHead,
+    TurnId, TurnKind, Walk,
 };
 
 use crate::error::{Error, Fault};
 use crate::row::{Id, Json, Time, Word, id, json, unsigned, word};
 use crate::together::Together;
-
-/// The number of bits by which the key of a turn is shifted in message keys.
-const SHIFT: u32 = 14;
-const _: () = assert!(MAX_MESSAGES < 1 << SHIFT);
-
-/// The largest number of messages in a turn.
-pub(crate) const MESSAGES_OF_TURN: usize = 1 << SHIFT;
-
-/// Returns the turn of a message key, and the message's index in the turn.
-pub(crate) fn parts_of_message_key(key: i64) -> (i64, i64) {
-    (key >> SHIFT, key & ((1 << SHIFT) - 1))
-}
-
-/// Returns the key of a turn's message. With `seq` 0 it is also the exclusive
-/// end of the previous turn's keys.
-pub(crate) fn message_key(turn: i64, seq: usize) -> i64 {
-    (turn << SHIFT) + seq as i64
-}
 
 /// Returns the key of a turn. Fails if there is no such turn, or if its content
 /// was deleted.

@@ -1,39 +1,8 @@
 //! Recognises months, seasons and years that are names of persons or titles.
 
-use crate::parse::Parser;
+use crate::parse::{Parser, is_time_word};
 use crate::tense::is_past_verb;
 use crate::token::{Gap, day, year};
-
-/// Words before a month that show that it is a time.
-const TIME: &[&str] = &[
-    "in",
-    "on",
-    "during",
-    "since",
-    "until",
-    "till",
-    "of",
-    "from",
-    "for",
-    "before",
-    "after",
-    "between",
-    "early",
-    "mid",
-    "late",
-    "last",
-    "this",
-    "next",
-    "past",
-    "previous",
-    "throughout",
-    "every",
-    "each",
-    "end",
-    "through",
-    "around",
-    "the",
-];
 
 /// Verbs whose subject is a person, in the form after `did`. Other forms are
 /// derived.
@@ -237,7 +206,10 @@ impl Parser {
             return false;
         };
         let (before, next) = (self.before(at), self.word(at + 1));
-        if TIME.contains(&before) || day(next).is_some() || year(next).is_some() {
+        // A verb can follow some of these words, but no person does.
+        let is_time =
+            is_time_word(before) || matches!(before, "on" | "for" | "each" | "around" | "the");
+        if is_time || day(next).is_some() || year(next).is_some() {
             return false;
         }
         let is_adjacent = !token.first && token.gap == Gap::Space;

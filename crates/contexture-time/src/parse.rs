@@ -232,17 +232,15 @@ pub(super) struct FoundExpression {
     pub(super) range: Range<usize>,
 }
 
-/// Words before a lower-case month or a season that show its meaning.
-const CUES: &[&str] = &[
+/// Words before a month or a season that show that it is a time.
+const TIME_WORDS: &[&str] = &[
     "in",
     "during",
     "since",
     "until",
     "till",
-    "by",
     "of",
     "from",
-    "to",
     "before",
     "after",
     "between",
@@ -259,6 +257,18 @@ const CUES: &[&str] = &[
     "end",
     "through",
 ];
+
+/// Returns true for a word before a month or a season that shows that it is neither a
+/// person nor a verb.
+pub(super) fn is_time_word(word: &str) -> bool {
+    TIME_WORDS.contains(&word)
+}
+
+/// Returns true for a word before a month or a season that shows that it is not a verb.
+/// The name of a person can follow `by` and `to`.
+fn is_cue(word: &str) -> bool {
+    is_time_word(word) || matches!(word, "by" | "to")
+}
 
 /// Words before `the 17th` that show that it is a day.
 const DATED: &[&str] = &[
@@ -1189,7 +1199,7 @@ impl Parser {
         if let Some(weekday) = weekday(word) {
             return Some((Expression::Weekday(weekday, None), at + 1));
         }
-        let cue = CUES.contains(&self.before(at));
+        let cue = is_cue(self.before(at));
         let next_year = year(self.word(at + 1 + usize::from(self.word(at + 1) == "of")));
         let end = |year: Option<i16>| match year {
             Some(_) => at + 2 + usize::from(self.word(at + 1) == "of"),
@@ -1217,7 +1227,7 @@ impl Parser {
             if next_year.is_none() && is_name() {
                 return None;
             }
-            let the = self.before(at) == "the" && at >= 2 && CUES.contains(&self.word(at - 2));
+            let the = self.before(at) == "the" && at >= 2 && is_cue(self.word(at - 2));
             return (cue || the || next_year.is_some()).then_some((
                 Expression::Season {
                     month,

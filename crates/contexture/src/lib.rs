@@ -87,6 +87,7 @@ pub use contexture_engine::{
     check_path, config, counter_name, provider_of, snapshot, source, stored_report, trust, turn,
     usual_format,
 };
+pub use contexture_extract as extract;
 pub use contexture_files::{
     Proposal, ProposedEntry, Scaffold, existing_manifest, init, propose, working_set,
 };
@@ -96,11 +97,12 @@ pub use contexture_history::{
 };
 pub use contexture_loom as loom;
 pub use contexture_memory as memory;
-pub use contexture_memory::{Archetypes, StackInfo, StackTasks, TaskChanged};
+pub use contexture_memory::{Archetype, Archetypes, StackInfo, StackTasks, TaskChanged};
 pub use contexture_providers::{Format, Refused, Sampling, native, usage_of};
 pub use contexture_recall as recall;
 pub use contexture_store as store;
 pub use contexture_tokens as tokens;
+pub use contexture_words as words;
 pub use continuation::{MAX_SAMPLES, SampleEvent};
 pub use engine::{Engine, EngineBuilder};
 pub use fit::{FitOptions, Fitted};

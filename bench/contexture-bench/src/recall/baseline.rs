@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contexture_recall::{Embedder as _, StaticModel, query_keywords};
+use contexture_recall::{Embedder as _, StaticModel};
+use contexture_words::query_keywords;
 use rusqlite::Connection;
 
 use super::Turn;

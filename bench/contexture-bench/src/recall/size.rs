@@ -7,8 +7,9 @@ use anyhow::ensure;
 use contexture::memory::Lines;
 use contexture::store::{EventRecord, Forget, Memories as _, Record, Sketch};
 use contexture::{Engine, Timestamp};
-use contexture_recall::{Embedder as _, Entry, Index, StaticModel, Vector, Words, best};
+use contexture_recall::{Embedder as _, Entry, Index, StaticModel, Vector, best};
 use contexture_sqlite::SqliteStore;
+use contexture_words::Words;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use contexture_recall::index::{packed_names, unpacked_names};
 use contexture_recall::sections::{SectionFile, SectionWriter, damaged};
-use contexture_recall::{ANALYSER, Index, Slot};
+use contexture_recall::{Index, Slot};
 use contexture_store::{
     Change, Condition, EmbedderInfo, EntitySketch, Outcome, PatternSketch, RecordKey, RecordKind,
     RecordScope, RelationSketch, Sketch,
 };
 use contexture_time::Interval;
+use contexture_words::ANALYSER;
 use serde::{Deserialize, Serialize};
 
 use super::slots::Slots;

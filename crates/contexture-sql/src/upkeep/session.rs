@@ -6,14 +6,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use contexture_sql_archive::unlisted;
 use contexture_store::Retention;
 
 use super::steps::{Counts, UNCOUNTED, snapshots_step};
 use super::{Garbage, delete_content, delete_rows, trim};
 use crate::driver::Connection;
 use crate::error::Fault;
+use crate::events;
 use crate::sessions::{self, SessionRow};
-use crate::{events, results};
 
 /// Deletes a session, and those of its turns that no other session needs.
 pub(super) fn delete(db: &Connection, tenant: i64, session: &SessionRow) -> Result<Counts, Fault> {
@@ -53,7 +54,7 @@ pub(super) fn delete(db: &Connection, tenant: i64, session: &SessionRow) -> Resu
     );
     // Other messages may have the text of a deleted message. They are listed
     // again on the next search for it.
-    results::unlist(db, tenant)?;
+    unlisted::mark_all(db, tenant)?;
     let mut counts = counts?;
     // Content that only the requests of this session had.
     let content = Garbage::find(db, tenant, &Retention::default())?;

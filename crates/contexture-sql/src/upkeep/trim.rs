@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use contexture_sql_archive::unlisted;
 use contexture_store::{Retention, StoreError, TurnId, TurnKind};
 
 use super::{Garbage, delete_content, delete_rows};
@@ -14,7 +15,7 @@ use crate::driver::{Batch, Connection};
 use crate::error::Fault;
 use crate::row::Word;
 use crate::sessions::{self, SessionRow};
-use crate::{results, turns};
+use crate::turns;
 
 /// Deletes the turns of a session before `turn`.
 pub(super) fn run(
@@ -268,7 +269,7 @@ pub(super) fn delete(
     )?;
     // A text of a deleted message may be in others, too. They are listed again
     // when a caller asks for it.
-    results::unlist(db, tenant)?;
+    unlisted::mark_all(db, tenant)?;
     let snapshots = db
         .prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND session = ?2")?
         .change((tenant, &session.label))? as u64;

@@ -1,7 +1,7 @@
 //! Archetypes from files, and the errors for invalid ones.
 
 use contexture::Archetypes;
-use contexture::recall::{Extractor, Find, TextContext};
+use contexture::extract::{Extractor, Find, TextContext};
 
 #[track_caller]
 fn check(text: &str, complaint: &str) {

@@ -1,7 +1,7 @@
 //! Tests of the terms of texts.
 #![allow(clippy::unwrap_used)]
 
-use contexture_recall::{Term, Words, analyse, keywords, query_keywords, term_id};
+use contexture_words::{Term, Words, analyse, keywords, query_keywords, term_id};
 use proptest::prelude::*;
 
 /// Compares the stems of `text`, in order of appearance.

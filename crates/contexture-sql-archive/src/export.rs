@@ -6,15 +6,13 @@ use std::ops::ControlFlow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use contexture_driver::{Connection, Error, Fault, Row, ToSql, Value, ValueRef};
 use contexture_store::{ArchiveEntry, ArchiveSink};
 use serde_json::Value as Json;
 
-use super::tables::{Kind, Rows, TABLES, Table};
-use crate::driver::{Connection, Row};
-use crate::error::{Error, Fault};
-use crate::results;
-use crate::turns::message_key;
-use crate::value::{ToSql, Value, ValueRef};
+use crate::message_key::{message_key, parts_of_message_key};
+use crate::tables::{Kind, Rows, TABLES, Table};
+use crate::unlisted;
 
 /// The number of rows, or of parent rows, that one statement reads.
 const AT_ONCE: usize = 64;
@@ -26,7 +24,7 @@ const LARGE_AT_ONCE: usize = 8;
 type Keys = BTreeMap<&'static str, Vec<i64>>;
 
 /// Calls `put` with every row of a tenant.
-pub(super) fn export(db: &Connection, tenant: i64, put: ArchiveSink<'_>) -> Result<(), Fault> {
+pub fn export(db: &Connection, tenant: i64, put: ArchiveSink<'_>) -> Result<(), Fault> {
     db.lift_time_limit()?;
     let keys = keys(db, tenant)?;
     let counts = keys.iter().filter(|(_, keys)| !keys.is_empty());
@@ -120,9 +118,9 @@ impl TableExport<'_, '_> {
             } => self.listed(column, table, order, at_once),
             Rows::OfMessages(column) => self.of_messages(column, at_once.min(16)),
             Rows::OfTenant(order) => self.of_tenant(order, at_once),
-            Rows::Unlisted => match results::has_unlisted(self.db, self.tenant)? {
-                true => self.put_row(Vec::new()),
-                false => Ok(()),
+            Rows::Unlisted => match unlisted::next(self.db, self.tenant)? {
+                Some(_) => self.put_row(Vec::new()),
+                None => Ok(()),
             },
         }
     }
@@ -287,7 +285,7 @@ impl TableExport<'_, '_> {
             }
             Kind::Message => {
                 let key = value.as_i64()?;
-                let (turn, seq) = crate::turns::parts_of_message_key(key);
+                let (turn, seq) = parts_of_message_key(key);
                 let turn = self.number(column, "turns", turn)?;
                 Json::from(vec![Json::from(turn), Json::from(seq)])
             }

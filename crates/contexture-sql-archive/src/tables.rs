@@ -33,7 +33,7 @@ pub enum Kind {
 
 impl Kind {
     /// Returns true for columns that are in a copy.
-    pub(super) fn is_copied(self) -> bool {
+    pub(crate) fn is_copied(self) -> bool {
         !matches!(self, Kind::Key | Kind::Tenant | Kind::Tag | Kind::Random)
     }
 }
@@ -756,7 +756,7 @@ pub const TABLES: &[Table] = &[
 ];
 
 /// The tables that must have no rows of a tenant when a copy is imported.
-pub(super) const CONTENT: &[&str] = &[
+pub(crate) const CONTENT: &[&str] = &[
     "sessions",
     "turns",
     "snapshots",
@@ -773,7 +773,7 @@ pub(super) const CONTENT: &[&str] = &[
 ];
 
 /// The tables whose rows an import replaces in a tenant without content.
-pub(super) const REPLACED: &[&str] = &[
+pub(crate) const REPLACED: &[&str] = &[
     "mark_keys",
     "counters",
     "memory_models",
@@ -787,18 +787,18 @@ pub(super) const REPLACED: &[&str] = &[
 
 impl Table {
     /// Returns the table with this name and its index in the order.
-    pub(super) fn named(name: &str) -> Option<(usize, &'static Table)> {
+    pub(crate) fn named(name: &str) -> Option<(usize, &'static Table)> {
         let tables = TABLES.iter().enumerate();
         tables.into_iter().find(|(_, table)| table.name == name)
     }
 
     /// Returns true when rows of other tables can refer to rows of this one.
-    pub(super) fn is_keyed(&self) -> bool {
+    pub(crate) fn is_keyed(&self) -> bool {
         matches!(self.rows, Rows::Keyed | Rows::KeyedBelow { .. })
     }
 
     /// Returns the columns that are in a copy.
-    pub(super) fn copied(&self) -> impl Iterator<Item = (&'static str, Kind)> {
+    pub(crate) fn copied(&self) -> impl Iterator<Item = (&'static str, Kind)> {
         let columns = self.columns.iter().copied();
         columns.filter(|(_, kind)| kind.is_copied())
     }

@@ -1,7 +1,7 @@
 //! Tests of the relations and entities that the rules find in lines of chats.
 #![allow(clippy::unwrap_used)]
 
-use contexture_recall::{EntityRule, Extractor, Find, RelationRule, Rules, TextContext};
+use contexture_extract::{EntityRule, Extractor, Find, RelationRule, Rules, TextContext};
 use proptest::prelude::*;
 
 fn relation(kind: &str, to: &str, phrases: &str, ends: &str) -> RelationRule {

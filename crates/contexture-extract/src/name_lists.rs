@@ -130,26 +130,26 @@ fn set(list: &'static str) -> BTreeSet<&'static str> {
 }
 
 /// Returns true for a common first name, such as `Ana` or `Jean-Luc`.
-pub(super) fn is_first_name(word: &str) -> bool {
+pub(crate) fn is_first_name(word: &str) -> bool {
     static NAMES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| set(FIRST_NAMES));
     let first = word.split('-').next().unwrap_or(word);
     NAMES.contains(word) || NAMES.contains(first)
 }
 
 /// Returns true for a country or a large city.
-pub(super) fn is_place(word: &str) -> bool {
+pub(crate) fn is_place(word: &str) -> bool {
     static PLACES: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| set(PLACE_NAMES));
     PLACES.contains(word)
 }
 
 /// Returns true for a product or a tool.
-pub(super) fn is_product(word: &str) -> bool {
+pub(crate) fn is_product(word: &str) -> bool {
     static LIST: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| set(PRODUCTS));
     LIST.contains(word)
 }
 
 /// Returns true for a well-known company.
-pub(super) fn is_company(word: &str) -> bool {
+pub(crate) fn is_company(word: &str) -> bool {
     static LIST: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| set(COMPANIES));
     LIST.contains(word)
 }

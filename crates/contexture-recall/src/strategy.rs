@@ -1,37 +1,11 @@
-//! Archetypes: presets for one kind of application.
-//!
-//! An archetype has record types, extraction rules and a recall strategy.
-//! Archetypes are data: the built-in ones and a user's are files of the same
-//! format.
+//! The recall strategy: the weights of a score, and the split of the budget.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::extract::Rules;
-
 /// The maximum number of relations between a mentioned entity and a found one.
 pub const DEEPEST: u32 = 16;
-
-/// A preset for one kind of application: record types, extraction rules and
-/// recall strategy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Archetype {
-    /// The name of the archetype.
-    pub name: String,
-    /// The purpose of the archetype, in one sentence.
-    pub description: String,
-    /// The expected types of events. Other types are accepted, too.
-    pub event_types: Vec<String>,
-    /// The types of entities that the rules extract.
-    pub entity_types: Vec<String>,
-    /// The types of relations that the rules extract.
-    pub relation_types: Vec<String>,
-    /// The extraction rules.
-    pub rules: Rules,
-    /// The recall strategy.
-    pub strategy: Strategy,
-}
 
 /// A recall strategy: how records are scored and how the budget is split.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

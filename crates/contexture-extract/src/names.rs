@@ -2,67 +2,18 @@
 //! them.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::find::is_month;
-use super::forms;
-use super::name_lists::{is_company, is_first_name, is_place, is_product};
-use super::{Find, Found, MOST_MENTIONS, TextContext, What};
-use crate::sentence::sentences;
+use contexture_words::sentences;
 
-/// Capitalised words that are not names: weekdays, languages and peoples,
-/// holidays, interjections, products, and words that start sentences.
-const NO_NAMES: &str = "\
-    Monday Tuesday Wednesday Thursday Friday Saturday Sunday Mondays Fridays Sundays Saturdays \
-    Mon Tue Tues Wed Thu Thurs Fri Sat Sun Bye Goodbye Woah Whoa Aww Aw Anytime Glad Lately \
-    English German French Spanish Italian Portuguese Dutch Russian Chinese Japanese Korean Arabic \
-    Hindi Latin Greek Turkish Polish Swedish American British European African Asian Indian \
-    Mexican Canadian Australian Irish Scottish Christian Jewish Muslim Christmas Easter Halloween \
-    Argentinian Austrian Belgian Bengali Brazilian Bulgarian Catalan Chilean Colombian Croatian \
-    Cuban Czech Danish Egyptian Estonian Filipino Finnish Hebrew Hungarian Icelandic Indonesian \
-    Iranian Iraqi Israeli Kenyan Latvian Lebanese Lithuanian Malaysian Moroccan Nigerian Norwegian \
-    Pakistani Persian Peruvian Romanian Serbian Slovak Slovenian Swiss Syrian Taiwanese Thai \
-    Ukrainian Vietnamese Welsh Buddhist Catholic Protestant Euro Euros Dollar Dollars Several \
-    Various Such Same Other Others Until Birthday Year Years \
-    Thanksgiving Ramadan Internet Python Java JavaScript TypeScript Rust Ruby Perl Linux Windows \
-    Docker Git Postgres Redis Kubernetes Markdown Unicode Excel Bluetooth Mom Dad Mum Mommy Daddy \
-    Grandma Grandpa God Lord Sir Madam Hi Hey Hello Yes Yeah Yep No Nope Ok Okay Oh Wow Thanks \
-    Thank Please Sorry Sure Great Good Nice Cool Awesome Absolutely Definitely Exactly Totally \
-    Congrats Congratulations Happy Merry Dear Well Anyway However Maybe Perhaps Actually Today \
-    Tomorrow Yesterday Tonight Now Then Here There This That These Those The A An And But Or So If \
-    When While Where What Who Why How Which Because Since After Before During Until Although \
-    Though As At By For From In Into Of On To With Without About Also Just Only Even Still Again \
-    Always Never Sometimes Often Usually Once Later Soon Recently Finally First Second Third Next \
-    Last Another Every Each Some Any All Both Most Many Few More My Your His Her Its Our Their I \
-    I'm I've I'll I'd It He She We You They It's He's She's We're You're They're That's There's \
-    What's Let's Let Can Could Will Would Should May Might Must Do Does Did Is Are Was Were Be \
-    Been Has Have Had Not Don't Can't Won't Didn't Isn't Added Fixed Updated Changed Removed \
-    Created Deleted Moved Running Error Warning Note Todo Info Debug Failed Success True False \
-    None Null Let Look See Check Try Use Run Make Take Give Get Got \
-    Go Come Keep Set Add Fix Remove Update Create Delete Open Close Start Stop Read Write \
-    Neither Either Nor Everyone Someone Anyone Everything Something Nothing Anything People";
-
-/// Pronouns that are not names, without their ending `body`.
-const NO_BODIES: &[&str] = &["No", "Every", "Some", "Any"];
-
-/// Words that are not persons at the start of a sentence, although a relation of
-/// persons can follow them: `Production moved to Berlin`.
-const NO_PERSONS: &str = "\
-    Accounting Administration Agent Agents Army Art Baby Band Boss Boy Boys Brother Business \
-    Checkout Child Children Class Client Clients Coach Colleagues Company Couple Cousin Customer \
-    Customers Daughter Design Developer Developers Doctor Employees Engineer Engineers Engineering \
-    Family Father Finance Folks Friend Friends Girl Girls Government Grandfather \
-    Grandmother Guests Guy Guys Headquarters Husband Humans Kid Kids Legal Management Manager \
-    Marketing Members Men Money Mother Music Nature Neighbors Neighbours Nephew Niece Half \
-    Operations Others Owner Parents Part Partner Police Production Refugees Research Researchers \
-    Residents Roommate Sales Security Server Sister Son Staff Student Students Support Teacher \
-    Teachers Team Teams Teammates Tourists Traffic Training Two Three Four Five User Users Wife \
-    Women Work Workers Worker Writer Writers Author Authors Pilot Project Projects \
-    School Service Services System Systems Data Development Office Offices Conference Event Events \
-    Meeting Meetings Dinner Lunch Breakfast Life Love One Same Such Several Various Other Fans";
-
-/// Endings of longer words that are not persons.
-const NO_PERSON_ENDINGS: &[&str] = &["ing", "tion", "sion", "ment", "ness", "ship", "ity"];
+use crate::extracted::MOST_MENTIONS;
+use crate::extractor::TextContext;
+use crate::forms;
+use crate::found::{Found, What};
+use crate::german::is_german;
+use crate::name_lists::{is_company, is_first_name, is_place, is_product};
+use crate::not_names::{has_no_person_ending, is_no_name, is_no_person};
+use crate::rules::Find;
 
 /// Last words of names that are not persons.
 const ORGANIZATIONS: &[&str] = &[
@@ -180,21 +131,6 @@ const BEFORE_ORGANIZATIONS: &[&str] = &[
     "student",
 ];
 
-/// German words with a grammatical function that are rare in English.
-const GERMAN: &str = "\
-    aber auch auf bei bin bist da dann das dass dein deine dem den der des dir doch du ein eine \
-    einem einen einer er es für gestern habe haben hast heute ich ihm ihn ihr ihre ihren im ist ja \
-    jetzt kann kein keine mal mein meine meinem meinen meiner mich mir mit nach nicht noch nur \
-    oder schon sehr sein seine seit sich sie sind über um und uns unser unsere vom von vor war \
-    waren weil wenn wie wieder wir wird wo zu zum zur beim ins danach wegen uhr bis ob durch gegen \
-    ohne unter zwischen diese dieser dieses jeden alle hat die am";
-
-/// English words with a grammatical function that are not also German.
-const ENGLISH: &str = "\
-    a about and are at because been but by did do does for from had has have he her his i if into \
-    is it its my not of on or our she that the their them then they this to us was we were what \
-    when where which who with you your";
-
 #[derive(Clone, Copy)]
 struct Word<'t> {
     start: usize,
@@ -208,7 +144,7 @@ struct Word<'t> {
 /// Finds the proper names of `text`.
 ///
 /// A word that begins a sentence and is followed by one of `verbs` may be a person.
-pub(super) fn names(
+pub(crate) fn names(
     text: &str,
     known: &TextContext<'_>,
     verbs: &BTreeSet<String>,
@@ -396,59 +332,13 @@ fn contains(list: &str, word: &str) -> bool {
     !word.is_empty() && list.split_ascii_whitespace().any(|one| one == word)
 }
 
-/// Returns whether the words of a text with a grammatical function are German.
-/// Returns `None` for a text with fewer than two of them.
-fn is_german<'t>(words: impl Iterator<Item = &'t str>) -> Option<bool> {
-    use std::sync::LazyLock;
-    static OF_LANGUAGES: LazyLock<BTreeMap<&'static str, bool>> = LazyLock::new(|| {
-        let german = GERMAN.split_ascii_whitespace().map(|word| (word, true));
-        let english = ENGLISH.split_ascii_whitespace().map(|word| (word, false));
-        german.chain(english).collect()
-    });
-    let (mut german, mut english) = (0, 0);
-    for word in words.filter(|word| !word.is_empty()) {
-        let umlaut = |c: char| matches!(c, 'ä' | 'ö' | 'ü' | 'ß');
-        let mut buffer = [0; 8];
-        let lower = match buffer.get_mut(..word.len()) {
-            // Longer words have no grammatical function.
-            None => "",
-            Some(lower) => {
-                lower.copy_from_slice(word.as_bytes());
-                lower.make_ascii_lowercase();
-                std::str::from_utf8(lower).unwrap_or_default()
-            }
-        };
-        match OF_LANGUAGES.get(lower) {
-            Some(true) => german += 1,
-            Some(false) => english += 1,
-            None if word.starts_with(char::is_lowercase) && word.contains(umlaut) => german += 1,
-            None => {}
-        }
-        // A long text is not counted to its end.
-        if german + english >= 200 {
-            break;
-        }
-    }
-    (german + english > 1).then_some(german > english)
-}
-
 /// Returns the meaning that a word can have at the start of a relation.
 fn opening(word: &str) -> Option<What> {
     if matches!(word, "He" | "She") {
         return Some(What::Pronoun);
     }
-    let is_long = word.len() > 6;
-    let is_noun = is_long && NO_PERSON_ENDINGS.iter().any(|end| word.ends_with(end));
     let is_person = word.chars().count() > 1 && !is_no_name(word) && !is_no_person(word);
-    (is_person && !is_noun).then_some(What::Opening)
-}
-
-/// Returns true for a word of a group, a department or a thing.
-pub(super) fn is_no_person(word: &str) -> bool {
-    use std::sync::LazyLock;
-    static NONE: LazyLock<BTreeSet<&'static str>> =
-        LazyLock::new(|| NO_PERSONS.split_ascii_whitespace().collect());
-    NONE.contains(word)
+    (is_person && !has_no_person_ending(word)).then_some(What::Opening)
 }
 
 /// Returns true when one of `verbs` follows a word after a space.
@@ -476,14 +366,6 @@ fn is_attached(text: &str, start: usize, end: usize) -> bool {
         || next.is_some_and(|c| joins(c) || c == '(')
         || (matches!(next, Some('.' | ':'))
             && then.is_some_and(|c| c.is_alphanumeric() || c == ':'))
-}
-
-fn is_no_name(word: &str) -> bool {
-    use std::sync::LazyLock;
-    static NONE: LazyLock<BTreeSet<&'static str>> =
-        LazyLock::new(|| NO_NAMES.split_ascii_whitespace().collect());
-    let is_pronoun = |head: &str| NO_BODIES.contains(&head);
-    is_month(word) || NONE.contains(word) || word.strip_suffix("body").is_some_and(is_pronoun)
 }
 
 /// Consecutive words with capitals.

@@ -26,7 +26,7 @@ mod stop;
 use std::collections::BTreeMap;
 
 use foreign_stop::ForeignStopWords;
-pub(crate) use scan::is_unspaced;
+pub use scan::is_unspaced;
 use scan::{Part, scan};
 use stem::Stems;
 
@@ -86,7 +86,7 @@ pub struct Keyword {
 /// million of them about a hundred pairs do.
 ///
 /// ```
-/// # use contexture_recall::term_id;
+/// # use contexture_words::term_id;
 /// assert_eq!(term_id("foobar"), 0xbf9c_f968);
 /// ```
 pub fn term_id(stem: &str) -> u32 {
@@ -183,7 +183,7 @@ fn gather(text: &str, stop_words: bool) -> Vec<Keyword> {
 }
 
 /// Returns the keywords of `text` and the count of each.
-pub(crate) fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u32)> {
+pub fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u32)> {
     let mut places = BTreeMap::new();
     let mut found: Vec<(Keyword, u32)> = Vec::new();
     Stems::with(text, |stems| {
@@ -214,7 +214,7 @@ pub(crate) fn counted_keywords(text: &str, stop_words: bool) -> Vec<(Keyword, u3
 }
 
 /// Calls `each` with every term of `text` and its offset, by ascending offset.
-pub(crate) fn places(text: &str, mut each: impl FnMut(usize, u32)) {
+pub fn places(text: &str, mut each: impl FnMut(usize, u32)) {
     let begin = text.as_ptr().addr();
     Stems::with(text, |stems| {
         scan(text, &mut |part| {

@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use contexture_driver::{Connection, Error, Fault, SqlType, Statement, ToSql, Value};
 use contexture_store::{ArchiveEntry, ArchiveSource, StoreError};
 use serde_json::Value as Json;
 
-use super::tables::{CONTENT, Kind, REPLACED, Rows, Table};
-use crate::driver::{Connection, Statement};
-use crate::error::{Error, Fault};
-use crate::turns::{MESSAGES_OF_TURN, message_key};
-use crate::upkeep::pending;
-use crate::value::{SqlType, ToSql, Value};
-use crate::{results, verify};
+use crate::message_key::{MESSAGES_OF_TURN, message_key};
+use crate::tables::{CONTENT, Kind, REPLACED, Rows, Table};
+use crate::unlisted;
 
 /// The keys that the rows of a table get.
 enum Keys {
@@ -41,7 +38,7 @@ impl Keys {
 }
 
 /// Returns true if the tenant has no content.
-pub(super) fn is_blank(db: &Connection, tenant: i64) -> Result<bool, Fault> {
+pub fn is_blank(db: &Connection, tenant: i64) -> Result<bool, Fault> {
     let parts: Vec<String> = (CONTENT.iter())
         .map(|table| format!("EXISTS (SELECT 1 FROM {table} WHERE tenant = ?1)"))
         .collect();
@@ -50,8 +47,9 @@ pub(super) fn is_blank(db: &Connection, tenant: i64) -> Result<bool, Fault> {
     Ok(!has_some)
 }
 
-/// Writes the rows of a copy.
-pub(super) fn import(
+/// Writes the rows of a copy into a tenant without content. The caller verifies them.
+/// An error contains `name`, the name of the tenant.
+pub fn import(
     db: &Connection,
     tenant: i64,
     name: &str,
@@ -118,12 +116,7 @@ pub(super) fn import(
     if is_counted_here {
         count(db, tenant)?;
     }
-    pending::renumber(db, tenant)?;
-    let verified = verify::verify(db, tenant)?;
-    match verified.damaged.into_iter().next() {
-        None => Ok(()),
-        Some(damage) => Err(Fault::damaged(damage.what, damage.message)),
-    }
+    Ok(())
 }
 
 /// Writes the counts that triggers otherwise keep up to date.
@@ -245,7 +238,7 @@ impl<'i> TableImport<'i> {
             return Err(self.invalid("", &message));
         }
         if self.insert.is_none() {
-            return results::unlist(self.db, self.tenant);
+            return unlisted::mark_all(self.db, self.tenant);
         }
         let mut values = Vec::with_capacity(self.columns.len());
         for (column, kind, at) in &self.columns {
@@ -378,8 +371,8 @@ impl ToSql for Cell<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tables::TABLES;
     use super::*;
+    use crate::tables::TABLES;
 
     #[test]
     fn every_reference_is_to_a_table_with_keys() {

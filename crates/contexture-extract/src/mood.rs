@@ -124,7 +124,7 @@ const TASKS: &[&str] = &[
 ];
 
 /// Returns true when a sentence states a fact.
-pub(super) fn is_stated(sentence: &str) -> bool {
+pub(crate) fn is_stated(sentence: &str) -> bool {
     let sentence = sentence.trim_end();
     if sentence.ends_with(['?', '？']) {
         return false;
@@ -209,7 +209,7 @@ const PAST: &[&str] = &[
 
 /// Returns true when a text places its events in the past: by a year, or by a
 /// phrase such as `when I was 18`. A year after `since` still lasts.
-pub(super) fn is_past(text: &str) -> bool {
+pub(crate) fn is_past(text: &str) -> bool {
     let lower = text.to_lowercase().replace('\u{2019}', "'");
     let is_digit = |c: char| c.is_ascii_digit();
     let mut before = "";
@@ -232,7 +232,7 @@ pub(super) fn is_past(text: &str) -> bool {
 
 /// Returns true when the words before a subject make its clause a condition of
 /// time or a question: `once I live in Oslo`, `do I live in Oslo`.
-pub(super) fn is_open(before: &str) -> bool {
+pub(crate) fn is_open(before: &str) -> bool {
     let last = before.trim_end();
     let last = last.rsplit(|c: char| !(c.is_alphanumeric() || c == '\''));
     let last = last.map(str::to_lowercase).next().unwrap_or_default();

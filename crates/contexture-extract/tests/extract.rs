@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use contexture_recall::extract::{MOST_LINKS, MOST_MENTIONS};
-use contexture_recall::{EntityRule, Extractor, Find, RelationRule, Rules, TextContext};
+use contexture_extract::{
+    EntityRule, Extractor, Find, MOST_LINKS, MOST_MENTIONS, RelationRule, Rules, TextContext,
+};
 use proptest::prelude::*;
 
 fn rule(kind: &str, find: Find) -> EntityRule {

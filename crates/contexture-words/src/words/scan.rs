@@ -51,7 +51,7 @@ const ASCII: [Class; 128] = {
 
 /// Returns true for scripts without spaces, and for Korean, whose words include
 /// their endings. Pairs of characters match better than words there.
-pub(crate) fn is_unspaced(c: char) -> bool {
+pub fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         // Thai and Lao, Burmese, Khmer.
         0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF

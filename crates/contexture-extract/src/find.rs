@@ -2,10 +2,12 @@
 
 use regex::Regex;
 
-use super::{Find, Found, MOST_MENTIONS, What};
+use crate::extracted::MOST_MENTIONS;
+use crate::found::{Found, What};
+use crate::rules::Find;
 
 /// Finds the matches of a custom pattern.
-pub(super) fn pattern(text: &str, regex: &Regex, rule: usize, found: &mut Vec<Found>) {
+pub(crate) fn pattern(text: &str, regex: &Regex, rule: usize, found: &mut Vec<Found>) {
     // A mention may be repeated, so the limit of matches is above that of
     // mentions.
     for captures in regex.captures_iter(text).take(MOST_MENTIONS * 4) {
@@ -108,7 +110,7 @@ const MONTHS: &[&str] = &[
     "Dec",
 ];
 
-pub(super) fn is_month(word: &str) -> bool {
+pub(crate) fn is_month(word: &str) -> bool {
     MONTHS.contains(&word)
 }
 
@@ -122,7 +124,7 @@ struct Token<'t> {
 }
 
 /// Finds everything that is `wanted`, except proper names.
-pub(super) fn built_in(text: &str, wanted: &[Find], found: &mut Vec<Found>) {
+pub(crate) fn built_in(text: &str, wanted: &[Find], found: &mut Vec<Found>) {
     let wants = |find: Find| wanted.contains(&find);
     if wants(Find::Quoted) {
         quoted(text, found);

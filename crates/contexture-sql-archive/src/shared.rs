@@ -5,12 +5,9 @@ use std::ops::ControlFlow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use contexture_driver::{Connection, Error, Fault, params};
 use contexture_store::{ArchiveEntry, ArchiveSink, ArchiveSource, SharedPart, StoreError};
 use serde_json::{Value as Json, json};
-
-use crate::driver::Connection;
-use crate::error::{Error, Fault};
-use crate::params;
 
 const KEYS: &[&str] = &[
     "id", "hash", "tenant", "scope", "name", "created", "revoked",
@@ -26,7 +23,7 @@ const QUOTAS: &[&str] = &[
 const AUDIT: &[&str] = &["at", "act", "tenant", "subject", "actor"];
 
 /// Calls `put` with the rows of a part.
-pub(super) fn export(db: &Connection, part: SharedPart, put: ArchiveSink<'_>) -> Result<(), Fault> {
+pub fn export(db: &Connection, part: SharedPart, put: ArchiveSink<'_>) -> Result<(), Fault> {
     put(ArchiveEntry::Keys(BTreeMap::new()))?;
     match part {
         SharedPart::Keys => {
@@ -96,11 +93,7 @@ fn put_table(
 }
 
 /// Writes the rows of a part. Existing rows are not changed.
-pub(super) fn import(
-    db: &Connection,
-    part: SharedPart,
-    mut next: ArchiveSource,
-) -> Result<(), Fault> {
+pub fn import(db: &Connection, part: SharedPart, mut next: ArchiveSource) -> Result<(), Fault> {
     let known: &[(&str, &[&str])] = match part {
         SharedPart::Keys => &[("keys", KEYS), ("quotas", QUOTAS)],
         SharedPart::Audit => &[("audit", AUDIT)],

@@ -5,7 +5,7 @@
 //! such forms to the plain phrase, so that a rule with that phrase also covers
 //! them.
 
-use super::RelationRule;
+use crate::rules::RelationRule;
 
 /// The words that state a relation, and those that state its end.
 struct Forms {
@@ -147,7 +147,7 @@ const SPOUSES: &[&str] = &[
 ];
 
 /// Returns true for a word of a spouse that follows `my`.
-pub(super) fn is_spouse(word: &str) -> bool {
+pub(crate) fn is_spouse(word: &str) -> bool {
     SPOUSES.contains(&word.replace('\u{2019}', "'").as_str())
 }
 
@@ -204,14 +204,14 @@ const PROFESSIONS: &[&str] = &[
 
 /// What a form says about a rule's relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Begins,
     Ends,
 }
 
 /// Returns what the words between two mentions say about the relation of a rule.
 /// `is` compares the words with a phrase.
-pub(super) fn form_of(
+pub(crate) fn form_of(
     words: &[String],
     rule: &RelationRule,
     is: &dyn Fn(&[String], &str) -> bool,
@@ -327,14 +327,14 @@ fn is_profession_at(words: &[String]) -> bool {
 }
 
 /// Returns true for a rule of marriages.
-pub(super) fn is_marriage(rule: &RelationRule) -> bool {
+pub(crate) fn is_marriage(rule: &RelationRule) -> bool {
     let plain = ["married to", "is married to"];
     rule.from == rule.to && rule.phrases.iter().any(|one| plain.contains(&one.as_str()))
 }
 
 /// Returns what `Olga and I …` says about a marriage. `behind` is the text after
 /// `I`, in lower case.
-pub(super) fn of_couple(behind: &str) -> Option<Form> {
+pub(crate) fn of_couple(behind: &str) -> Option<Form> {
     let clause = behind.split(['.', ',', ';', '!', '(']).next();
     let words: Vec<&str> = clause.unwrap_or_default().split_whitespace().collect();
     let skipped = |word: &&&str| matches!(**word, "just" | "recently" | "now" | "finally" | "have");
@@ -390,7 +390,7 @@ const WITHOUT_SUBJECT: &[&str] = &[
 ];
 
 /// Returns true when a sentence without a subject is about its speaker.
-pub(super) fn is_about_speaker(sentence: &str) -> bool {
+pub(crate) fn is_about_speaker(sentence: &str) -> bool {
     let head = &sentence[..sentence.floor_char_boundary(40)];
     let head = head.to_lowercase();
     let mut rest = head.as_str();
