@@ -2,8 +2,8 @@
 //! accounted for.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use contexture_core::cache::Cache;
@@ -25,7 +25,7 @@ use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::score::Part;
 use crate::view::View;
-use crate::{Memory, ViewGuard, dimensions_of, kept, time};
+use crate::{Memory, ViewGuard, dimensions_of, kept, lock, time};
 
 /// How long a cached result is used if nothing changes, in milliseconds.
 const GOOD_FOR_MS: i64 = 30_000;
@@ -148,9 +148,49 @@ struct RecallCall<'a> {
     clock: Clock,
 }
 
+/// The maximum size of the recent findings of a memory, in bytes. Few results are
+/// asked for again. Memory that was used a moment ago is made and freed faster
+/// than memory that has left the processor's caches.
+const RECENT_BYTES: usize = 4 << 20;
+
 /// Recent findings, by request and state of the store. Each has its time in
 /// Unix milliseconds.
-pub(crate) type RecentFindings = Cache<String, (i64, Arc<Findings>)>;
+#[derive(Debug, Default)]
+pub(crate) struct RecentFindings {
+    cache: Cache<String, (i64, Arc<Findings>)>,
+    order: Mutex<RecentOrder>,
+}
+
+/// The keys of recent findings with their sizes, the oldest first.
+#[derive(Debug, Default)]
+struct RecentOrder {
+    keys: VecDeque<(String, usize)>,
+    bytes: usize,
+}
+
+impl RecentFindings {
+    fn insert(&self, key: String, value: (i64, Arc<Findings>), bytes: usize) {
+        let mut order = lock(&self.order);
+        order.keys.push_back((key.clone(), bytes));
+        order.bytes += bytes;
+        self.cache.insert(key, value, bytes);
+        // The latest findings stay, whatever their size.
+        while order.bytes > RECENT_BYTES
+            && order.keys.len() > 1
+            && let Some((oldest, bytes)) = order.keys.pop_front()
+        {
+            order.bytes -= bytes;
+            self.cache.remove(&oldest);
+        }
+    }
+
+    /// Removes all findings.
+    pub(crate) fn clear(&self) {
+        let mut order = lock(&self.order);
+        *order = RecentOrder::default();
+        self.cache.clear();
+    }
+}
 
 /// The vectors of recent queries, by embedder name and text.
 pub(crate) type QueryVectors = Cache<(String, String), Arc<[f32]>>;
@@ -629,7 +669,7 @@ impl Memory<'_> {
     }
 
     fn kept(&self, key: &String, now: Timestamp) -> Option<Arc<Findings>> {
-        let (made, found) = self.cache.contexts.get(key)?;
+        let (made, found) = self.cache.contexts.cache.get(key)?;
         let age = now.as_millisecond() - made;
         (0..GOOD_FOR_MS).contains(&age).then_some(found)
     }
