@@ -471,7 +471,14 @@ impl ChannelSearch<'_> {
         let instructions = view.instructions();
         let instructions = instructions.filter(|slot| self.admission.text(*slot));
         let raised_by = scores.vector_weight * INSTRUCTION;
-        let texts = instructions.map(|slot| (slot, self.bonus(scores, slot) + raised_by));
+        // A memory may have very many instructions, and most queries name nothing
+        // that adds a bonus.
+        let has_bonus = self.query.most_bonus(scores.vector_weight) > 0.0;
+        let bonus = |slot: Slot| match has_bonus {
+            true => self.bonus(scores, slot),
+            false => 0.0,
+        };
+        let texts = instructions.map(|slot| (slot, bonus(slot) + raised_by));
         let mut raised = best_hits(&view.index, scores, MOST_INSTRUCTIONS, texts);
         if raised.is_empty() {
             return;
