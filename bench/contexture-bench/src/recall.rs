@@ -188,6 +188,7 @@ pub(crate) fn evidence(data: &Path, dir: &Path, vectors: &str) -> anyhow::Result
             "cold": cold(&conversations, &questions)?,
             "wrong": wrong.told,
             "wrong_answers": wrong.answers,
+            "digest": wrong.digest.figure(),
         })
     );
     Ok(())
@@ -271,6 +272,31 @@ fn ask(engine: &Engine, query: &str, budget: u64, now: Timestamp) -> anyhow::Res
 struct Wrong {
     told: Vec<String>,
     answers: usize,
+    digest: Digest,
+}
+
+/// A hash of all answers. Two versions with the same digest answer alike.
+#[derive(Clone, Copy)]
+struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        // FNV-1a, 64 bits.
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    fn add(&mut self, recalled: &Recalled) {
+        let answer = serde_json::to_vec(&*recalled.context).unwrap_or_default();
+        for byte in answer {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn figure(self) -> String {
+        format!("{:016x}", self.0)
+    }
 }
 
 impl Wrong {
@@ -278,6 +304,7 @@ impl Wrong {
     /// each stands behind the one before.
     fn check(&mut self, recalled: &Recalled, budget: u64, query: &str) {
         let context = &recalled.context;
+        self.digest.add(recalled);
         let (tokens, said) = (counter().count(&context.content), context.token_count);
         if tokens != said || tokens > budget {
             self.tell(format!(

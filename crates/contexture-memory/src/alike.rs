@@ -81,8 +81,8 @@ pub(crate) struct Distinct {
 /// The texts that one text represents, by their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Represented {
-    same: Vec<RecordKey>,
-    like: Vec<RecordKey>,
+    pub(crate) same: Vec<RecordKey>,
+    pub(crate) like: Vec<RecordKey>,
     members: Vec<RecordKey>,
 }
 

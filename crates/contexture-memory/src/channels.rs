@@ -150,6 +150,28 @@ pub(crate) struct ChannelResults {
     pub(crate) unmatched: bool,
 }
 
+/// The results of all channels, before the texts become candidates.
+#[derive(Debug)]
+pub(crate) struct Found {
+    texts: Distinct,
+    // The results of the channel of recent events.
+    recent: ChannelResults,
+    // The results of the channels of entities, relations and patterns.
+    others: ChannelResults,
+}
+
+impl Found {
+    /// Returns the keys of the candidates for a search of up to `most` texts,
+    /// and whether each is a relation.
+    pub(crate) fn keys(&self, most: usize) -> impl Iterator<Item = (RecordKey, bool)> + Clone {
+        let hits = self.texts.hits.iter().take(most).map(|hit| hit.key);
+        let series = self.texts.series.iter().map(|(hit, _)| hit.key);
+        let others = self.recent.candidates.iter().chain(&self.others.candidates);
+        let others = others.map(|one| (one.key, one.kind == RecordKind::Relation));
+        hits.chain(series).map(|key| (key, false)).chain(others)
+    }
+}
+
 /// Searches all channels.
 pub(crate) struct ChannelSearch<'a> {
     pub(crate) view: &'a View,
@@ -157,7 +179,6 @@ pub(crate) struct ChannelSearch<'a> {
     pub(crate) admission: &'a Admission<'a>,
     pub(crate) strategy: &'a Strategy,
     pub(crate) session: Option<&'a str>,
-    pub(crate) vector: Option<&'a [f32]>,
     /// The maximum number of texts.
     pub(crate) most: usize,
     pub(crate) now: i64,
@@ -171,37 +192,90 @@ pub(crate) struct ChannelSearch<'a> {
 }
 
 impl ChannelSearch<'_> {
-    pub(crate) fn find(mut self) -> ChannelResults {
-        let view = self.view;
-        let mute = self.admission.mute();
-        let scores = view.index.scores(&self.query.terms, self.vector, &mute);
-        let mut found = ChannelResults {
+    /// Finds the texts for these scores, and the candidates of the other channels.
+    pub(crate) fn find(&mut self, scores: &Scores) -> Found {
+        let texts = self.hits(scores);
+        self.unmatched = self.is_unmatched(&texts.hits);
+        self.with_others(texts, scores)
+    }
+
+    /// Finds up to `most` texts with the scores that found the others.
+    pub(crate) fn find_more(&mut self, most: usize, scores: &Scores, found: Found) -> Found {
+        self.most = most;
+        let texts = self.hits(scores);
+        let unmatched = self.is_unmatched(&texts.hits);
+        if unmatched != self.unmatched {
+            self.unmatched = unmatched;
+            return self.with_others(texts, scores);
+        }
+        Found { texts, ..found }
+    }
+
+    /// Returns true if the query has something to search for, and none of the texts
+    /// matches it.
+    fn is_unmatched(&self, hits: &[Hit]) -> bool {
+        !self.query.is_blank() && !hits.is_empty() && hits.iter().all(Hit::is_faint)
+    }
+
+    /// Adds the candidates of the other channels to texts.
+    fn with_others(&self, texts: Distinct, scores: &Scores) -> Found {
+        let mut recent = ChannelResults {
             searched: match self.query.is_blank() {
                 true => 0,
-                false => view.index.len(),
+                false => self.view.index.len(),
             },
+            unmatched: self.unmatched,
             ..ChannelResults::default()
         };
+        let mut others = ChannelResults::default();
         let budget = &self.strategy.budget;
         let wants = |percent: f64| percent > 0.0;
-        let distinct = self.hits(&scores);
-        let hits = &distinct.hits;
         // Texts without any match are shown as recent, not as relevant.
-        let matches = |hit: &Hit| !hit.is_faint();
-        self.unmatched = !self.query.is_blank() && !hits.is_empty() && !hits.iter().any(matches);
-        found.unmatched = self.unmatched;
         if wants(budget.recent) || self.query.is_blank() {
-            self.recent(&scores, &mut found);
+            self.recent(scores, &mut recent);
         }
-        self.texts(distinct, &mut found);
-        let entities = self.entities(&mut found);
+        let entities = self.entities(&mut others);
         if wants(budget.relations) {
-            self.relations(&entities, &mut found);
+            self.relations(&entities, &mut others);
         }
         if wants(budget.patterns) {
-            self.patterns(&mut found);
+            self.patterns(&mut others);
         }
-        found
+        Found {
+            texts,
+            recent,
+            others,
+        }
+    }
+
+    /// Returns true if further texts may be returned that rank below the found
+    /// ones.
+    pub(crate) fn has_lower(&self, found: &Found) -> bool {
+        let Distinct {
+            hits,
+            series,
+            alike,
+        } = &found.texts;
+        let recent = found.recent.candidates.iter();
+        let offered: BTreeSet<RecordKey> = recent.map(|one| one.key).collect();
+        let represented = alike
+            .values()
+            .flat_map(|one| one.same.iter().chain(&one.like));
+        let hidden = represented.filter(|key| !offered.contains(key)).count();
+        self.admission.count() > hits.len().min(self.most) + series.len() + hidden
+    }
+
+    /// Returns the candidates of all channels.
+    pub(crate) fn results(&self, found: Found) -> ChannelResults {
+        let Found {
+            texts,
+            recent: mut results,
+            others,
+        } = found;
+        self.texts(texts, &mut results);
+        results.candidates.extend(others.candidates);
+        results.entities = others.entities;
+        results
     }
 
     /// Finds the latest events of this session, and notable events of earlier
@@ -310,7 +384,14 @@ impl ChannelSearch<'_> {
         let instructions = view.instructions();
         let instructions = instructions.filter(|slot| self.admission.text(*slot));
         let raised_by = scores.vector_weight * INSTRUCTION;
-        let texts = instructions.map(|slot| (slot, self.bonus(scores, slot) + raised_by));
+        // A memory may have very many instructions, and most queries name nothing
+        // that adds a bonus.
+        let has_bonus = self.query.most_bonus(scores.vector_weight) > 0.0;
+        let bonus = |slot: Slot| match has_bonus {
+            true => self.bonus(scores, slot),
+            false => 0.0,
+        };
+        let texts = instructions.map(|slot| (slot, bonus(slot) + raised_by));
         let mut raised = best_hits(&view.index, scores, MOST_INSTRUCTIONS, texts);
         if raised.is_empty() {
             return;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_core::{Code, Scores, Text, Tokens};
+use contexture_core::{Code, Reason, Scores, Text, Tokens};
 use contexture_engine::{ContextFilters, Warning};
 use contexture_recall::{Intent, Strategy, StrategyPatch};
 use contexture_store::RecordKind;
@@ -187,7 +187,8 @@ pub struct LeftOut {
     /// A stable code for the reason.
     pub code: Code,
     /// The reason in words, with numbers.
-    pub reason: String,
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub reason: Reason,
 }
 
 /// Details of a recall.

@@ -581,7 +581,7 @@ impl<'f> Selection<'f> {
                 None => Arc::clone(&row.scores),
             },
             code: row.code,
-            reason: row.reason.to_string(),
+            reason: row.reason.clone(),
         }
     }
 }

@@ -27,6 +27,7 @@ mod context;
 mod embedder;
 mod facts;
 mod form;
+mod found_lines;
 mod housekeeping;
 mod index_file;
 pub mod index_memory;

@@ -2,8 +2,8 @@
 //! accounted for.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use contexture_core::cache::Cache;
@@ -11,36 +11,29 @@ use contexture_core::guard::Finding;
 use contexture_core::{Assembly, Budget, Counts, Tokens, assemble, no_loader};
 use contexture_engine::{Advice, Error, Permissions, Warning, unknown_model};
 use contexture_recall::{Embedder, Strategy};
-use contexture_store::{EventRecord, MemoryState, Record, RecordKey, RecordKind};
+use contexture_store::{EventRecord, MemoryState, Record, RecordKey};
 use contexture_time::Clock;
 use contexture_words::name_key;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use crate::admission::Admission;
 use crate::alike::Alike;
 use crate::channels::{Candidate, ChannelResults, ChannelSearch};
 use crate::context::{Context, ContextRequest, Metadata, VectorProgress};
+use crate::found_lines::FoundLines;
 use crate::later::Generation;
 use crate::layers::{FoundRecord, Offered, Selection};
 use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::score::Part;
 use crate::view::View;
-use crate::{Memory, RELATIONS, ViewGuard, dimensions_of, kept, time};
+use crate::{Memory, ViewGuard, dimensions_of, kept, lock, time};
 
 /// How long a cached result is used if nothing changes, in milliseconds.
 const GOOD_FOR_MS: i64 = 30_000;
 
 /// The approximate size of a found record without its line, in bytes.
 const FOUND_BYTES: usize = 300;
-
-/// The penalty of a text that consists only of a question.
-const QUESTION_PENALTY: f64 = 0.1 / 1.4;
-
-/// Longer texts have no penalty for a question at their end, because they also
-/// state something.
-const LONGEST_QUESTION: Tokens = 30;
 
 /// How many texts a search returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,9 +150,49 @@ struct RecallCall<'a> {
     clock: Clock,
 }
 
+/// The maximum size of the recent findings of a memory, in bytes. Few results are
+/// asked for again. Memory that was used a moment ago is made and freed faster
+/// than memory that has left the processor's caches.
+const RECENT_BYTES: usize = 4 << 20;
+
 /// Recent findings, by request and state of the store. Each has its time in
 /// Unix milliseconds.
-pub(crate) type RecentFindings = Cache<String, (i64, Arc<Findings>)>;
+#[derive(Debug, Default)]
+pub(crate) struct RecentFindings {
+    cache: Cache<String, (i64, Arc<Findings>)>,
+    order: Mutex<RecentOrder>,
+}
+
+/// The keys of recent findings with their sizes, the oldest first.
+#[derive(Debug, Default)]
+struct RecentOrder {
+    keys: VecDeque<(String, usize)>,
+    bytes: usize,
+}
+
+impl RecentFindings {
+    fn insert(&self, key: String, value: (i64, Arc<Findings>), bytes: usize) {
+        let mut order = lock(&self.order);
+        order.keys.push_back((key.clone(), bytes));
+        order.bytes += bytes;
+        self.cache.insert(key, value, bytes);
+        // The latest findings stay, whatever their size.
+        while order.bytes > RECENT_BYTES
+            && order.keys.len() > 1
+            && let Some((oldest, bytes)) = order.keys.pop_front()
+        {
+            order.bytes -= bytes;
+            self.cache.remove(&oldest);
+        }
+    }
+
+    /// Removes all findings.
+    pub(crate) fn clear(&self) {
+        let mut order = lock(&self.order);
+        *order = RecentOrder::default();
+        self.cache.clear();
+    }
+}
 
 /// The vectors of recent queries, by embedder name and text.
 pub(crate) type QueryVectors = Cache<(String, String), Arc<[f32]>>;
@@ -328,46 +361,45 @@ impl Memory<'_> {
         }
         let single = self.single_relations()?;
         let zone = time::zone(request.timezone.as_deref());
-        let search = |most: usize| {
-            ChannelSearch {
-                view,
-                query: &query,
-                admission: &admission,
-                strategy: &asked.strategy,
-                session: request.session_id.as_deref(),
-                vector: vector.as_deref(),
-                most,
-                now: asked.now.as_millisecond(),
-                unmatched: false,
-                single: &single,
-                sessions: RefCell::default(),
-            }
-            .find()
-        };
         let most = |depth: Depth| depth.most(request.max_tokens);
         let mut depth = depth;
-        let mut found = search(most(depth));
-        let read = |found: &mut ChannelResults| {
-            let candidates = std::mem::take(&mut found.candidates);
-            let records = self.records(view, candidates, &asked.strategy, counts, &zone)?;
-            let is_own = |candidate: &Candidate| is_own(candidate, &query, view, how.identity);
-            let records = limited_instructions(
-                records,
-                request.max_tokens / INSTRUCTIONS_PART,
-                &query.terms,
-                is_own,
-            );
-            Ok::<_, Error>(records.into_iter().map(Arc::new).collect::<Vec<_>>())
+        let mut search = ChannelSearch {
+            view,
+            query: &query,
+            admission: &admission,
+            strategy: &asked.strategy,
+            session: request.session_id.as_deref(),
+            most: most(depth),
+            now: asked.now.as_millisecond(),
+            unmatched: false,
+            single: &single,
+            sessions: RefCell::default(),
         };
-        let mut records = read(&mut found)?;
-        let tokens: Tokens = records.iter().map(|record| record.line.tokens).sum();
+        let (vector, mute) = (vector.as_deref(), admission.mute());
+        let scores = view.index.scores(&query.terms, vector, &mute);
+        let mut lines = FoundLines::new(self, view, counts, &zone);
+        let mut found = search.find(&scores);
+        lines.read(found.keys(search.most))?;
         let enough = request.max_tokens.saturating_add(request.max_tokens / 2);
-        if found.lower > 0 && tokens < enough && most(Depth::Deep) > most(depth) {
+        if most(Depth::Deep) > search.most
+            && lines.tokens(found.keys(search.most)) < enough
+            && search.has_lower(&found)
+        {
             // The lines are short: the budget may hold more of them.
             depth = Depth::Deep;
-            found = search(most(depth));
-            records = read(&mut found)?;
+            found = search.find_more(most(depth), &scores, found);
+            lines.read(found.keys(search.most))?;
         }
+        let mut found = search.results(found);
+        let candidates = std::mem::take(&mut found.candidates);
+        let records = lines.records(candidates, &asked.strategy)?;
+        let records = limited_instructions(
+            records,
+            request.max_tokens / INSTRUCTIONS_PART,
+            &query.terms,
+            |candidate| is_own(candidate, &query, view, how.identity),
+        );
+        let records = records.into_iter().map(Arc::new).collect();
         let ChannelResults {
             events,
             entities,
@@ -499,92 +531,6 @@ impl Memory<'_> {
             }),
             _ => None,
         })
-    }
-
-    /// Reads the lines of the found records.
-    fn records(
-        &self,
-        view: &View,
-        candidates: Vec<Candidate>,
-        strategy: &Strategy,
-        counts: &Counts,
-        zone: &TimeZone,
-    ) -> Result<Vec<FoundRecord>, Error> {
-        let policy = self.engine.policy();
-        let counter = counts.counter().identity();
-        let kind = format!("{counter} {policy:?} {zone:?}");
-        let of_kind = |relations: bool| {
-            let found = candidates.iter();
-            let found = found.filter(|c| (c.kind == RecordKind::Relation) == relations);
-            let mut keys: Vec<RecordKey> = found.map(|found| found.key).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            keys
-        };
-        let load = |lacking: &[RecordKey]| {
-            let records = self.store.records(lacking)?;
-            // Relations show the names of their entities.
-            let mut ends: BTreeSet<RecordKey> = BTreeSet::new();
-            for record in records.iter().flatten() {
-                if let Record::Relation(relation) = record {
-                    let both = [&relation.source_id, &relation.target_id];
-                    ends.extend(both.into_iter().filter_map(|end| view.entity_at(end)));
-                }
-            }
-            let ends: Vec<RecordKey> = ends.into_iter().collect();
-            let entities = self.store.records(&ends)?;
-            let names: BTreeMap<RecordKey, &str> = (ends.iter().zip(&entities))
-                .filter_map(|(key, record)| match record {
-                    Some(Record::Entity(entity)) => Some((*key, entity.name.as_str())),
-                    _ => None,
-                })
-                .collect();
-            let name = |end: &str| {
-                let known = view.entity_at(end).and_then(|key| names.get(&key));
-                known.map_or_else(|| end.to_owned(), |name| (*name).to_owned())
-            };
-            let line = |record: &Record| Line::new(record, name, zone, counts, policy);
-            Ok(records
-                .iter()
-                .map(|record| record.as_ref().map(line))
-                .collect())
-        };
-        let mut known: Vec<(RecordKey, Arc<Line>)> = Vec::with_capacity(candidates.len());
-        for relations in [false, true] {
-            let keys = of_kind(relations);
-            if keys.is_empty() {
-                continue;
-            }
-            let kind = match relations {
-                true => format!("{kind}{RELATIONS}"),
-                false => kind.clone(),
-            };
-            let lines = self.cache.lines.lines(&kind, &keys, load)?;
-            let lines = keys.into_iter().zip(lines);
-            known.extend(lines.filter_map(|(key, line)| Some((key, line?))));
-        }
-        known.sort_unstable_by_key(|(key, _)| *key);
-        // The filters did not check records that changed since.
-        if self.store.memory_state()?.seq != view.seq {
-            let changes = self.store.changes(view.seq, usize::MAX)?;
-            let changed: BTreeSet<RecordKey> = changes.iter().map(|change| change.key).collect();
-            known.retain(|(key, _)| !changed.contains(key));
-        }
-        let items = candidates.into_iter().filter_map(|mut candidate| {
-            let at = known.binary_search_by_key(&candidate.key, |(key, _)| *key);
-            let line = Arc::clone(&known[at.ok()?].1);
-            if line.text.is_empty() {
-                return None;
-            }
-            let asks = line.asks > 0.0 && line.tokens <= LONGEST_QUESTION;
-            if asks && candidate.kind == RecordKind::Event {
-                let loss = QUESTION_PENALTY * line.asks;
-                candidate.parts.add(Part::Asks, -loss);
-                candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
-            }
-            Some(FoundRecord::new(candidate, line))
-        });
-        Ok(items.collect())
     }
 
     /// Returns an event as a record that is shown first.
@@ -725,7 +671,7 @@ impl Memory<'_> {
     }
 
     fn kept(&self, key: &String, now: Timestamp) -> Option<Arc<Findings>> {
-        let (made, found) = self.cache.contexts.get(key)?;
+        let (made, found) = self.cache.contexts.cache.get(key)?;
         let age = now.as_millisecond() - made;
         (0..GOOD_FOR_MS).contains(&age).then_some(found)
     }

@@ -12,8 +12,10 @@ pub(crate) const EVENT_SALIENCE: f64 = 0.5;
 /// one.
 const ASKED_RECENCY: f64 = 0.3;
 
-/// The usual maximum number of parts of a score.
+/// The usual maximum number of parts of a score, and a number that is larger than
+/// that of all parts.
 const USUAL: usize = 12;
+const MOST: usize = 32;
 
 macro_rules! parts {
     ($($part:ident $name:literal,)*) => {
@@ -100,9 +102,15 @@ impl ScoreParts {
 
     /// Returns the parts by name, and adds `more`.
     pub(crate) fn named(&self, more: impl Iterator<Item = (Part, f64)>) -> Scores {
-        let mut parts: Vec<(Part, f64)> = Vec::with_capacity(self.0.len() + 1);
-        parts.extend(&self.0);
-        parts.extend(more);
+        // The parts of hundreds of records are sorted here, without an allocation
+        // for each.
+        let mut parts = [(Part::Asks, 0.0); MOST];
+        let mut count = 0;
+        for (to, part) in parts.iter_mut().zip(self.0.iter().copied().chain(more)) {
+            *to = part;
+            count += 1;
+        }
+        let parts = &mut parts[..count];
         parts.sort_unstable_by_key(|(part, _)| *part);
         let named = parts.iter().map(|(part, value)| (part.name(), *value));
         named.collect()
@@ -170,6 +178,7 @@ mod tests {
     fn parts_are_in_the_order_of_their_names() {
         let names: Vec<&str> = Part::ALL.iter().map(|part| part.name()).collect();
         assert!(names.is_sorted());
+        assert!(names.len() <= MOST);
         let mut parts = ScoreParts::default();
         parts.add(Part::Words, 0.5);
         parts.add(Part::Asks, -0.1);

@@ -301,7 +301,7 @@ fn summarised(
         offer.excluded.push(row);
     }
     for left in &context.excluded {
-        let reason = left.reason.clone();
+        let reason = left.reason.to_string();
         let mut row = Excluded::unoffered(&left.source, "", Role::Context, left.code, reason);
         row.tokens = left.tokens;
         row.score = Some(left.relevance_score);

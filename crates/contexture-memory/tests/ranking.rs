@@ -94,9 +94,9 @@ fn has(context: &Context, id: &str) -> bool {
 }
 
 /// Returns the reason of the row with this name.
-fn reason<'c>(context: &'c Context, name: &str) -> Option<&'c str> {
+fn reason(context: &Context, name: &str) -> Option<String> {
     let row = context.excluded.iter().find(|row| row.source == name);
-    row.map(|row| row.reason.as_str())
+    row.map(|row| row.reason.to_string())
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn of_equal_sentences_the_one_of_the_time_that_is_asked_for_is_shown() {
         "## Relevant Content\n\n[2026-06-01]\nDee: I ran 5 km today. (and 1 like it)\n"
     );
     assert_eq!(
-        reason(&context, "duplicates of a"),
+        reason(&context, "duplicates of a").as_deref(),
         Some("1 record with the same content as `a`, which represents it")
     );
     // Without a time, the newest is shown.
@@ -190,7 +190,7 @@ fn a_series_of_numbers_is_shown_if_there_is_room() {
     assert!(context.content.contains(&note), "{}", context.content);
     let rows = context.excluded.iter();
     let mut rows = rows.filter(|row| row.source.starts_with("records like"));
-    let row = &rows.next().unwrap().reason;
+    let row = rows.next().unwrap().reason.to_string();
     let count = format!("{} record", 9 - shown);
     assert!(row.starts_with(&count), "{row}");
     assert!(context.token_count <= 110);
@@ -361,7 +361,7 @@ fn records_that_are_not_valid_are_counted() {
     assert_eq!(best(&context), ["new"]);
     // Records for other identities are not counted.
     assert_eq!(
-        reason(&context, "invalid records"),
+        reason(&context, "invalid records").as_deref(),
         Some("2 records are superseded, expired or not valid yet")
     );
 }

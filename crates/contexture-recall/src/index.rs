@@ -457,21 +457,26 @@ impl Index {
                 true => Buffers::take_any(&self.buffers, slots),
                 false => Buffers::take(&self.buffers, slots),
             },
-            own: self.holding(terms, &Mute::of(&[], slots)),
-            lending: self.holding(terms, &Mute::of(mute, slots)),
+            own: vec![0; slots.div_ceil(64)],
             ..Scores::default()
         };
         if let (Some(probe), Some(tables)) = (&probe, tables) {
-            let best = self.score_words(terms, mute, &mut scores.words);
+            let best = self.score_words(terms, mute, &mut scores.words, &mut scores.own);
+            scores.lending = without(&scores.own, mute);
             let mute = Mute::of(mute, slots);
             scores.vector_weight = self.vector_weight(terms, best, &mute);
             let rescoring = self.rescoring(&mut scores, &tables, probe.clone(), mute);
             scores.rescoring = Some(rescoring);
             return scores;
         }
-        let Scores { words, vectors, .. } = &mut scores;
+        let Scores {
+            words,
+            vectors,
+            own,
+            ..
+        } = &mut scores;
         if slots < WORTH_THREADS {
-            let best = self.score_words(terms, mute, words);
+            let best = self.score_words(terms, mute, words, own);
             if let Some(probe) = &probe {
                 self.vectors.dots(probe, 0, vectors);
             }
@@ -491,7 +496,7 @@ impl Index {
             if let Some(probe) = &probe {
                 threads.spawn(|| compare(probe));
             }
-            let best = self.score_words(terms, mute, words);
+            let best = self.score_words(terms, mute, words, own);
             if let Some(probe) = &probe {
                 compare(probe);
             }
@@ -505,6 +510,7 @@ impl Index {
     /// vectors. `mute` texts add nothing to others. `best` is the result of
     /// [`Index::score_words`].
     fn combine(&self, terms: &[u32], mute: &[Slot], best: f32, scores: &mut Scores) {
+        scores.lending = without(&scores.own, mute);
         let mute = Mute::of(mute, scores.words.len());
         scores.vector_weight = self.vector_weight(terms, best, &mute);
         if scores.vectors.iter().any(|dot| *dot != 0.0) {
@@ -604,28 +610,23 @@ impl Index {
     /// Returns the score that the best text that is not `mute` would have if no
     /// text were longer than the mean. A long text with the words of a query
     /// matches, however many other words it has.
-    fn score_words(&self, terms: &[u32], mute: &[Slot], scores: &mut [f32]) -> f32 {
+    ///
+    /// Sets a bit of `own` for each slot whose text has one of the terms.
+    fn score_words(
+        &self,
+        terms: &[u32],
+        mute: &[Slot],
+        scores: &mut [f32],
+        own: &mut [u64],
+    ) -> f32 {
         let mute = Mute::of(mute, scores.len());
-        let most = self.add_words(terms, &mute, f32::INFINITY, scores);
+        let most = self.add_words(terms, &mute, f32::INFINITY, scores, own);
         // A higher score has the same effect as `FOUND`.
         if most >= FOUND {
             return most;
         }
         let mut shorter = Buffers::take(&self.buffers, scores.len());
-        self.add_words(terms, &mute, K1, &mut shorter)
-    }
-
-    /// Returns a bit for each slot whose text has one of the terms and is not
-    /// `mute`.
-    fn holding(&self, terms: &[u32], mute: &Mute) -> Vec<u64> {
-        let mut own = vec![0_u64; self.texts.len().div_ceil(64)];
-        for &term in terms {
-            let holders = self.postings.holders(term);
-            for slot in holders.filter(|slot| !mute.holds(*slot)) {
-                own[slot as usize / 64] |= 1 << (slot % 64);
-            }
-        }
-        own
+        self.add_words(terms, &mute, K1, &mut shorter, own)
     }
 
     /// Returns the neighbour with the best word score that has a term itself, for
@@ -650,8 +651,16 @@ impl Index {
 
     /// Adds the score of each text by words, and returns the best score of a
     /// text that is not `mute`. `longest` is the largest value by which the
-    /// length of a text lowers its score.
-    fn add_words(&self, terms: &[u32], mute: &Mute, longest: f32, scores: &mut [f32]) -> f32 {
+    /// length of a text lowers its score. Sets a bit of `own` for each text with
+    /// a term.
+    fn add_words(
+        &self,
+        terms: &[u32],
+        mute: &Mute,
+        longest: f32,
+        scores: &mut [f32],
+        own: &mut [u64],
+    ) -> f32 {
         let held = terms
             .iter()
             .filter(|term| self.postings.held_by(**term) > 0);
@@ -662,36 +671,73 @@ impl Index {
         let mut most = 0.0_f32;
         for &term in terms {
             self.postings.each(term, |slot, count| {
-                let mut lend = |near: Slot, part: u32| {
-                    let sum = &mut counts[near as usize];
-                    if *sum == 0 {
-                        touched.push(near);
-                    }
-                    // One is added, so that the sum of a matched text is never
-                    // 0.
-                    *sum = sum.saturating_add(u32::from(count) * part + 1);
-                };
+                own[slot as usize / 64] |= 1 << (slot % 64);
                 match mute.holds(slot) {
-                    true => lend(slot, ONE as u32),
-                    false => self.around(slot, lend),
+                    true => lend(slot, count, ONE as u32, &mut counts, &mut touched),
+                    false => self.lend_around(slot, count, &mut counts, &mut touched),
                 }
             });
             let share = self.rarity(term) / best;
-            for slot in touched.drain(..) {
-                let at = slot as usize;
-                let count = std::mem::take(&mut counts[at]) as f32 / ONE;
-                let damp = (K1 * (1.0 - B) + by_length * self.lengths[at]).min(longest);
-                let score = scores[at] + share * count / (count + damp);
-                scores[at] = score;
-                // Sums only increase: the largest so far is the largest at the
-                // end.
-                if score > most && !mute.holds(slot) {
-                    most = score;
+            for (word, bits) in touched.iter_mut().enumerate() {
+                let mut bits = std::mem::take(bits);
+                while bits != 0 {
+                    let at = word * 64 + bits.trailing_zeros() as usize;
+                    bits &= bits - 1;
+                    let count = std::mem::take(&mut counts[at]) as f32 / ONE;
+                    let damp = (K1 * (1.0 - B) + by_length * self.lengths[at]).min(longest);
+                    let score = scores[at] + share * count / (count + damp);
+                    scores[at] = score;
+                    // Sums only increase: the largest so far is the largest at
+                    // the end.
+                    if score > most && !mute.holds(at as Slot) {
+                        most = score;
+                    }
                 }
             }
         }
         self.buffers.give_counts(counts, touched);
         most
+    }
+
+    /// Adds the words of a text to its sum and to those of its neighbours.
+    #[inline]
+    fn lend_around(&self, slot: Slot, count: u8, sums: &mut [u32], touched: &mut [u64]) {
+        const NEAR: usize = 2 * REACH + 1;
+        // Most neighbours have the slots next to the text. They are then read
+        // together, and not each to find the next.
+        let first = (slot as usize).wrapping_sub(REACH);
+        let near = self.neighbours.get(first..).and_then(<[_]>::first_chunk);
+        let sums_near = sums
+            .get_mut(first..)
+            .and_then(<[_]>::first_chunk_mut::<NEAR>);
+        if let (Some(near), Some(sums)) = (near, sums_near)
+            && is_in_order(near, slot)
+        {
+            let near: &[Neighbours; NEAR] = near;
+            let mut parts = [ONE as u32; NEAR];
+            for before in [true, false] {
+                let mut part = near[REACH].half;
+                for distance in 1..=REACH {
+                    let at = match before {
+                        true => REACH - distance,
+                        false => REACH + distance,
+                    };
+                    part *= near[at].half;
+                    parts[at] = (part * ONE) as u32;
+                    part *= near[at].half;
+                }
+            }
+            for (sum, part) in sums.iter_mut().zip(parts) {
+                *sum = sum.saturating_add(u32::from(count) * part + 1);
+            }
+            let bits = ((1_u128 << NEAR) - 1) << (first % 64);
+            touched[first / 64] |= bits as u64;
+            if let Some(next) = touched.get_mut(first / 64 + 1) {
+                *next |= (bits >> 64) as u64;
+            }
+            return;
+        }
+        self.around(slot, |near, part| lend(near, count, part, sums, touched));
     }
 
     /// Calls `each` with a text and its neighbours, and the part of its words
@@ -802,6 +848,39 @@ fn together(own: f32, before: f32, pair: f32) -> f32 {
         true => own * (1.0 - WITH_PREVIOUS) + (own + before) * pair,
         false => own,
     }
+}
+
+/// Adds words of a text to the sum of a text near it, and marks that text.
+#[inline]
+fn lend(near: Slot, count: u8, part: u32, sums: &mut [u32], touched: &mut [u64]) {
+    let at = near as usize;
+    // One is added, so that the sum of a matched text is never 0.
+    sums[at] = sums[at].saturating_add(u32::from(count) * part + 1);
+    touched[at / 64] |= 1 << (at % 64);
+}
+
+/// Returns true when the neighbours of a text have the slots next to it. The
+/// text is in the middle of `near`.
+#[inline]
+fn is_in_order(near: &[Neighbours; 2 * REACH + 1], slot: Slot) -> bool {
+    let mut in_order = true;
+    for distance in 0..REACH {
+        let further = distance as Slot + 1;
+        in_order &= near[REACH - distance].before == slot.wrapping_sub(further);
+        in_order &= near[REACH + distance].behind == slot.wrapping_add(further);
+    }
+    in_order
+}
+
+/// Returns a set of slots, as bits, without some slots.
+fn without(set: &[u64], slots: &[Slot]) -> Vec<u64> {
+    let mut set = set.to_vec();
+    for &slot in slots {
+        if let Some(word) = set.get_mut(slot as usize / 64) {
+            *word &= !(1 << (slot % 64));
+        }
+    }
+    set
 }
 
 /// A set of slots as bits; empty when it has none.

@@ -110,6 +110,20 @@ pub fn best_hits(
     texts: impl IntoIterator<Item = (Slot, f32)>,
 ) -> Vec<Hit> {
     let texts = texts.into_iter();
+    if scores.are_estimates() {
+        let mut best = Best::new(most);
+        for (slot, bonus) in texts {
+            if let Some((plain, run)) = index.estimated_sum(scores, slot) {
+                best.extend(Estimated::new(index, scores, slot, [plain, run, bonus]));
+            }
+        }
+        let hits = best.into_all();
+        let mut hits: Vec<Hit> = hits
+            .filter_map(|one| estimated(index, scores, one.slot, one.bonus))
+            .collect();
+        rescore(index, scores, &mut hits);
+        return hits;
+    }
     let mut hits: Vec<Ranked> = texts
         .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
         .map(Ranked::new)
@@ -118,9 +132,7 @@ pub fn best_hits(
         hits.select_nth_unstable_by(most, |a, b| b.cmp(a));
         hits.truncate(most);
     }
-    let mut hits = sorted(hits);
-    rescore(index, scores, &mut hits);
-    hits
+    sorted(hits)
 }
 
 /// Replaces estimates by exact scores.
@@ -197,8 +209,7 @@ pub fn best(
         return sorted(top(index, scores, most, most_bonus, bonus, admit));
     }
     let rescored = most.saturating_mul(RESCORED).max(index.least_rescored());
-    let hits = top(index, scores, rescored, most_bonus, bonus, admit);
-    let mut hits: Vec<Hit> = hits.into_iter().map(|ranked| ranked.hit).collect();
+    let mut hits = top_estimates(index, scores, rescored, most_bonus, bonus, admit);
     rescore(index, scores, &mut hits);
     let mut hits = sorted(hits.into_iter().map(Ranked::new).collect());
     hits.truncate(most);
@@ -206,7 +217,7 @@ pub fn best(
     hits
 }
 
-/// Returns the best `most` texts by the current scores, in any order.
+/// Returns the best `most` texts by exact scores, in any order.
 fn top(
     index: &Index,
     scores: &Scores,
@@ -215,52 +226,172 @@ fn top(
     bonus: impl Fn(Slot) -> f32,
     admit: impl Fn(Slot) -> bool,
 ) -> Vec<Ranked> {
-    let mut heap: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(most);
+    let mut best = Best::new(most);
+    for slot in 0..scores.words.len() as Slot {
+        let at = slot as usize;
+        let plain = scores.plain(at) + scores.of_run(at);
+        let hit = best
+            .bonus_of(slot, plain, most_bonus, &bonus, &admit)
+            .and_then(|bonus| estimated(index, scores, slot, bonus));
+        best.extend(hit.map(Ranked::new));
+    }
+    best.into_all().collect()
+}
+
+/// Returns the best `most` texts by estimated scores, in any order.
+fn top_estimates(
+    index: &Index,
+    scores: &Scores,
+    most: usize,
+    most_bonus: f32,
+    bonus: impl Fn(Slot) -> f32,
+    admit: impl Fn(Slot) -> bool,
+) -> Vec<Hit> {
+    let mut best = Best::new(most);
+    index.each_estimate(scores, most, most_bonus, |slot, plain, run| {
+        let sum = plain + run;
+        if let Some(bonus) = best.bonus_of(slot, sum, most_bonus, &bonus, &admit) {
+            best.extend(Estimated::new(index, scores, slot, [plain, run, bonus]));
+        }
+        best.bar
+    });
+    let hits = best.into_all();
+    hits.filter_map(|one| estimated(index, scores, one.slot, one.bonus))
+        .collect()
+}
+
+/// The best of the texts that were offered.
+struct Best<T> {
+    most: usize,
+    heap: BinaryHeap<Reverse<T>>,
     // The minimum of the sum of word and vector scores for the best texts.
-    let mut bar = 0.0_f32;
-    let mut consider = |slot: Slot, plain: f32, run: f32| {
-        let plain = plain + run;
-        let at_most = plain + most_bonus;
-        if at_most <= 0.0 || at_most < bar || !admit(slot) {
-            return bar;
+    bar: f32,
+}
+
+impl<T: Ord + Relevant> Best<T> {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            heap: BinaryHeap::with_capacity(most),
+            bar: 0.0,
+        }
+    }
+
+    /// Returns the bonus of a text with this sum of scores, if the text is
+    /// admitted and may be among the best.
+    #[inline]
+    fn bonus_of(
+        &self,
+        slot: Slot,
+        sum: f32,
+        most_bonus: f32,
+        bonus: &impl Fn(Slot) -> f32,
+        admit: &impl Fn(Slot) -> bool,
+    ) -> Option<f32> {
+        let at_most = sum + most_bonus;
+        if at_most <= 0.0 || at_most < self.bar || !admit(slot) {
+            return None;
         }
         // Most texts that could be among the best with the largest bonus have a
         // smaller one.
         let bonus = bonus(slot);
-        if plain + bonus <= 0.0 || plain + bonus < bar {
-            return bar;
-        }
-        let Some(hit) = estimated(index, scores, slot, bonus) else {
-            return bar;
-        };
-        let ranked = Ranked::new(hit);
-        if heap.len() < most {
-            heap.push(Reverse(ranked));
-        } else if let Some(mut worst) = heap.peek_mut()
-            && ranked > worst.0
-        {
-            worst.0 = ranked;
-        }
-        if heap.len() == most
-            && let Some(Reverse(worst)) = heap.peek()
-        {
-            // A small margin is subtracted, because the sums above are added in
-            // another order.
-            bar = worst.relevance * BEST - 1e-4;
-        }
-        bar
-    };
-    match scores.are_estimates() {
-        true => index.each_estimate(scores, most, most_bonus, consider),
-        false => {
-            for slot in 0..scores.words.len() as Slot {
-                let at = slot as usize;
-                consider(slot, scores.plain(at), scores.of_run(at));
-            }
+        (sum + bonus > 0.0 && sum + bonus >= self.bar).then_some(bonus)
+    }
+
+    /// Offers a text, if there is one.
+    #[inline]
+    fn extend(&mut self, one: Option<T>) {
+        if let Some(one) = one {
+            self.offer(one);
         }
     }
-    heap.into_iter().map(|Reverse(ranked)| ranked).collect()
+
+    #[inline]
+    fn offer(&mut self, one: T) {
+        if self.heap.len() < self.most {
+            self.heap.push(Reverse(one));
+        } else if let Some(mut worst) = self.heap.peek_mut()
+            && one > worst.0
+        {
+            worst.0 = one;
+        }
+        if self.heap.len() == self.most
+            && let Some(Reverse(worst)) = self.heap.peek()
+        {
+            // A small margin is subtracted, because the sums are added in
+            // another order.
+            self.bar = worst.relevance() * BEST - 1e-4;
+        }
+    }
+
+    fn into_all(self) -> impl Iterator<Item = T> {
+        self.heap.into_iter().map(|Reverse(one)| one)
+    }
 }
+
+/// A text with its relevance.
+trait Relevant {
+    fn relevance(&self) -> f32;
+}
+
+/// A text with its estimated relevance. The order is that of [`Ranked`].
+struct Estimated {
+    relevance: f32,
+    key: i64,
+    slot: Slot,
+    bonus: f32,
+}
+
+impl Estimated {
+    /// Returns a text with the parts of its score: by words and vector, by its
+    /// run, and its bonus. The rest of a hit is read only for the best texts.
+    #[inline]
+    fn new(index: &Index, scores: &Scores, slot: Slot, parts: [f32; 3]) -> Option<Self> {
+        let key = index.key(slot)?;
+        let [plain, run, bonus] = parts;
+        // An estimate of a vector that is above 1 counts as 1, which the sum does
+        // not show.
+        let may_be_above = plain >= scores.vector_weight;
+        let whole = may_be_above.then(|| estimated(index, scores, slot, bonus));
+        let relevance = match whole.flatten() {
+            Some(hit) => hit.relevance(),
+            None => (plain + run + bonus) / BEST,
+        };
+        Some(Self {
+            relevance,
+            key,
+            slot,
+            bonus,
+        })
+    }
+}
+
+impl Relevant for Estimated {
+    fn relevance(&self) -> f32 {
+        self.relevance
+    }
+}
+
+impl Ord for Estimated {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let better = self.relevance.total_cmp(&other.relevance);
+        better.then(self.key.cmp(&other.key))
+    }
+}
+
+impl PartialOrd for Estimated {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Estimated {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Estimated {}
 
 /// Returns hits, best first.
 fn sorted(mut hits: Vec<Ranked>) -> Vec<Hit> {
@@ -283,6 +414,12 @@ impl Ranked {
             relevance: hit.relevance(),
             hit,
         }
+    }
+}
+
+impl Relevant for Ranked {
+    fn relevance(&self) -> f32 {
+        self.relevance
     }
 }
 

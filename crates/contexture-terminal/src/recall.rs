@@ -60,7 +60,7 @@ pub fn table(recalled: &Recalled, counted: &Counted<'_>) -> String {
             grouped(left.tokens),
             format!("{:.2}", left.relevance_score),
             score_parts(left.channel, &left.scores, context),
-            text::visible(&left.reason),
+            text::visible(&left.reason.to_string()),
         ]);
     }
     let mut out = String::new();

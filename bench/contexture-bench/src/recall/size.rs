@@ -138,6 +138,7 @@ pub(crate) fn recall(records: usize, db: &Path, dir: &Path) -> anyhow::Result<()
             "new": new,
             "wrong": wrong.told,
             "wrong_answers": wrong.answers,
+            "digest": wrong.digest.figure(),
         })
     );
     Ok(())

@@ -7,8 +7,6 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Slot;
-
 /// The number of buffers of each kind that are kept: those of one search.
 const MOST_KEPT: usize = 4;
 
@@ -19,8 +17,8 @@ pub(super) struct Buffers(Mutex<Spare>);
 #[derive(Debug, Default)]
 struct Spare {
     numbers: Vec<Vec<f32>>,
-    // All zeros, and an empty list of slots.
-    counts: Vec<(Vec<u32>, Vec<Slot>)>,
+    // All zeros, and a bit for each of them, all zero.
+    counts: Vec<(Vec<u32>, Vec<u64>)>,
 }
 
 impl Buffers {
@@ -61,22 +59,22 @@ impl Buffers {
         }
     }
 
-    /// Returns this many counts, all zero, and an empty list of slots.
-    pub(super) fn take_counts(&self, length: usize) -> (Vec<u32>, Vec<Slot>) {
-        let (mut counts, slots) = self.spare().counts.pop().unwrap_or_default();
+    /// Returns this many counts and a bit for each of them, all zero.
+    pub(super) fn take_counts(&self, length: usize) -> (Vec<u32>, Vec<u64>) {
+        let (mut counts, mut bits) = self.spare().counts.pop().unwrap_or_default();
+        bits.resize(length.div_ceil(64), 0);
         if counts.capacity() < length {
-            return (vec![0; length], slots);
+            return (vec![0; length], bits);
         }
         counts.resize(length, 0);
-        (counts, slots)
+        (counts, bits)
     }
 
-    /// Returns both for the next search. All counts must be zero again, and the
-    /// list must be empty.
-    pub(super) fn give_counts(&self, counts: Vec<u32>, slots: Vec<Slot>) {
+    /// Returns both for the next search. All counts and bits must be zero again.
+    pub(super) fn give_counts(&self, counts: Vec<u32>, bits: Vec<u64>) {
         let mut spare = self.spare();
         if spare.counts.is_empty() {
-            spare.counts.push((counts, slots));
+            spare.counts.push((counts, bits));
         }
     }
 }

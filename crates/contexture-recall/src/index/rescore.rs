@@ -209,6 +209,18 @@ impl Index {
         }
     }
 
+    /// Returns the estimated score of a text by words and vector, and the part
+    /// that its run adds.
+    pub(crate) fn estimated_sum(&self, scores: &Scores, slot: Slot) -> Option<(f32, f32)> {
+        let Rescoring { runs, plain, .. } = scores.rescoring.as_ref()?;
+        let at = slot as usize;
+        let run = runs.get(self.texts[at].run as usize);
+        Some(match run {
+            Some(run) => (plain[at], RUN_PART * run.best),
+            None => (scores.plain(at), 0.0),
+        })
+    }
+
     /// Returns the estimates of a text by its vector and by its run.
     pub(crate) fn estimate(&self, scores: &Scores, slot: Slot) -> Option<Exact> {
         let Rescoring { runs, mute, .. } = scores.rescoring.as_ref()?;

@@ -135,10 +135,10 @@ fn the_group_of_lower_records_is_listed_with_its_size() {
     }
     let mind = TestMemory::of(&lines);
     let context = mind.ask(&query_for("alone", 4_000));
-    let reasons: Vec<&str> = context
+    let reasons: Vec<String> = context
         .excluded
         .iter()
-        .map(|row| row.reason.as_str())
+        .map(|row| row.reason.to_string())
         .collect();
     let group = context
         .excluded
@@ -151,7 +151,7 @@ fn the_group_of_lower_records_is_listed_with_its_size() {
         .excluded
         .iter()
         .find(|row| row.source == "lower-ranking records");
-    let reason = &group.expect("a group").reason;
+    let reason = group.expect("a group").reason.to_string();
     assert_eq!(
         reason,
         "44 more records rank below the 256 that were compared"

@@ -1,0 +1,162 @@
+//! [`FoundLines`]: the lines of the records that a recall found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contexture_core::{Counts, Tokens};
+use contexture_engine::Error;
+use contexture_recall::Strategy;
+use contexture_store::{Record, RecordKey, RecordKind, StoreError};
+use jiff::tz::TimeZone;
+
+use crate::channels::Candidate;
+use crate::layers::FoundRecord;
+use crate::lines::Line;
+use crate::score::Part;
+use crate::view::View;
+use crate::{Memory, RELATIONS};
+
+/// The penalty of a text that consists only of a question.
+const QUESTION_PENALTY: f64 = 0.1 / 1.4;
+
+/// Longer texts have no penalty for a question at their end, because they also
+/// state something.
+const LONGEST_QUESTION: Tokens = 30;
+
+/// The lines of found records. Each is read once, however many searches find
+/// its record.
+pub(crate) struct FoundLines<'a> {
+    memory: &'a Memory<'a>,
+    view: &'a View,
+    counts: &'a Counts,
+    zone: &'a TimeZone,
+    // The kind of the cached lines.
+    kind: String,
+    // The lines by ascending keys; `None` for a deleted record.
+    lines: Vec<(RecordKey, Option<Arc<Line>>)>,
+}
+
+impl<'a> FoundLines<'a> {
+    pub(crate) fn new(
+        memory: &'a Memory<'a>,
+        view: &'a View,
+        counts: &'a Counts,
+        zone: &'a TimeZone,
+    ) -> Self {
+        let policy = memory.engine.policy();
+        let counter = counts.counter().identity();
+        Self {
+            memory,
+            view,
+            counts,
+            zone,
+            kind: format!("{counter} {policy:?} {zone:?}"),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Reads the lines of records, each given with whether it is a relation.
+    pub(crate) fn read(
+        &mut self,
+        records: impl Iterator<Item = (RecordKey, bool)> + Clone,
+    ) -> Result<(), Error> {
+        for relations in [false, true] {
+            let of_kind = records.clone().filter(|(_, is_one)| *is_one == relations);
+            let mut keys: Vec<RecordKey> = (of_kind.map(|(key, _)| key))
+                .filter(|key| self.place(*key).is_none())
+                .collect();
+            if keys.is_empty() {
+                continue;
+            }
+            keys.sort_unstable();
+            keys.dedup();
+            let with_relations;
+            let kind = match relations {
+                true => {
+                    with_relations = format!("{}{RELATIONS}", self.kind);
+                    &with_relations
+                }
+                false => &self.kind,
+            };
+            let cache = &self.memory.cache.lines;
+            let lines = cache.lines(kind, &keys, |lacking| self.load(lacking))?;
+            self.lines.extend(keys.into_iter().zip(lines));
+            // Both parts are sorted.
+            self.lines.sort_by_key(|(key, _)| *key);
+        }
+        Ok(())
+    }
+
+    /// Reads lines that are not cached.
+    fn load(&self, lacking: &[RecordKey]) -> Result<Vec<Option<Line>>, StoreError> {
+        let (view, store) = (self.view, &self.memory.store);
+        let policy = self.memory.engine.policy();
+        let records = store.records(lacking)?;
+        // Relations show the names of their entities.
+        let mut ends: BTreeSet<RecordKey> = BTreeSet::new();
+        for record in records.iter().flatten() {
+            if let Record::Relation(relation) = record {
+                let both = [&relation.source_id, &relation.target_id];
+                ends.extend(both.into_iter().filter_map(|end| view.entity_at(end)));
+            }
+        }
+        let ends: Vec<RecordKey> = ends.into_iter().collect();
+        let entities = store.records(&ends)?;
+        let names: BTreeMap<RecordKey, &str> = (ends.iter().zip(&entities))
+            .filter_map(|(key, record)| match record {
+                Some(Record::Entity(entity)) => Some((*key, entity.name.as_str())),
+                _ => None,
+            })
+            .collect();
+        let name = |end: &str| {
+            let known = view.entity_at(end).and_then(|key| names.get(&key));
+            known.map_or_else(|| end.to_owned(), |name| (*name).to_owned())
+        };
+        let line = |record: &Record| Line::new(record, name, self.zone, self.counts, policy);
+        let lines = records.iter().map(|record| record.as_ref().map(line));
+        Ok(lines.collect())
+    }
+
+    /// Returns the index of a line that was read, or of a deleted record.
+    fn place(&self, key: RecordKey) -> Option<usize> {
+        self.lines.binary_search_by_key(&key, |(key, _)| *key).ok()
+    }
+
+    /// Returns the line of a record, unless it is empty.
+    fn line(&self, key: RecordKey) -> Option<&Arc<Line>> {
+        let line = self.lines[self.place(key)?].1.as_ref();
+        line.filter(|line| !line.text.is_empty())
+    }
+
+    /// Returns the tokens of the lines of records.
+    pub(crate) fn tokens(&self, records: impl Iterator<Item = (RecordKey, bool)>) -> Tokens {
+        let lines = records.filter_map(|(key, _)| self.line(key));
+        lines.map(|line| line.tokens).sum()
+    }
+
+    /// Returns the candidates with their lines.
+    pub(crate) fn records(
+        mut self,
+        candidates: Vec<Candidate>,
+        strategy: &Strategy,
+    ) -> Result<Vec<FoundRecord>, Error> {
+        // The filters did not check records that changed since.
+        let (store, seq) = (&self.memory.store, self.view.seq);
+        if store.memory_state()?.seq != seq {
+            let changes = store.changes(seq, usize::MAX)?;
+            let changed: BTreeSet<RecordKey> = changes.iter().map(|change| change.key).collect();
+            self.lines.retain(|(key, _)| !changed.contains(key));
+        }
+        let items = candidates.into_iter().filter_map(|mut candidate| {
+            let line = Arc::clone(self.line(candidate.key)?);
+            let asks = line.asks > 0.0 && line.tokens <= LONGEST_QUESTION;
+            if asks && candidate.kind == RecordKind::Event {
+                let loss = QUESTION_PENALTY * line.asks;
+                candidate.parts.add(Part::Asks, -loss);
+                candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
+            }
+            Some(FoundRecord::new(candidate, line))
+        });
+        Ok(items.collect())
+    }
+}
