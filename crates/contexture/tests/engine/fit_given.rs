@@ -359,11 +359,8 @@ fn secrets_in_instructions_are_masked_in_every_api() {
         assert!(sent.contains("Use the token [secret masked"), "{sent}");
         assert_eq!(items, ["system/0"], "{sent}");
         let sent: Value = serde_json::from_str(&sent).unwrap();
-        for field in ["model", "metadata", "messages", "contents"] {
-            if field != "messages" || body["system"].is_array() {
-                assert_eq!(sent[field], body[field]);
-            }
-        }
+        assert_eq!(sent["model"], body["model"]);
+        assert_eq!(sent["metadata"], body["metadata"]);
     }
 }
 
