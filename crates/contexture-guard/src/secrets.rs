@@ -14,6 +14,8 @@
 //! | `secrets/files.rs` | lines of credential files: pgpass, htpasswd, shadow, PuTTY, JWK |
 //! | `secrets/assignment.rs` | a telling key name followed by a value |
 //! | `secrets/pieces.rs` | a value that is written in several pieces |
+//! | `secrets/views.rs` | the text with escapes decoded, or without the prefixes of its lines |
+//! | `secrets/prefix.rs` | what tools write before each line: numbers, names of files, times |
 //! | `secrets/value.rs` | whether a value looks like a credential or like a placeholder |
 //!
 //! # What is masked
@@ -54,8 +56,10 @@ mod assignment;
 mod blocks;
 mod files;
 mod pieces;
+mod prefix;
 mod tokens;
 mod value;
+mod views;
 
 use std::ops::Range;
 
@@ -201,13 +205,44 @@ impl Masked {
     }
 }
 
-/// Reads `text` once.
+/// The maximum number of views of views: JSON in JSON, in a log with times.
+const DEPTH: usize = 3;
+
+/// Reads `text`, and the views of it in which more can be found.
 fn scan(text: &str) -> Vec<Secret> {
+    merge(scan_views(text, DEPTH))
+}
+
+fn scan_views(text: &str, depth: usize) -> Vec<Secret> {
+    let (mut found, crossings) = scan_once(text);
+    if depth == 0 {
+        return found;
+    }
+    let mut seen = |view: &views::View| {
+        found.extend(
+            scan_views(&view.text, depth - 1)
+                .into_iter()
+                .map(|secret| Secret {
+                    range: view.original(&secret.range),
+                    rule: secret.rule,
+                }),
+        );
+    };
+    views::literals(text, &mut seen);
+    if let Some(view) = views::uncoloured(text) {
+        seen(&view);
+    }
+    views::unprefixed(text, crossings, &mut seen);
+    found
+}
+
+/// Reads `text` once. Returns the secrets, and where a value may be on another line than its key.
+fn scan_once(text: &str) -> (Vec<Secret>, Vec<Crossing>) {
     let bytes = text.as_bytes();
     let mut scan = Scan {
         text,
         bytes,
-        keys_done: 0,
+        keys: assignment::Keys::default(),
         blocks_done: 0,
         runs: tokens::Runs::default(),
         found: Vec::new(),
@@ -231,7 +266,25 @@ fn scan(text: &str) -> Vec<Secret> {
         scan.window(fold([a, b, c]), at);
         at += 1;
     }
-    merge(scan.found)
+    (scan.found, scan.keys.crossings)
+}
+
+/// A place where a secret may continue on other lines: after a key without a value, or at the
+/// first or last line of a private key.
+struct Crossing {
+    at: usize,
+    /// The number of lines before and after the place that may belong to the secret.
+    lines: usize,
+}
+
+impl Crossing {
+    fn key(at: usize) -> Crossing {
+        Crossing { at, lines: 32 }
+    }
+
+    fn block(at: usize) -> Crossing {
+        Crossing { at, lines: 400 }
+    }
 }
 
 /// The matcher to run where a window is found.
@@ -400,8 +453,8 @@ static ANCHORS: [Anchor; COUNT] = build().2;
 struct Scan<'t> {
     text: &'t str,
     bytes: &'t [u8],
-    /// Key names that begin before this have been looked at: `auth_token` is one key, not two.
-    keys_done: usize,
+    /// The key names that have been looked at.
+    keys: assignment::Keys,
     /// Private keys that begin before this have been looked at.
     blocks_done: usize,
     /// Long runs that have been looked at.
@@ -428,12 +481,15 @@ impl Scan<'_> {
             Kind::Token(row) => tokens::TOKENS[row]
                 .find(bytes, at, &mut self.runs)
                 .map(|secret| pieces::extended(bytes, secret)),
-            Kind::Key => assignment::find(text, at, &mut self.keys_done),
+            Kind::Key => self.key(at),
             Kind::Authorization => blocks::authorization(text, at),
             Kind::Bearer => blocks::bearer(text, at),
             Kind::Basic => blocks::basic(bytes, at),
             Kind::Url => blocks::url(text, at),
-            Kind::Pem => blocks::private_key(bytes, at, &mut self.blocks_done),
+            Kind::Pem => {
+                self.keys.crossings.push(Crossing::block(at));
+                blocks::private_key(bytes, at, &mut self.blocks_done)
+            }
             Kind::Flag => blocks::flag(text, at),
             Kind::Telegram => tokens::telegram(bytes, at),
             Kind::Mailchimp => tokens::mailchimp(bytes, at),
@@ -444,12 +500,15 @@ impl Scan<'_> {
             // `_path` and `pattern` are frequent; they end here.
             Kind::AccessToken => match bytes.get(at + 3) {
                 Some(next) if !next.is_ascii_alphabetic() && bytes[..at].ends_with(b"_") => {
-                    assignment::find(text, at, &mut self.keys_done)
+                    assignment::find(text, at, &mut self.keys)
                 }
                 _ => None,
             },
             Kind::EncodedKey => blocks::encoded_key(bytes, at, &mut self.blocks_done),
-            Kind::PuttyKey => files::putty_key(bytes, at),
+            Kind::PuttyKey => {
+                self.keys.crossings.push(Crossing::block(at));
+                files::putty_key(bytes, at)
+            }
             Kind::PgPass => files::pgpass(text, at),
             Kind::PasswordHash => files::password_hash(bytes, at),
             Kind::GoDsn => files::go_dsn(text, at),
@@ -459,6 +518,19 @@ impl Scan<'_> {
             Kind::JwkKey => files::jwk(bytes, at),
         };
         self.found.extend(secret);
+    }
+
+    /// Reads the key name around `at`.
+    fn key(&mut self, at: usize) -> Option<Secret> {
+        let bytes = self.bytes;
+        // The last line of a private key, whose first line may be missing.
+        if bytes[..at].ends_with(b"PRIVATE ") && bytes[at..].starts_with(b"KEY") {
+            self.keys.crossings.push(Crossing::block(at));
+            if at >= self.blocks_done {
+                self.found.extend(blocks::private_key_tail(bytes, at));
+            }
+        }
+        assignment::find(self.text, at, &mut self.keys)
     }
 }
 

@@ -7,26 +7,43 @@ use name::{ExpectedValue, SERVICES, expected_value};
 use written::{Form, Value, blanks, is_quote, operator, read_value, settle};
 
 use super::pieces::{self, Joined};
-use super::{Secret, tokens, value};
+use super::{Crossing, Secret, prefix, tokens, value};
 
 /// The longest key name on each side of the word that made it telling.
 const KEY_MAX: usize = 64;
 
+/// The key names that have been looked at.
+#[derive(Default)]
+pub(super) struct Keys {
+    /// Where the last key name ended: `auth_token` is one key, not two.
+    done: usize,
+    /// The last bare value, so that a long one is read once and not once for each key in it.
+    bare: std::ops::Range<usize>,
+    /// The end of the last bare value that is masked: a key inside it is part of the value.
+    covered: usize,
+    /// Keys whose value may be on another line.
+    pub(super) crossings: Vec<Crossing>,
+}
+
+/// The part of a value that is judged. The rest of a longer value is masked with it.
+const JUDGED_MAX: usize = 256;
+
 /// Finds the secret that belongs to the key name around `at`.
-///
-/// `done` is where the last key name ended, so that each is looked at once.
-pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
+pub(super) fn find(text: &str, at: usize, keys: &mut Keys) -> Option<Secret> {
     let bytes = text.as_bytes();
-    if at < *done || !opens_key(bytes.get(at..)?) {
+    if at < keys.done.max(keys.covered) || !opens_key(bytes.get(at..)?) {
         return None;
     }
     let mut key_end = at;
     while key_end - at < KEY_MAX && bytes.get(key_end).is_some_and(|byte| is_key_byte(*byte)) {
         key_end += 1;
     }
-    *done = key_end;
+    keys.done = key_end;
     if key_end - at == KEY_MAX {
         return None;
+    }
+    if ends_line(bytes, at, key_end) {
+        keys.crossings.push(Crossing::key(at));
     }
     let (start, form) = operator(bytes, at, key_end)?;
     let mut key_start = at;
@@ -59,21 +76,47 @@ pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
         let rule = tokens::name(joined.value.as_bytes()).unwrap_or(secret.rule);
         return Some(Secret { rule, ..secret });
     }
-    let found = read_value(bytes, start, form)?;
-    if let Some(Joined { value, end }) = joined(text, &found) {
-        let whole = Value { end, ..found };
+    let found = read_value(bytes, start, form, &mut keys.bare)?;
+    let secret = judged_in_pieces(text, key, key_start, &found);
+    // More pieces may follow on the next lines.
+    let goes_on = |byte: &&u8| !b"\"'` +.\\&\t\r".contains(byte);
+    if secret.is_some() && bytes[found.end..].iter().take(8).find(goes_on) == Some(&b'\n') {
+        keys.crossings.push(Crossing::key(found.end));
+    }
+    if secret.is_some() && found.form == Form::Bare {
+        keys.covered = found.end;
+    }
+    secret
+}
+
+/// Judges the value with the pieces that it is joined to, then the value alone.
+fn judged_in_pieces(text: &str, key: &str, key_start: usize, found: &Value) -> Option<Secret> {
+    if let Some(Joined { value, end }) = joined(text, found) {
+        let whole = Value { end, ..*found };
         if let Some(secret) = judged(text, key, key_start, &whole, &value) {
             let rule = tokens::name(value.as_bytes()).unwrap_or(secret.rule);
             return Some(Secret { rule, ..secret });
         }
     }
-    judged(
-        text,
-        key,
-        key_start,
-        &found,
-        text.get(found.start..found.end)?,
-    )
+    let value = text.get(found.start..found.end)?;
+    judged(text, key, key_start, found, value)
+}
+
+/// Returns true if the line of a key ends before its value begins: after an operator, or after the
+/// key where the key is itself the value of a name, as in `name: TOKEN`.
+fn ends_line(bytes: &[u8], at: usize, key_end: usize) -> bool {
+    let after = &bytes[key_end..bytes.len().min(key_end + 12)];
+    let is_part = |byte: &&u8| b" \t\"':=,\\|>(-\r".contains(byte);
+    let length = after.iter().take_while(is_part).count();
+    if after.get(length) != Some(&b'\n') {
+        return false;
+    }
+    if after[..length].iter().any(|byte| b":=\\|>(".contains(byte)) {
+        return true;
+    }
+    let before = &bytes[at.saturating_sub(KEY_MAX)..at];
+    let name = before.iter().rev().skip_while(|byte| is_key_byte(**byte));
+    name.clone().find(|byte| !b" \"'".contains(byte)) == Some(&b':')
 }
 
 /// Returns the value with the pieces that it is joined to, or `None` if it is
@@ -121,15 +164,30 @@ fn indentation(bytes: &[u8], key_start: usize) -> Option<usize> {
     let line = bytes[from..key_start]
         .rsplit(|byte| *byte == b'\n')
         .next()?;
+    let line = &line[marks(line)..];
     let indent = line.iter().take_while(|byte| **byte == b' ').count();
     let is_lead = |byte: &u8| b" -\"'".contains(byte);
     (line.len() < KEY_MAX && line[indent..].iter().all(is_lead)).then_some(indent)
+}
+
+/// Returns the length of the prefixes of a line that a tool wrote, except signs: a dash before a
+/// key is an item of a list.
+fn marks(line: &[u8]) -> usize {
+    match line.first() {
+        Some(b'-') | None => 0,
+        Some(_) => prefix::length_of_all(line),
+    }
 }
 
 /// Judges `secret`, which is written at `found` and belongs to `key`.
 fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) -> Option<Secret> {
     let bytes = text.as_bytes();
     let range = found.start..found.end;
+    let mut cut = secret.len().min(JUDGED_MAX);
+    while !secret.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    let secret = &secret[..cut];
     // Most values are short; their key need not be analysed.
     if secret.len() < 6 && found.form != Form::Argument {
         return None;

@@ -5,6 +5,8 @@ use super::{Secret, starts_word, value};
 
 /// The number of bytes that are read backwards for the name of a program.
 const LINE_MAX: usize = 300;
+/// The most lines of a private key whose first lines are missing.
+const TAIL_MAX: usize = 400;
 /// The longest user and password of a URL.
 const USERINFO_MAX: usize = 400;
 /// The longest value of a header.
@@ -114,6 +116,60 @@ pub(super) fn private_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
     }
     Some(Secret {
         range: first..end,
+        rule: "private-key",
+    })
+}
+
+/// The lines of base64 before `-----END … PRIVATE KEY-----`, where the first lines of a key are
+/// missing. `at` is the word `KEY`.
+pub(super) fn private_key_tail(bytes: &[u8], at: usize) -> Option<Secret> {
+    const CLOSE: &[u8] = b"-----END ";
+    let head = &bytes[at.saturating_sub(60)..at];
+    let line = head
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    let close = head[line..]
+        .windows(CLOSE.len())
+        .position(|window| window == CLOSE)?;
+    let close = at - (head.len() - line) + close;
+    let before = bytes[..close].iter().rposition(|byte| *byte == b'\n')?;
+    let (mut start, mut end, mut letters) = (None, None, 0);
+    let mut line_end = before;
+    // The last line of a key is shorter than the others, which have one length.
+    let mut width = None;
+    for index in 0..TAIL_MAX {
+        let from = line_end.saturating_sub(LINE_MAX);
+        let line = memchr::memrchr(b'\n', &bytes[from..line_end]).map_or(from, |at| from + at + 1);
+        let content = bytes[line..line_end].trim_ascii();
+        let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+        let fits = match width {
+            None => content.len() <= 80,
+            Some(width) => content.len() == width,
+        };
+        // The checksum of PGP is a short line after the last.
+        let short = index < 2 && (4..80).contains(&content.len());
+        if !content.iter().all(is_base64) || !(short || content.len() >= 40 && fits) {
+            break;
+        }
+        if !short || content.len() >= 40 {
+            width = width.or((index > 0).then_some(content.len()));
+        }
+        letters += content.len();
+        let lead = bytes[line..line_end]
+            .iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count();
+        start = Some(line + lead);
+        end = end.or(Some(line + lead + content.len()));
+        if line == 0 || line == from {
+            break;
+        }
+        line_end = line - 1;
+    }
+    let (start, end) = (start?, end?);
+    (letters >= 24 && !value::is_filler(&bytes[start..end.min(start + 64)])).then_some(Secret {
+        range: start..end,
         rule: "private-key",
     })
 }

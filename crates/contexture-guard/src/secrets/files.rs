@@ -1,15 +1,23 @@
 //! Lines of files that hold credentials by their form alone: `.pgpass`, htpasswd, shadow, PuTTY
 //! keys, data source names of Go, `kaggle.json`, JSON web keys.
 
-use super::{Secret, value};
+use super::{Secret, prefix, value};
 
 /// The longest field of a line.
 const FIELD_MAX: usize = 128;
 
-/// Returns true when `at` begins a line, or a string or a word in one.
+/// Returns true when `at` begins a line, or a string or a word in one, or follows what a tool
+/// wrote before the line.
 fn begins(bytes: &[u8], at: usize) -> bool {
-    at.checked_sub(1)
-        .is_none_or(|before| matches!(bytes[before], b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'`'))
+    let Some(before) = at.checked_sub(1) else {
+        return true;
+    };
+    if matches!(bytes[before], b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'`') {
+        return true;
+    }
+    let from = at.saturating_sub(FIELD_MAX);
+    let line = memchr::memrchr(b'\n', &bytes[from..at]).map_or(from, |end| from + end + 1);
+    prefix::length_of_all(&bytes[line..at]) == at - line
 }
 
 fn field_back(bytes: &[u8], end: usize, class: impl Fn(u8) -> bool) -> usize {
@@ -27,8 +35,10 @@ fn is_name(byte: u8) -> bool {
 /// `host:port:database:user:password`; `at` is the first colon.
 pub(super) fn pgpass(text: &str, at: usize) -> Option<Secret> {
     let bytes = text.as_bytes();
-    let start = field_back(bytes, at, |byte| is_name(byte) || byte == b'/');
-    if start == at || !begins(bytes, start) {
+    let mut start = field_back(bytes, at, |byte| is_name(byte) || byte == b'/');
+    // The sign of a diff.
+    start += usize::from(bytes.get(start) == Some(&b'-'));
+    if start >= at || !begins(bytes, start) {
         return None;
     }
     let field = |from: usize| {

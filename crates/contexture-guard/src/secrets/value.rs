@@ -309,7 +309,34 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     if is_rules(bytes) || is_filler_word(&lower) || is_variable(bytes) || is_file(&lower) {
         return true;
     }
-    is_stock(value) || Shape::of(bytes).distinct < 4
+    is_stock(value) || is_negation(bytes) || are_stock_words(value) || Shape::of(bytes).distinct < 4
+}
+
+/// Returns true for `!name` and `!!name`, which are code.
+fn is_negation(value: &[u8]) -> bool {
+    let name = value.iter().position(|byte| *byte != b'!').unwrap_or(0);
+    name > 0
+        && value[name..]
+            .iter()
+            .all(|byte| byte.is_ascii_alphabetic() || *byte == b'_' || *byte == b'.')
+}
+
+/// Returns true for words parted by encoded punctuation, as in `pass%20pass`, that hold no digit
+/// of their own.
+fn are_stock_words(value: &str) -> bool {
+    if !value.contains('%') {
+        return false;
+    }
+    let mut words = value.split('%');
+    let first = words.next().unwrap_or_default();
+    let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let mut stock = is_stock(first);
+    let coded = words.all(|part| {
+        let rest = part.get(2..).unwrap_or_default();
+        stock |= is_stock(rest) && !rest.is_empty();
+        part.len() >= 2 && part.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit) && is_word(rest)
+    });
+    coded && stock && is_word(first)
 }
 
 /// Returns true for `password123` and its like.

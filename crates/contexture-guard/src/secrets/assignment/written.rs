@@ -1,11 +1,15 @@
 //! Finds the position and the form of a key's value.
 
+use std::ops::Range;
+
+use super::super::prefix;
 use super::super::value;
 use super::{KEY_MAX, indentation, is_key_byte};
 
-/// The longest values that are read.
-const BARE_MAX: usize = 256;
-const QUOTED_MAX: usize = 1024;
+/// The longest scalar of YAML on the line after its key.
+const SCALAR_MAX: usize = 4096;
+/// The number of bytes before a key that are read for the beginning of its line.
+const LINE_MAX: usize = 200;
 
 /// The form in which a value is written.
 #[derive(Clone, Copy, PartialEq)]
@@ -70,7 +74,7 @@ fn on_next_line(bytes: &[u8], key: usize, at: usize, yaml: bool) -> Option<(usiz
     if !yaml || !is_deeper {
         return None;
     }
-    let rest = &bytes[pos..bytes.len().min(pos + BARE_MAX)];
+    let rest = &bytes[pos..bytes.len().min(pos + SCALAR_MAX)];
     let length = rest
         .iter()
         .position(|byte| *byte <= b' ')
@@ -241,6 +245,13 @@ fn value_word(bytes: &[u8], at: usize) -> Option<(usize, Option<Form>)> {
     Some((blanks(bytes, pos + 1, 16), None))
 }
 
+/// Returns the line of the key that begins at `at`, up to the key.
+fn line_before(bytes: &[u8], at: usize) -> &[u8] {
+    let before = &bytes[at.saturating_sub(LINE_MAX)..at];
+    let line = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
+    &before[line..]
+}
+
 /// Returns true when a blank parts the key from its value: flags, Dockerfiles, netrc files.
 fn is_argument(bytes: &[u8], at: usize) -> bool {
     let from = at.saturating_sub(160);
@@ -255,7 +266,8 @@ fn is_argument(bytes: &[u8], at: usize) -> bool {
     if line[head..].starts_with(b"--") || (line.len() - head > 1 && line[head] == b'-') {
         return true;
     }
-    let before = line[..head].trim_ascii();
+    let before = &line[..head];
+    let before = before[prefix::length_of_all(before)..].trim_ascii();
     [
         &b"ENV"[..],
         b"ARG",
@@ -276,16 +288,34 @@ fn is_netrc(bytes: &[u8], at: usize) -> bool {
     value::contains(from, b"machine ") || value::contains(from, b"login ")
 }
 
-pub(super) fn read_value(bytes: &[u8], at: usize, form: Option<Form>) -> Option<Value> {
+/// Reads the value that begins at `at`. `bare` is the last bare value that was read.
+pub(super) fn read_value(
+    bytes: &[u8],
+    at: usize,
+    form: Option<Form>,
+    bare: &mut Range<usize>,
+) -> Option<Value> {
     let mut start = at;
-    // `b"…"`, `r"…"`, `f"…"`, `@"…"`, `&"…"`.
+    // `b"…"`, `r"…"`, `f"…"`, `@"…"`, `&"…"`, `N'…'`.
     if bytes
         .get(start)
-        .is_some_and(|byte| b"brfuBRFUL@&".contains(byte))
+        .is_some_and(|byte| b"brfuBRFULN@&".contains(byte))
         && bytes.get(start + 1).is_some_and(|byte| is_quote(*byte))
     {
         start += 1;
+        // `R"(…)"`.
+        if bytes[at] == b'R' && bytes.get(start + 1) == Some(&b'(') {
+            let length = memchr::memchr(b'"', bytes.get(start + 2..)?)?;
+            let end = start + 2 + length;
+            let form = form.unwrap_or(Form::Quoted);
+            return bytes[..end].ends_with(b")").then_some(Value {
+                start: start + 2,
+                end: end - 1,
+                form,
+            });
+        }
     }
+    let at = start;
     let first = *bytes.get(start)?;
     if first == b'\\' && bytes.get(start + 1).is_some_and(|byte| is_quote(*byte)) {
         return quoted(
@@ -321,27 +351,10 @@ pub(super) fn read_value(bytes: &[u8], at: usize, form: Option<Form>) -> Option<
     if bytes.get(pos) == Some(&b'(') && bytes.get(pos + 1).is_some_and(|byte| is_quote(*byte)) {
         return quoted(bytes, pos + 2, bytes[pos + 1], false, Form::Called);
     }
-    let mut end = start;
-    while let Some(&byte) = bytes.get(end) {
-        if byte <= b' ' || is_quote(byte) || b"<>,;\\".contains(&byte) {
-            break;
-        }
-        // Padding may end a value; a second assignment does not belong to the first.
-        if byte == b'='
-            && bytes
-                .get(end + 1)
-                .is_some_and(|next| next.is_ascii_alphanumeric())
-        {
-            break;
-        }
-        if byte == b'&' && bytes[end..].iter().take(24).any(|byte| *byte == b'=') {
-            break;
-        }
-        end += 1;
-        if end - start > BARE_MAX {
-            return None;
-        }
+    if !bare.contains(&start) {
+        *bare = start..bare_end(bytes, start);
     }
+    let mut end = bare.end;
     while end > start && b")]}.:".contains(&bytes[end - 1]) {
         end -= 1;
     }
@@ -352,9 +365,31 @@ pub(super) fn read_value(bytes: &[u8], at: usize, form: Option<Form>) -> Option<
     })
 }
 
+/// Returns the end of the bare value that begins at `start`.
+fn bare_end(bytes: &[u8], start: usize) -> usize {
+    let mut end = start;
+    while let Some(&byte) = bytes.get(end) {
+        if byte <= b' ' || is_quote(byte) || b"<>,;\\".contains(&byte) {
+            break;
+        }
+        // Padding may end a value; a second assignment does not belong to the first.
+        let next = bytes.get(end + 1);
+        if byte == b'=' && next.is_some_and(u8::is_ascii_alphanumeric) {
+            break;
+        }
+        if byte == b'&' && bytes[end..].iter().take(24).any(|byte| *byte == b'=') {
+            break;
+        }
+        end += 1;
+    }
+    end
+}
+
+/// Reads a value to its quotation mark. Values with one quotation mark do not overlap, so that
+/// the length needs no limit.
 fn quoted(bytes: &[u8], start: usize, quote: u8, escaped: bool, form: Form) -> Option<Value> {
     let mut end = start;
-    while end - start <= QUOTED_MAX {
+    loop {
         match *bytes.get(end)? {
             b'\n' => return None,
             b'\\' if escaped && bytes.get(end + 1) == Some(&quote) => {
@@ -365,7 +400,6 @@ fn quoted(bytes: &[u8], start: usize, quote: u8, escaped: bool, form: Form) -> O
             _ => end += 1,
         }
     }
-    None
 }
 
 /// Distinguishes a value alone on its line from one in the middle of code.
@@ -373,12 +407,8 @@ pub(super) fn settle(bytes: &[u8], key: &str, key_start: usize, found: &Value) -
     if found.form != Form::Bare {
         return found.form;
     }
-    let from = key_start.saturating_sub(80);
-    let line = bytes[from..key_start]
-        .rsplit(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
-    let mut before = line.trim_ascii();
+    let line = line_before(bytes, key_start);
+    let mut before = line[prefix::length_of_all(line)..].trim_ascii();
     while let [b'-' | b'#' | b'"' | b'\'' | b';' | b'/', rest @ ..] = before {
         before = rest.trim_ascii();
     }
