@@ -10,7 +10,9 @@
 //! | File | Holds |
 //! | --- | --- |
 //! | `secrets/tokens.rs` | tokens that are known by their own shape |
-//! | `secrets/blocks.rs` | private keys, URLs, headers, command lines |
+//! | `secrets/blocks.rs` | private keys, URLs, headers |
+//! | `secrets/commands.rs` | passwords on command lines |
+//! | `secrets/calls.rs` | arguments of functions and statements |
 //! | `secrets/files.rs` | lines of credential files: pgpass, htpasswd, shadow, PuTTY, JWK |
 //! | `secrets/assignment.rs` | a telling key name followed by a value |
 //! | `secrets/pieces.rs` | a value that is written in several pieces |
@@ -54,6 +56,8 @@
 
 mod assignment;
 mod blocks;
+mod calls;
+mod commands;
 mod files;
 mod pieces;
 mod prefix;
@@ -300,6 +304,12 @@ enum Kind {
     Url,
     Pem,
     Flag,
+    /// A flag in a list: `["mysqladmin", "-p…"]`.
+    QuotedFlag,
+    Identified,
+    AmazonSignature,
+    /// A function whose argument is a secret.
+    Call,
     Telegram,
     Mailchimp,
     Terraform,
@@ -324,13 +334,20 @@ enum Kind {
 /// Each window is the rarest one of its word in ordinary source code: `ecr`
 /// rather than `sec`.
 const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
-    (b"ken", 2, Kind::Key),           // token
-    (b"ecr", 1, Kind::Key),           // secret
-    (b"pas", 0, Kind::Key),           // password, passwd, passphrase, pass
-    (b"pwd", 0, Kind::Key),           // pwd
-    (b"uth", 1, Kind::Key),           // auth
-    (b"ede", 2, Kind::Key),           // credential
-    (b"key", 0, Kind::Key),           // api key, access key, private key
+    (b"ken", 2, Kind::Key), // token
+    (b"ecr", 1, Kind::Key), // secret
+    (b"pas", 0, Kind::Key), // password, passwd, passphrase, pass
+    (b"pwd", 0, Kind::Key), // pwd
+    (b"uth", 1, Kind::Key), // auth
+    (b"ede", 2, Kind::Key), // credential
+    (b"key", 0, Kind::Key), // api key, access key, private key
+    (b"psk", 0, Kind::Key), // psk
+    (b"pw=", 0, Kind::Key), // pw, bindpw
+    (b"pw:", 0, Kind::Key),
+    (b"pw ", 0, Kind::Key),
+    (b"pw\"", 0, Kind::Key),
+    (b"pw'", 0, Kind::Key),
+    (b"nnw", 2, Kind::Key),           // kennwort
     (b"riz", 5, Kind::Authorization), // authorization
     (b"rer", 3, Kind::Bearer),        // bearer
     (b"ic ", 3, Kind::Basic),         // basic
@@ -341,6 +358,22 @@ const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b" -p", 0, Kind::Flag),
     (b"y-u", 6, Kind::Flag), // --proxy-user
     (b" -a", 0, Kind::Flag),
+    (b" -w", 0, Kind::Flag),
+    (b"\"-p", 1, Kind::QuotedFlag),
+    (b"'-p", 1, Kind::QuotedFlag),
+    (b"ied", 7, Kind::Identified),      // identified by
+    (b"z-s", 4, Kind::AmazonSignature), // X-Amz-Signature
+    (b"\"k\"", 0, Kind::JwkKey),
+    (b"pdo", 0, Kind::Call),
+    (b"qli", 3, Kind::Call), // mysqli
+    (b"r.g", 0, Kind::Call), // DriverManager.getConnection
+    (b"i->", 2, Kind::Call), // DBI->connect
+    (b"jwt", 0, Kind::Call),
+    (b"o-s", 8, Kind::Call), // ConvertTo-SecureString
+    (b"rne", 2, Kind::Call), // Fernet
+    (b"c.n", 3, Kind::Call), // hmac.new
+    (b"fep", 4, Kind::Call), // unsafePlainText
+    (b"rkc", 5, Kind::Call), // NetworkCredential
     (b":aa", 0, Kind::Telegram),
     (b"-us", 0, Kind::Mailchimp),
     (b"sv1", 5, Kind::Terraform), // .atlasv1.
@@ -490,13 +523,19 @@ impl Scan<'_> {
                 self.keys.crossings.push(Crossing::block(at));
                 blocks::private_key(bytes, at, &mut self.blocks_done)
             }
-            Kind::Flag => blocks::flag(text, at),
+            Kind::Flag => commands::flag(text, at),
+            Kind::QuotedFlag => commands::flag(text, at + 2),
+            Kind::Identified => calls::identified(text, at),
+            Kind::AmazonSignature => tokens::amazon_signature(bytes, at),
+            Kind::Call => calls::argument(text, at),
             Kind::Telegram => tokens::telegram(bytes, at),
             Kind::Mailchimp => tokens::mailchimp(bytes, at),
             Kind::Terraform => tokens::terraform(bytes, at),
             Kind::AzureClientSecret => tokens::azure_client_secret(bytes, at),
             Kind::SasSignature => tokens::sas_signature(bytes, at),
-            Kind::DiscordCall => tokens::discord_call(bytes, at),
+            Kind::DiscordCall => {
+                tokens::discord_call(bytes, at).or_else(|| calls::argument(text, at))
+            }
             // `_path` and `pattern` are frequent; they end here.
             Kind::AccessToken => match bytes.get(at + 3) {
                 Some(next) if !next.is_ascii_alphabetic() && bytes[..at].ends_with(b"_") => {
@@ -529,6 +568,11 @@ impl Scan<'_> {
             if at >= self.blocks_done {
                 self.found.extend(blocks::private_key_tail(bytes, at));
             }
+        }
+        if bytes[at] | 0x20 == b'a'
+            && let Some(secret) = calls::basic_auth(self.text, at)
+        {
+            return Some(secret);
         }
         assignment::find(self.text, at, &mut self.keys)
     }

@@ -6,6 +6,8 @@ mod written;
 use name::{ExpectedValue, SERVICES, expected_value};
 use written::{Form, Value, blanks, is_quote, operator, read_value, settle};
 
+use std::borrow::Cow;
+
 use super::pieces::{self, Joined};
 use super::{Crossing, Secret, prefix, tokens, value};
 
@@ -187,7 +189,7 @@ fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) 
     while !secret.is_char_boundary(cut) {
         cut -= 1;
     }
-    let secret = &secret[..cut];
+    let secret = &*plain_letters(&secret[..cut], found.form);
     // Most values are short; their key need not be analysed.
     if secret.len() < 6 && found.form != Form::Argument {
         return None;
@@ -217,6 +219,41 @@ fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) 
     let form = settle(bytes, key, key_start, found);
     let rule = judge(bytes[key_start], &words, expected, secret, form, connected)?;
     Some(Secret { range, rule })
+}
+
+/// Returns `secret` for judging: letters of European scripts count as letters, and the blanks of a
+/// generated secret do not count.
+fn plain_letters(secret: &str, form: Form) -> Cow<'_, str> {
+    if matches!(form, Form::Bare | Form::Called) {
+        return Cow::Borrowed(secret);
+    }
+    if secret.is_ascii() {
+        let shape = value::Shape::of(secret.as_bytes());
+        let blanks = secret.bytes().filter(|byte| *byte == b' ').count();
+        let generated = shape.len >= 32
+            && blanks * 6 < shape.len
+            && shape.symbols > blanks + 5
+            && shape.digits > 2
+            && shape.upper > 4
+            && shape.lower > 4
+            && !shape.is_wordy();
+        return match blanks > 0 && generated {
+            true => Cow::Owned(secret.replace([' ', '(', ')', '{', '}', '<', '>'], "")),
+            false => Cow::Borrowed(secret),
+        };
+    }
+    if !secret
+        .chars()
+        .all(|c| c.is_ascii() || ('\u{C0}'..'\u{530}').contains(&c))
+    {
+        return Cow::Borrowed(secret);
+    }
+    let letters = secret.chars().map(|c| match c {
+        _ if c.is_ascii() => c,
+        _ if c.is_uppercase() => 'Q',
+        _ => 'q',
+    });
+    Cow::Owned(letters.collect())
 }
 
 /// Returns true for `<key>value</key>`.
@@ -264,6 +301,9 @@ fn opens_key(rest: &[u8]) -> bool {
         "credential",
         "key",
         "pat",
+        "psk",
+        "pw",
+        "kennwort",
     ]
     .iter()
     .any(|word| {
@@ -300,6 +340,14 @@ fn judge(
             "railway-token",
             "postmark-token",
         ];
+        // `token` alone may name a request; an API key does not.
+        let has = |word: &str| words.iter().any(|found| found == word);
+        let issued = has("key") && (has("api") || has("secret"))
+            || has("secret") && (has("client") || has("app"))
+            || has("auth") && has("token") && (has("npm") || service.is_some());
+        if issued && !value::is_filler(secret.as_bytes()) {
+            return Some(service.unwrap_or("secret-assignment"));
+        }
         return service
             .filter(|rule| issues.contains(rule) && !value::is_filler(secret.as_bytes()));
     }

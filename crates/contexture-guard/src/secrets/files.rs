@@ -283,9 +283,11 @@ pub(super) fn kaggle(bytes: &[u8], at: usize) -> Option<Secret> {
     })
 }
 
-/// The private part of a JSON web key: `"d":"…"` near `"kty"`.
+/// The private part of a JSON web key: `"d":"…"` near `"kty"`, or `"k":"…"` near `"oct"`.
 pub(super) fn jwk(bytes: &[u8], at: usize) -> Option<Secret> {
-    let start = json_string(bytes, at, b"\"d\"")?;
+    let symmetric = bytes.get(at + 1) == Some(&b'k');
+    let name: &[u8] = if symmetric { b"\"k\"" } else { b"\"d\"" };
+    let start = json_string(bytes, at, name)?;
     let length = bytes[start..]
         .iter()
         .take(1024)
@@ -296,6 +298,9 @@ pub(super) fn jwk(bytes: &[u8], at: usize) -> Option<Secret> {
     }
     let from = at.saturating_sub(1200);
     let near = &bytes[from..bytes.len().min(start + length + 1200)];
+    if symmetric && !value::contains(near, b"\"oct\"") {
+        return None;
+    }
     if !value::contains(near, b"\"kty\"") || !value::is_varied(&bytes[start..start + length]) {
         return None;
     }

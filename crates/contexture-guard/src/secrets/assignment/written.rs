@@ -37,8 +37,13 @@ pub(super) fn is_quote(byte: u8) -> bool {
 
 pub(super) fn blanks(bytes: &[u8], mut at: usize, max: usize) -> usize {
     let stop = at + max;
-    while at < stop && matches!(bytes.get(at), Some(b' ' | b'\t')) {
-        at += 1;
+    while at < stop {
+        match bytes.get(at) {
+            Some(b' ' | b'\t') => at += 1,
+            // A blank that does not break.
+            Some(0xC2) if bytes.get(at + 1) == Some(&0xA0) => at += 2,
+            _ => break,
+        }
     }
     at
 }
@@ -106,12 +111,25 @@ pub(super) fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize
     if get(pos) == b'?' && get(pos + 1) == b':' {
         pos += 1;
     }
+    // `api_key[] = "…"`, `**Password**: …`.
+    if get(pos) == b'[' {
+        let mut close = pos + 1;
+        while get(close).is_ascii_digit() && close < pos + 6 {
+            close += 1;
+        }
+        if get(close) == b']' && !quoted {
+            pos = close + 1;
+        }
+    }
+    if get(pos) == b'*' && get(pos + 1) == b'*' && get(pos + 2) == b':' {
+        pos += 2;
+    }
     let near = pos;
     pos = blanks(bytes, pos, 48);
     let yaml = get(pos) == b':';
     match get(pos) {
         b'=' | b':' | b'?' | b'|'
-            if matches!((get(pos), get(pos + 1)), (b'?', b'=') | (b'|', b'|')) =>
+            if matches!((get(pos), get(pos + 1)), (b'?', b'=' | b'?') | (b'|', b'|')) =>
         {
             pos += 2 + usize::from(get(pos + 2) == b'=');
         }
@@ -131,6 +149,9 @@ pub(super) fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize
                 return None;
             }
             pos += 1 + usize::from(get(pos + 1) == b'=');
+            if get(pos) == b'*' && get(pos + 1) == b'*' {
+                pos += 2;
+            }
             if let Some(after) = after_type(bytes, pos) {
                 pos = after;
             }
@@ -146,6 +167,10 @@ pub(super) fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize
             }
             return Some((pos, Some(Form::Quoted)));
         }
+        // A colon of full width.
+        0xEF if bytes[pos..].starts_with("：".as_bytes()) => pos += 3,
+        b'<' if bytes[pos..].starts_with(b"</key>") => return list_element(bytes, pos + 6),
+        b'{' if quoted => return terraform_default(bytes, pos),
         b'(' if is_quote(get(pos + 1)) => return Some((pos + 1, Some(Form::Called))),
         b'>' if get(pos.wrapping_sub(1)) != b'-' && get(pos.wrapping_sub(1)) != b'=' => {
             // An element of XML, or an attribute that ends one.
@@ -176,7 +201,7 @@ pub(super) fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize
             return Some((pos, Some(Form::Argument)));
         }
         _ => {
-            if pos > near && is_argument(bytes, at) {
+            if pos > near && is_argument(bytes, at, key_end, pos) {
                 return Some((pos, Some(Form::Argument)));
             }
             return value_word(bytes, near);
@@ -195,6 +220,35 @@ pub(super) fn operator(bytes: &[u8], at: usize, key_end: usize) -> Option<(usize
         }
         _ => Some((pos, None)),
     }
+}
+
+/// The string after a key of a property list: `<key>…</key><string>…</string>`.
+fn list_element(bytes: &[u8], at: usize) -> Option<(usize, Option<Form>)> {
+    let blank = bytes
+        .get(at..)?
+        .iter()
+        .take(64)
+        .take_while(|byte| byte.is_ascii_whitespace());
+    let open = at + blank.count();
+    bytes[open..]
+        .starts_with(b"<string>")
+        .then_some((open + 8, Some(Form::Argument)))
+}
+
+/// The default of a variable in Terraform; `at` is the brace after its name.
+fn terraform_default(bytes: &[u8], at: usize) -> Option<(usize, Option<Form>)> {
+    let body = &bytes[at..bytes.len().min(at + 400)];
+    let body = &body[..memchr::memchr(b'}', body).unwrap_or(body.len())];
+    let name = body.windows(8).position(|window| window == b"default ")?;
+    let sign = blanks(bytes, at + name + 7, 16);
+    if bytes.get(sign) != Some(&b'=') {
+        return None;
+    }
+    let start = blanks(bytes, sign + 1, 16);
+    bytes
+        .get(start)
+        .is_some_and(|byte| is_quote(*byte))
+        .then_some((start, Some(Form::Quoted)))
 }
 
 /// Skips the type between a name and its value: `: &str =`, `: Option<String> =`.
@@ -253,7 +307,7 @@ fn line_before(bytes: &[u8], at: usize) -> &[u8] {
 }
 
 /// Returns true when a blank parts the key from its value: flags, Dockerfiles, netrc files.
-fn is_argument(bytes: &[u8], at: usize) -> bool {
+fn is_argument(bytes: &[u8], at: usize, key_end: usize, value: usize) -> bool {
     let from = at.saturating_sub(160);
     let line = bytes[from..at]
         .rsplit(|byte| *byte == b'\n')
@@ -266,7 +320,33 @@ fn is_argument(bytes: &[u8], at: usize) -> bool {
     if line[head..].starts_with(b"--") || (line.len() - head > 1 && line[head] == b'-') {
         return true;
     }
+    let is_flag = &line[head..] == b"-" && head > 0 && line[head - 1] == b' ';
+    let key = &bytes[at - (line.len() - head)..key_end];
+    if is_flag || key == b"insecure-password" {
+        return true;
+    }
     let before = &line[..head];
+    // `set(NAME "…")` of CMake.
+    if before.trim_ascii().eq_ignore_ascii_case(b"set(") {
+        return true;
+    }
+    // Statements of SQL, and calls without parentheses: `WITH PASSWORD '…'`, `password '…'`.
+    if bytes.get(value).is_some_and(|byte| is_quote(*byte)) {
+        let word = before
+            .trim_ascii_end()
+            .rsplit(|byte| !byte.is_ascii_alphabetic())
+            .next();
+        let leads = ["with", "encrypted", "unencrypted", "login", "set"];
+        let word = word.unwrap_or_default();
+        let blank = before.trim_ascii().is_empty();
+        if blank
+            || leads
+                .iter()
+                .any(|lead| word.eq_ignore_ascii_case(lead.as_bytes()))
+        {
+            return true;
+        }
+    }
     let before = before[prefix::length_of_all(before)..].trim_ascii();
     [
         &b"ENV"[..],
@@ -278,9 +358,15 @@ fn is_argument(bytes: &[u8], at: usize) -> bool {
     ]
     .iter()
     .any(|word| before.eq_ignore_ascii_case(word))
+        || before.eq_ignore_ascii_case(b"#define")
+        || before.ends_with(b"configure set")
+        || (before.is_empty() && DIRECTIVES.iter().any(|name| key.eq_ignore_ascii_case(name)))
         || value::contains(before, b"login ")
         || (line[head..].is_empty() && before.is_empty() && is_netrc(bytes, from))
 }
+
+/// Settings that a blank parts from their value, alone on a line of a configuration.
+const DIRECTIVES: &[&[u8]] = &[b"requirepass", b"masterauth", b"bindpw", b"rootpw"];
 
 /// Returns true when a line just above begins like those of a netrc file.
 fn is_netrc(bytes: &[u8], at: usize) -> bool {
@@ -335,6 +421,21 @@ pub(super) fn read_value(
             return None;
         }
         return quoted(bytes, start, first, false, form.unwrap_or(Form::Quoted));
+    }
+    // Quotation marks of prose.
+    for (open, close) in [("“", "”"), ("‘", "’"), ("„", "“"), ("«", "»")] {
+        if bytes[start..].starts_with(open.as_bytes()) {
+            let start = start + open.len();
+            let rest = &bytes[start..bytes.len().min(start + 200)];
+            let end = rest
+                .windows(close.len())
+                .position(|window| window == close.as_bytes())?;
+            return Some(Value {
+                start,
+                end: start + end,
+                form: Form::Quoted,
+            });
+        }
     }
     if form == Some(Form::Quoted) || form == Some(Form::Called) {
         return None;
@@ -409,7 +510,7 @@ pub(super) fn settle(bytes: &[u8], key: &str, key_start: usize, found: &Value) -
     }
     let line = line_before(bytes, key_start);
     let mut before = line[prefix::length_of_all(line)..].trim_ascii();
-    while let [b'-' | b'#' | b'"' | b'\'' | b';' | b'/', rest @ ..] = before {
+    while let [b'-' | b'#' | b'"' | b'\'' | b';' | b'/' | b'*', rest @ ..] = before {
         before = rest.trim_ascii();
     }
     let opened = line.ends_with(b"--")
