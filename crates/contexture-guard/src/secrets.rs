@@ -14,6 +14,7 @@
 //! | `secrets/commands.rs` | passwords on command lines |
 //! | `secrets/calls.rs` | arguments of functions and statements |
 //! | `secrets/files.rs` | lines of credential files: pgpass, htpasswd, shadow, PuTTY, JWK |
+//! | `secrets/context.rs` | sentences, tables, Kubernetes secrets, cookies, words of a wallet |
 //! | `secrets/assignment.rs` | a telling key name followed by a value |
 //! | `secrets/pieces.rs` | a value that is written in several pieces |
 //! | `secrets/views.rs` | the text with escapes decoded, or without the prefixes of its lines |
@@ -58,6 +59,7 @@ mod assignment;
 mod blocks;
 mod calls;
 mod commands;
+mod context;
 mod files;
 mod pieces;
 mod prefix;
@@ -248,6 +250,7 @@ fn scan_once(text: &str) -> (Vec<Secret>, Vec<Crossing>) {
         bytes,
         keys: assignment::Keys::default(),
         blocks_done: 0,
+        documents_done: 0,
         runs: tokens::Runs::default(),
         found: Vec::new(),
     };
@@ -308,6 +311,9 @@ enum Kind {
     QuotedFlag,
     Identified,
     AmazonSignature,
+    Cookie,
+    Mnemonic,
+    RandomPassword,
     /// A function whose argument is a secret.
     Call,
     Telegram,
@@ -364,6 +370,9 @@ const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b"ied", 7, Kind::Identified),      // identified by
     (b"z-s", 4, Kind::AmazonSignature), // X-Amz-Signature
     (b"\"k\"", 0, Kind::JwkKey),
+    (b"oki", 2, Kind::Cookie), // cookie
+    (b"mne", 0, Kind::Mnemonic),
+    (b"m_p", 5, Kind::RandomPassword), // random_password
     (b"pdo", 0, Kind::Call),
     (b"qli", 3, Kind::Call), // mysqli
     (b"r.g", 0, Kind::Call), // DriverManager.getConnection
@@ -490,6 +499,8 @@ struct Scan<'t> {
     keys: assignment::Keys,
     /// Private keys that begin before this have been looked at.
     blocks_done: usize,
+    /// Kubernetes secrets that begin before this have been looked at.
+    documents_done: usize,
     /// Long runs that have been looked at.
     runs: tokens::Runs,
     found: Vec<Secret>,
@@ -528,6 +539,12 @@ impl Scan<'_> {
             Kind::Identified => calls::identified(text, at),
             Kind::AmazonSignature => tokens::amazon_signature(bytes, at),
             Kind::Call => calls::argument(text, at),
+            Kind::Cookie => {
+                self.found.extend(context::cookie(text, at));
+                None
+            }
+            Kind::Mnemonic => context::mnemonic(text, at),
+            Kind::RandomPassword => context::random_password(text, at),
             Kind::Telegram => tokens::telegram(bytes, at),
             Kind::Mailchimp => tokens::mailchimp(bytes, at),
             Kind::Terraform => tokens::terraform(bytes, at),
@@ -568,6 +585,13 @@ impl Scan<'_> {
             if at >= self.blocks_done {
                 self.found.extend(blocks::private_key_tail(bytes, at));
             }
+        }
+        let word = &bytes[at..bytes.len().min(at + 6)];
+        if word.len() > 3 && word[..4].eq_ignore_ascii_case(b"pass")
+            || word.eq_ignore_ascii_case(b"secret")
+        {
+            self.found
+                .extend(context::around(self.text, at, &mut self.documents_done));
         }
         if bytes[at] | 0x20 == b'a'
             && let Some(secret) = calls::basic_auth(self.text, at)

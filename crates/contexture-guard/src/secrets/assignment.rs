@@ -224,7 +224,7 @@ fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) 
 /// Returns `secret` for judging: letters of European scripts count as letters, and the blanks of a
 /// generated secret do not count.
 fn plain_letters(secret: &str, form: Form) -> Cow<'_, str> {
-    if matches!(form, Form::Bare | Form::Called) {
+    if secret.is_ascii() && matches!(form, Form::Bare | Form::Called) {
         return Cow::Borrowed(secret);
     }
     if secret.is_ascii() {

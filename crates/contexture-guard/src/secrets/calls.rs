@@ -120,7 +120,8 @@ fn literal(text: &str, start: usize, index: usize) -> Option<Secret> {
     None
 }
 
-fn judged(text: &str, start: usize, end: usize) -> Option<Secret> {
+/// Judges a literal that is a password by its place.
+pub(super) fn judged(text: &str, start: usize, end: usize) -> Option<Secret> {
     let password = text.get(start..end)?;
     let shape = value::Shape::of(password.as_bytes());
     let strong = password.len() >= 8

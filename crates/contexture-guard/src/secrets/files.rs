@@ -262,6 +262,9 @@ pub(super) fn go_dsn(text: &str, at: usize) -> Option<Secret> {
 
 /// `"key":"…"` near `"username"`, as in `kaggle.json`; `at` is the quotation mark before `key`.
 pub(super) fn kaggle(bytes: &[u8], at: usize) -> Option<Secret> {
+    if bytes.get(at + 1) == Some(&b'K') {
+        return token_settings(bytes, at);
+    }
     let start = json_string(bytes, at, b"\"key\"")?;
     let length = bytes[start..]
         .iter()
@@ -281,6 +284,21 @@ pub(super) fn kaggle(bytes: &[u8], at: usize) -> Option<Secret> {
         range: start..start + 32,
         rule: "kaggle-api-key",
     })
+}
+
+/// `"Key":"…"` near `"Issuer"`, as in the settings of .NET; `at` is the quotation mark.
+fn token_settings(bytes: &[u8], at: usize) -> Option<Secret> {
+    let start = json_string(bytes, at, b"\"Key\"")?;
+    let length = memchr::memchr(b'"', &bytes[start..bytes.len().min(start + 512)])?;
+    let found = std::str::from_utf8(&bytes[start..start + length]).ok()?;
+    let near = &bytes[at.saturating_sub(200)..bytes.len().min(start + length + 200)];
+    let named = value::contains(near, b"\"issuer\"") || value::contains(near, b"\"jwt\"");
+    (named && found.len() >= 24 && value::is_key(found) && !value::is_placeholder(found)).then_some(
+        Secret {
+            range: start..start + length,
+            rule: "secret-assignment",
+        },
+    )
 }
 
 /// The private part of a JSON web key: `"d":"…"` near `"kty"`, or `"k":"…"` near `"oct"`.

@@ -322,3 +322,99 @@ fn code_and_encoded_words_are_no_passwords() {
         check(text, &[]);
     }
 }
+
+#[test]
+fn values_are_found_in_forms_of_code_and_commands() {
+    for text in [
+        "SECRET_KEY = b\"§\"",
+        "static NSString *const kAPIKey = @\"§\";",
+        "std::string token = R\"(§)\";",
+        "CREATE LOGIN app WITH PASSWORD = N'§';",
+        "CREATE USER app WITH PASSWORD '§';",
+        "CREATE USER 'app'@'%' IDENTIFIED BY '§';",
+        "ALTER USER app IDENTIFIED WITH caching_sha2_password BY '§';",
+        "static const char api_key[] = \"§\";",
+        "#define WIFI_PASSWORD \"§\"",
+        "set(DB_PASSWORD \"§\")",
+        "const token = config.token ?? '§'",
+        "variable \"db_password\" {\n  type    = string\n  default = \"§\"\n}",
+        "<key>APIKey</key>\n<string>§</string>",
+        "requirepass §",
+        "  user ann insecure-password §",
+        "bindpw §",
+        "PresharedKey = §",
+        "redis-server --requirepass § --appendonly yes",
+        "keytool -genkey -storepass §",
+        "aws configure set aws_secret_access_key §",
+        "ldapsearch -x -w § -b dc=a",
+        "sqlcmd -S db -U sa -P §",
+        "test: [\"CMD\", \"mysqladmin\", \"-uroot\", \"-p§\"]",
+        "smbclient //nas/s -U ann%§",
+        "lftp -u ann,§ ftp.host",
+        "req.SetBasicAuth(\"ann\", \"§\")",
+        "r = requests.get(url, auth=(\"ann\", \"§\"))",
+        "const t = jwt.sign({ id, a: [1] }, '§', { expiresIn: '1h' });",
+        "server.login(\"ann@mail.test\", \"§\")",
+        "$db = new PDO(\"mysql:host=db\", \"app\", \"§\");",
+        "$pw = ConvertTo-SecureString \"§\" -AsPlainText -Force",
+        "password: “§”",
+        "password:\u{a0}§",
+        "password：§",
+        "**Password:** §",
+        "mot_de_passe = §",
+        "Kennwort=§",
+        "The password is `§`, keep it.",
+        "Le mot de passe est §.",
+        "| user | password |\n|---|---|\n| ann | § |",
+        "user,password\nann,§\nbob,none",
+        "Cookie: theme=dark; sessionid=§; a=b",
+        "{\"name\":\"Cookie\",\"value\":\"sid=§; a=b\"}",
+        "echo 'deploy:§' | chpasswd",
+        "chpasswd:\n  list: |\n    root:§\n",
+    ] {
+        let value = "q8Zr2LxV9mTn4KpW7sYd";
+        let text = text.replace('§', value);
+        let found = find_secrets(&text);
+        let values: Vec<_> = found
+            .iter()
+            .map(|secret| &text[secret.range.clone()])
+            .collect();
+        assert_eq!(values, [value], "{text}");
+    }
+    check(
+        "password: \"pässwörd99X\"",
+        &["password-assignment pässwörd99X"],
+    );
+    check(
+        "MNEMONIC=\"river candle stone orbit maple tiger cloud lemon anchor velvet harbor pencil\"",
+        &[
+            "wallet-mnemonic river candle stone orbit maple tiger cloud lemon anchor velvet harbor pencil",
+        ],
+    );
+}
+
+#[test]
+fn look_alikes_of_these_forms_are_left_alone() {
+    for text in [
+        "user,password\nann,none\n",
+        "def login(user, password):\n    return user, password\n",
+        "| option | password |\n|---|---|\n| type | required |",
+        "The password is required and was changed in v2.3.",
+        "password is stored in config.password2",
+        "server.login(username, password)",
+        "server.login(\"ann\", \"password123\")",
+        "jwt.verify(token, process.env.JWT_SECRET)",
+        "jwt.sign(payload, 'secret')",
+        "variable \"db_password\" {\n  type = string\n}\nvariable \"region\" {\n  default = \"eu-west-1a\"\n}",
+        "Identified by 'name' in the table",
+        "Set-Cookie: theme=dark; Path=/; Expires=Wed, 21 Oct 2026 07:28:00 GMT",
+        "mnemonic: the quick brown fox jumps over the lazy dog and then goes home again",
+        "kind: Secret\nmetadata:\n  name: application-configuration\n",
+        "mkdir -p build/output2 && cp -p a1 b2",
+        "token: uuid 550e8400-e29b-41d4-a716-446655440000",
+        "password：至少8位字符",
+        "psk: WPA-PSK",
+    ] {
+        check(text, &[]);
+    }
+}

@@ -298,12 +298,22 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     if value.contains("[secret")
         || REFERENCES.iter().any(|head| lower.starts_with(head))
         || [
-            "${", "{{", "$(", "<%", "%(", "#{", "{}", "%s", "%d", "%v", "(?", ".*", "[a-z", "\\d",
-            "\\w", "://", "::", "->", "&&", "||", "\\u", "\\x", "();", "...", "$$",
+            "${", "{{", "$(", "<%", "%(", "#{", "{}", "(?", ".*", "[a-z", "\\d", "\\w", "://",
+            "::", "->", "&&", "||", "\\u", "\\x", "();", "...", "$$",
         ]
         .iter()
         .any(|mark| value.contains(mark))
     {
+        return true;
+    }
+    // `%s` is a verb of a format only if no word goes on after it.
+    let is_verb = |pair: &[u8]| pair[0] == b'%' && b"sdv".contains(&pair[1]);
+    let verb = bytes.windows(2).position(is_verb);
+    if verb.is_some_and(|at| {
+        bytes
+            .get(at + 2)
+            .is_none_or(|next| !next.is_ascii_alphanumeric())
+    }) {
         return true;
     }
     if is_rules(bytes) || is_filler_word(&lower) || is_variable(bytes) || is_file(&lower) {
@@ -466,6 +476,15 @@ pub(super) fn is_password(value: &str, typed: bool) -> bool {
     }
     // Names such as `us-east-1` and `my-app-v2` are words with a number; passwords are one word.
     let joined = !value.bytes().any(|byte| b"-_./:".contains(&byte));
+    // Capitals every two or three letters are no words.
+    if typed
+        && shape.len >= 10
+        && shape.upper >= 3
+        && shape.upper * 3 > shape.letters()
+        && shape.lower >= 3
+    {
+        return true;
+    }
     if shape.upper > 0 && shape.lower > 0 && shape.len >= 8 {
         return typed && (joined || !shape.is_wordy());
     }

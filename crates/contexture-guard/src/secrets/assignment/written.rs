@@ -358,7 +358,7 @@ fn is_argument(bytes: &[u8], at: usize, key_end: usize, value: usize) -> bool {
     ]
     .iter()
     .any(|word| before.eq_ignore_ascii_case(word))
-        || before.eq_ignore_ascii_case(b"#define")
+        || before == b"define"
         || before.ends_with(b"configure set")
         || (before.is_empty() && DIRECTIVES.iter().any(|name| key.eq_ignore_ascii_case(name)))
         || value::contains(before, b"login ")
