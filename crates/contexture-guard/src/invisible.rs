@@ -83,7 +83,7 @@ fn spells_flag(
     const END: char = '\u{E007F}';
     let is_tag = |c: &char| ('\u{E0030}'..='\u{E007A}').contains(c);
     let tags = before.clone().take(MOST + 1).take_while(is_tag).count();
-    if before.skip(tags).next() != Some('\u{1F3F4}') {
+    if before.clone().nth(tags) != Some('\u{1F3F4}') {
         return false;
     }
     let mut rest = 0;

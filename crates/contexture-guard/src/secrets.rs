@@ -40,6 +40,10 @@
 //! | htpasswd, shadow, basic-auth lists | `user:$apr1$…`, `user:$2y$…`, `user:$6$…`, `user:$y$…`, `user:{SHA}…` | `password-hash` |
 //! | Passwords of commands | `curl -u`, `mysql -p`, `sshpass -p`, `redis-cli -a` | `command-line-password` |
 //! | HTTP credentials | `Authorization: Bearer …`, `Basic …` | `authorization-header` |
+//! | Arguments | `login("user", "…")`, `jwt.sign(…, "…")`, `IDENTIFIED BY '…'`, cells under `password` | `password-argument` |
+//! | Cookies of sessions | `Cookie: sessionid=…` | `session-cookie` |
+//! | Kubernetes secrets | base64 under `data:` | `kubernetes-secret` |
+//! | Words of a wallet | `MNEMONIC="…"` | `wallet-mnemonic` |
 //! | JSON web tokens | `eyJ….eyJ….…`, and the encrypted form | `json-web-token` |
 //! | Clouds | AWS, Azure, Google, Alibaba, Tencent, Yandex, DigitalOcean, Cloudflare, Heroku, Fly, Vercel, Netlify, Render, Railway, OpenShift | `aws-access-key-id`, `azure-storage-key`, `vercel-token`, … |
 //! | Databases | Neon, Supabase, PlanetScale, MongoDB Atlas, Databricks, Pinecone | `neon-password`, `neon-api-key`, … |
@@ -286,7 +290,7 @@ struct Crossing {
 
 impl Crossing {
     fn key(at: usize) -> Crossing {
-        Crossing { at, lines: 32 }
+        Crossing { at, lines: 8 }
     }
 
     fn block(at: usize) -> Crossing {
@@ -379,7 +383,7 @@ const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b"i->", 2, Kind::Call), // DBI->connect
     (b"jwt", 0, Kind::Call),
     (b"o-s", 8, Kind::Call), // ConvertTo-SecureString
-    (b"rne", 2, Kind::Call), // Fernet
+    (b"t(b", 5, Kind::Call), // Fernet(b"…")
     (b"c.n", 3, Kind::Call), // hmac.new
     (b"fep", 4, Kind::Call), // unsafePlainText
     (b"rkc", 5, Kind::Call), // NetworkCredential
@@ -627,7 +631,10 @@ fn merge(mut found: Vec<Secret>) -> Vec<Secret> {
 fn rank(rule: &str) -> u8 {
     match rule {
         "secret-assignment" | "password-assignment" => 0,
-        "authorization-header" | "command-line-password" => 1,
+        "authorization-header"
+        | "command-line-password"
+        | "password-argument"
+        | "session-cookie" => 1,
         "connection-password" | "url-password" | "json-web-token" => 2,
         _ => 3,
     }

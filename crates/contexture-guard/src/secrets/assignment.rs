@@ -292,21 +292,16 @@ fn names_machine(bytes: &[u8], key_start: usize) -> bool {
 }
 
 fn opens_key(rest: &[u8]) -> bool {
-    [
-        "token",
-        "secret",
-        "pass",
-        "pwd",
-        "auth",
-        "credential",
-        "key",
-        "pat",
-        "psk",
-        "pw",
-        "kennwort",
-    ]
-    .iter()
-    .any(|word| {
+    let words: &[&str] = match rest.first().map(u8::to_ascii_lowercase) {
+        Some(b't') => &["token"],
+        Some(b's') => &["secret"],
+        Some(b'p') => &["pass", "pwd", "pat", "psk", "pw"],
+        Some(b'a') => &["auth"],
+        Some(b'c') => &["credential"],
+        Some(b'k') => &["key", "kennwort"],
+        _ => return false,
+    };
+    words.iter().any(|word| {
         rest.get(..word.len())
             .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
     })
