@@ -108,6 +108,9 @@ fn judged_in_pieces(text: &str, key: &str, key_start: usize, found: &Value) -> O
 /// key where the key is itself the value of a name, as in `name: TOKEN`.
 fn ends_line(bytes: &[u8], at: usize, key_end: usize) -> bool {
     let after = &bytes[key_end..bytes.len().min(key_end + 12)];
+    if !after.contains(&b'\n') {
+        return false;
+    }
     let is_part = |byte: &&u8| b" \t\"':=,\\|>(-\r".contains(byte);
     let length = after.iter().take_while(is_part).count();
     if after.get(length) != Some(&b'\n') {
@@ -224,10 +227,11 @@ fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) 
 /// Returns `secret` for judging: letters of European scripts count as letters, and the blanks of a
 /// generated secret do not count.
 fn plain_letters(secret: &str, form: Form) -> Cow<'_, str> {
-    if secret.is_ascii() && matches!(form, Form::Bare | Form::Called) {
-        return Cow::Borrowed(secret);
-    }
     if secret.is_ascii() {
+        let spaced = secret.len() >= 32 && secret.contains(' ');
+        if !spaced || matches!(form, Form::Bare | Form::Called) {
+            return Cow::Borrowed(secret);
+        }
         let shape = value::Shape::of(secret.as_bytes());
         let blanks = secret.bytes().filter(|byte| *byte == b' ').count();
         let generated = shape.len >= 32

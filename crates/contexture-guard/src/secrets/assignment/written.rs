@@ -422,20 +422,10 @@ pub(super) fn read_value(
         }
         return quoted(bytes, start, first, false, form.unwrap_or(Form::Quoted));
     }
-    // Quotation marks of prose.
-    for (open, close) in [("“", "”"), ("‘", "’"), ("„", "“"), ("«", "»")] {
-        if bytes[start..].starts_with(open.as_bytes()) {
-            let start = start + open.len();
-            let rest = &bytes[start..bytes.len().min(start + 200)];
-            let end = rest
-                .windows(close.len())
-                .position(|window| window == close.as_bytes())?;
-            return Some(Value {
-                start,
-                end: start + end,
-                form: Form::Quoted,
-            });
-        }
+    if !first.is_ascii()
+        && let Some(value) = typographic(bytes, start)
+    {
+        return Some(value);
     }
     if form == Some(Form::Quoted) || form == Some(Form::Called) {
         return None;
@@ -463,6 +453,24 @@ pub(super) fn read_value(
         start,
         end,
         form: form.unwrap_or(Form::Bare),
+    })
+}
+
+/// Reads a value between the quotation marks of prose.
+fn typographic(bytes: &[u8], at: usize) -> Option<Value> {
+    let marks = [("“", "”"), ("‘", "’"), ("„", "“"), ("«", "»")];
+    let (open, close) = marks
+        .into_iter()
+        .find(|(open, _)| bytes[at..].starts_with(open.as_bytes()))?;
+    let start = at + open.len();
+    let rest = &bytes[start..bytes.len().min(start + 200)];
+    let length = rest
+        .windows(close.len())
+        .position(|window| window == close.as_bytes())?;
+    Some(Value {
+        start,
+        end: start + length,
+        form: Form::Quoted,
     })
 }
 
