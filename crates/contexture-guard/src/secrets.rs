@@ -254,7 +254,7 @@ fn scan_once(text: &str) -> (Vec<Secret>, Vec<Crossing>) {
         bytes,
         keys: assignment::Keys::default(),
         blocks_done: 0,
-        documents_done: 0,
+        context_done: context::Done::default(),
         runs: tokens::Runs::default(),
         found: Vec::new(),
     };
@@ -503,8 +503,8 @@ struct Scan<'t> {
     keys: assignment::Keys,
     /// Private keys that begin before this have been looked at.
     blocks_done: usize,
-    /// Kubernetes secrets that begin before this have been looked at.
-    documents_done: usize,
+    /// Documents and tables that have been looked at.
+    context_done: context::Done,
     /// Long runs that have been looked at.
     runs: tokens::Runs,
     found: Vec<Secret>,
@@ -595,7 +595,7 @@ impl Scan<'_> {
             || word.eq_ignore_ascii_case(b"secret")
         {
             self.found
-                .extend(context::around(self.text, at, &mut self.documents_done));
+                .extend(context::around(self.text, at, &mut self.context_done));
         }
         if bytes[at] | 0x20 == b'a'
             && let Some(secret) = calls::basic_auth(self.text, at)

@@ -21,6 +21,8 @@ pub(super) struct Keys {
     done: usize,
     /// The last bare value, so that a long one is read once and not once for each key in it.
     bare: std::ops::Range<usize>,
+    /// The number of values in the same long run that are no secrets.
+    rejected: usize,
     /// The end of the last bare value that is masked: a key inside it is part of the value.
     covered: usize,
     /// Keys whose value may be on another line.
@@ -29,6 +31,9 @@ pub(super) struct Keys {
 
 /// The part of a value that is judged. The rest of a longer value is masked with it.
 const JUDGED_MAX: usize = 256;
+
+/// The number of values in one run that are judged although those before them were no secrets.
+const REJECTED_MAX: usize = 16;
 
 /// Finds the secret that belongs to the key name around `at`.
 pub(super) fn find(text: &str, at: usize, keys: &mut Keys) -> Option<Secret> {
@@ -78,15 +83,23 @@ pub(super) fn find(text: &str, at: usize, keys: &mut Keys) -> Option<Secret> {
         let rule = tokens::name(joined.value.as_bytes()).unwrap_or(secret.rule);
         return Some(Secret { rule, ..secret });
     }
+    let run = keys.bare.end;
     let found = read_value(bytes, start, form, &mut keys.bare)?;
+    // A run with many keys is judged a few times: it is one word.
+    if keys.bare.end != run {
+        keys.rejected = 0;
+    } else if keys.rejected > REJECTED_MAX && found.end - found.start > JUDGED_MAX {
+        return None;
+    }
     let secret = judged_in_pieces(text, key, key_start, &found);
     // More pieces may follow on the next lines.
     let goes_on = |byte: &&u8| !b"\"'` +.\\&\t\r".contains(byte);
     if secret.is_some() && bytes[found.end..].iter().take(8).find(goes_on) == Some(&b'\n') {
         keys.crossings.push(Crossing::key(found.end));
     }
-    if secret.is_some() && found.form == Form::Bare {
-        keys.covered = found.end;
+    match secret {
+        Some(_) if found.form == Form::Bare => keys.covered = found.end,
+        _ => keys.rejected += 1,
     }
     secret
 }

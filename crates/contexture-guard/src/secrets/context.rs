@@ -26,18 +26,24 @@ fn rows(text: &str, start: usize) -> std::str::Split<'_, char> {
     text[start..end].split('\n')
 }
 
-/// Finds the secrets around the word at `at`: `pass…` or `secret`. Documents that begin before
-/// `done` have been looked at.
-pub(super) fn around(text: &str, at: usize, done: &mut usize) -> Vec<Secret> {
+/// What has been looked at: each document and each table is read once.
+#[derive(Default)]
+pub(super) struct Done {
+    document: usize,
+    table: usize,
+}
+
+/// Finds the secrets around the word at `at`: `pass…` or `secret`.
+pub(super) fn around(text: &str, at: usize, done: &mut Done) -> Vec<Secret> {
     let bytes = text.as_bytes();
     let rest = &bytes[at..];
     if bytes[at] | 0x20 == b's' {
         if bytes[..at].ends_with(b"kind: ") && rest.starts_with(b"Secret") {
-            if at < *done {
+            if at < done.document {
                 return Vec::new();
             }
             let (found, end) = kubernetes(text, at);
-            *done = end;
+            done.document = end;
             return found;
         }
         return minisign(text, at).into_iter().collect();
@@ -51,11 +57,17 @@ pub(super) fn around(text: &str, at: usize, done: &mut usize) -> Vec<Secret> {
         .take_while(|byte| byte.is_ascii_alphabetic())
         .count();
     let end = at + word;
+    let in_table = at < done.table;
     match bytes.get(end) {
-        Some(b' ' | b'`' | b'*') if bytes.get(end + 1) == Some(&b'|') => table(text, at),
-        Some(b' ') => sentence(text, end).into_iter().collect(),
-        Some(b'|') => table(text, at),
-        Some(b',' | b'\n' | b'\r') => csv(text, at, end),
+        Some(b' ') if bytes.get(end + 1) != Some(&b'|') => {
+            sentence(text, end).into_iter().collect()
+        }
+        _ if in_table => Vec::new(),
+        Some(b' ' | b'`' | b'*') if bytes.get(end + 1) == Some(&b'|') => {
+            table(text, at, &mut done.table)
+        }
+        Some(b'|') => table(text, at, &mut done.table),
+        Some(b',' | b'\n' | b'\r') => csv(text, at, end, &mut done.table),
         _ => Vec::new(),
     }
 }
@@ -91,7 +103,7 @@ fn has_digit_inside(value: &[u8]) -> bool {
 }
 
 /// The cells of a table under the head at `at`.
-fn table(text: &str, at: usize) -> Vec<Secret> {
+fn table(text: &str, at: usize, done: &mut usize) -> Vec<Secret> {
     let bytes = text.as_bytes();
     let (start, end) = line_at(bytes, at);
     let column = bytes[start..at]
@@ -124,11 +136,12 @@ fn table(text: &str, at: usize) -> Vec<Secret> {
         }
         line_start += line.len() + 1;
     }
+    *done = line_start;
     found
 }
 
 /// The fields of a file with commas under the head at `at`, which ends at `end`.
-fn csv(text: &str, at: usize, end: usize) -> Vec<Secret> {
+fn csv(text: &str, at: usize, end: usize, done: &mut usize) -> Vec<Secret> {
     let bytes = text.as_bytes();
     let (start, line_end) = line_at(bytes, at);
     let head = bytes[start..line_end].trim_ascii_end();
@@ -162,6 +175,7 @@ fn csv(text: &str, at: usize, end: usize) -> Vec<Secret> {
         }
         line_start += line.len() + 1;
     }
+    *done = line_start;
     found
 }
 
