@@ -27,8 +27,14 @@ pub enum Template {
     Any,
 }
 
-/// Parts of a model's name, and the templates of the models that have them.
-const FAMILIES: [(&str, Template); 19] = [
+/// Parts of a model's name, and the templates of the models that have them. The first part that
+/// a name has counts: a fine-tuned model has the template of its own family and often the name of
+/// the model that it was made from.
+const FAMILIES: [(&str, Template); 23] = [
+    ("hermes", Template::Bars),
+    ("dolphin", Template::Bars),
+    ("distill-llama", Template::Any),
+    ("distill-qwen", Template::Any),
     ("claude", Template::Claude),
     ("deepseek", Template::DeepSeek),
     ("gemma", Template::Gemma),
@@ -43,7 +49,7 @@ const FAMILIES: [(&str, Template); 19] = [
     ("llama", Template::Bars),
     ("qwen", Template::Bars),
     ("qwq", Template::Bars),
-    ("hermes", Template::Bars),
+    ("chatml", Template::Bars),
     ("phi-", Template::Bars),
     ("glm", Template::Bars),
     ("gpt", Template::Bars),
@@ -64,7 +70,7 @@ impl Template {
 }
 
 /// Control tokens that are always spelled the same, apart from case.
-const WORDS: [(&str, Template); 22] = [
+const WORDS: [(&str, Template); 26] = [
     ("<tool_call>", Template::Bars),
     ("</tool_call>", Template::Bars),
     ("<tool_response>", Template::Bars),
@@ -78,6 +84,10 @@ const WORDS: [(&str, Template); 22] = [
     ("[/available_tools]", Template::Brackets),
     ("[system_prompt]", Template::Brackets),
     ("[/system_prompt]", Template::Brackets),
+    ("[args]", Template::Brackets),
+    ("[call_id]", Template::Brackets),
+    ("[think]", Template::Brackets),
+    ("[/think]", Template::Brackets),
     ("<<sys>>", Template::Brackets),
     ("<</sys>>", Template::Brackets),
     ("<s>", Template::Brackets),
@@ -207,6 +217,16 @@ mod tests {
             "[\\INST] hi [\\/INST]",
         );
         check(Template::Brackets, "[TOOL_CALLS]", "[\\TOOL_CALLS]");
+        check(
+            Template::Brackets,
+            "[TOOL_CALLS]f[CALL_ID]1[ARGS]{}",
+            "[\\TOOL_CALLS]f[\\CALL_ID]1[\\ARGS]{}",
+        );
+        check(
+            Template::Brackets,
+            "[THINK]a[/THINK]",
+            "[\\THINK]a[\\/THINK]",
+        );
         check(Template::Brackets, "</s><<SYS>>", "<\\/s><\\<SYS>>");
         check(
             Template::Gemma,
@@ -244,7 +264,12 @@ mod tests {
             ("meta-llama/Llama-2-7b", Template::Brackets),
             ("meta-llama/Llama-3.1-8B", Template::Bars),
             ("Qwen/Qwen3-8B", Template::Bars),
-            ("deepseek-r1-distill-qwen-7b", Template::DeepSeek),
+            ("deepseek-r1", Template::DeepSeek),
+            ("deepseek-r1-distill-qwen-7b", Template::Any),
+            ("DeepSeek-R1-Distill-Llama-70B", Template::Any),
+            ("teknium/OpenHermes-2.5-Mistral-7B", Template::Bars),
+            ("Nous-Hermes-2-Mixtral-8x7B-DPO", Template::Bars),
+            ("mistralai/Mixtral-8x7B-Instruct-v0.1", Template::Brackets),
             ("google/gemma-3-27b-it", Template::Gemma),
             ("my-own", Template::Any),
         ] {

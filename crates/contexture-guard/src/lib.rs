@@ -114,7 +114,8 @@ pub enum FindingKind {
 /// Returns true if `c` is visible by itself: not a control character, not
 /// invisible, not a line end or a tab.
 pub fn is_visible(c: char) -> bool {
-    !c.is_control() && invisible::treat(c, None, None) == Treatment::Keep
+    let alone = std::iter::empty;
+    !c.is_control() && invisible::treat(c, alone(), alone()) == Treatment::Keep
 }
 
 /// Returns `raw` made safe to send, and the changes.
@@ -219,15 +220,11 @@ fn write_visible(out: &mut String, raw: &str, range: Range<usize>, findings: &mu
         }
         let mut rest = raw[at..].chars();
         let Some(c) = rest.next() else { break };
-        // The character that was written before this one, not the original one:
-        // cleaning a clean text must change nothing.
-        let previous = if at > copied {
-            raw[..at].chars().next_back()
-        } else {
-            out.chars().next_back()
-        };
+        // The characters that were written before this one, not the original
+        // ones: cleaning a clean text must change nothing.
+        let before = raw[copied..at].chars().rev().chain(out.chars().rev());
         let behind = at + c.len_utf8();
-        let treatment = invisible::treat(c, previous, rest.next());
+        let treatment = invisible::treat(c, before, rest);
         if treatment != Treatment::Keep {
             out.push_str(&raw[copied..at]);
             copied = behind;
@@ -368,6 +365,13 @@ mod tests {
         check("a\u{202E}b", "a[U+202E]b");
         check("hi\u{E0041}\u{E0042}", "hi[U+E0041][U+E0042]");
         check("zero\u{200B}width", "zero[U+200B]width");
+        // Tags without a flag, a flag without an end, and selectors after letters hide data.
+        check("🏴\u{E0067}\u{E0062}x", "🏴[U+E0067][U+E0062]x");
+        check("a\u{E0100}", "a[U+E0100]");
+        check("葛\u{E0100}\u{E0101}", "葛\u{E0100}[U+E0101]");
+        check("a\u{180B}", "a[U+180B]");
+        check("word\u{200D} end", "word[U+200D] end");
+        check("left \u{200F} right", "left [U+200F] right");
         check("esc \u{1b}[31m", "esc [U+001B][31m");
         check("nul\0", "nul[U+0000]");
         check("\u{FEFF}bom first", "[U+FEFF]bom first");
@@ -383,6 +387,12 @@ mod tests {
             "tab\tand\nline",
             "win\r\nline",
             "שלום\u{200F}!",
+            "שלום \u{200F}(C++)",
+            "C++ \u{200E} مرحبا",
+            "🏴\u{E0067}\u{E0062}\u{E0073}\u{E0063}\u{E0074}\u{E007F} flag",
+            "葛\u{E0100}城",
+            "ᠮᠣᠩᠭᠣᠯ\u{180B}",
+            "അവന്\u{200D} വന്നു",
             "\u{2067}مرحبا\u{2069} C++",
         ] {
             check(same, same);

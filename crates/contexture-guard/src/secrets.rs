@@ -10,10 +10,15 @@
 //! | File | Holds |
 //! | --- | --- |
 //! | `secrets/tokens.rs` | tokens that are known by their own shape |
-//! | `secrets/blocks.rs` | private keys, URLs, headers, command lines |
+//! | `secrets/blocks.rs` | private keys, URLs, headers |
+//! | `secrets/commands.rs` | passwords on command lines |
+//! | `secrets/calls.rs` | arguments of functions and statements |
 //! | `secrets/files.rs` | lines of credential files: pgpass, htpasswd, shadow, PuTTY, JWK |
+//! | `secrets/context.rs` | sentences, tables, Kubernetes secrets, cookies, words of a wallet |
 //! | `secrets/assignment.rs` | a telling key name followed by a value |
 //! | `secrets/pieces.rs` | a value that is written in several pieces |
+//! | `secrets/views.rs` | the text with escapes decoded, or without the prefixes of its lines |
+//! | `secrets/prefix.rs` | what tools write before each line: numbers, names of files, times |
 //! | `secrets/value.rs` | whether a value looks like a credential or like a placeholder |
 //!
 //! # What is masked
@@ -35,6 +40,10 @@
 //! | htpasswd, shadow, basic-auth lists | `user:$apr1$…`, `user:$2y$…`, `user:$6$…`, `user:$y$…`, `user:{SHA}…` | `password-hash` |
 //! | Passwords of commands | `curl -u`, `mysql -p`, `sshpass -p`, `redis-cli -a` | `command-line-password` |
 //! | HTTP credentials | `Authorization: Bearer …`, `Basic …` | `authorization-header` |
+//! | Arguments | `login("user", "…")`, `jwt.sign(…, "…")`, `IDENTIFIED BY '…'`, cells under `password` | `password-argument` |
+//! | Cookies of sessions | `Cookie: sessionid=…` | `session-cookie` |
+//! | Kubernetes secrets | base64 under `data:` | `kubernetes-secret` |
+//! | Words of a wallet | `MNEMONIC="…"` | `wallet-mnemonic` |
 //! | JSON web tokens | `eyJ….eyJ….…`, and the encrypted form | `json-web-token` |
 //! | Clouds | AWS, Azure, Google, Alibaba, Tencent, Yandex, DigitalOcean, Cloudflare, Heroku, Fly, Vercel, Netlify, Render, Railway, OpenShift | `aws-access-key-id`, `azure-storage-key`, `vercel-token`, … |
 //! | Databases | Neon, Supabase, PlanetScale, MongoDB Atlas, Databricks, Pinecone | `neon-password`, `neon-api-key`, … |
@@ -52,10 +61,15 @@
 
 mod assignment;
 mod blocks;
+mod calls;
+mod commands;
+mod context;
 mod files;
 mod pieces;
+mod prefix;
 mod tokens;
 mod value;
+mod views;
 
 use std::ops::Range;
 
@@ -201,14 +215,46 @@ impl Masked {
     }
 }
 
-/// Reads `text` once.
+/// The maximum number of views of views: JSON in JSON, in a log with times.
+const DEPTH: usize = 3;
+
+/// Reads `text`, and the views of it in which more can be found.
 fn scan(text: &str) -> Vec<Secret> {
+    merge(scan_views(text, DEPTH))
+}
+
+fn scan_views(text: &str, depth: usize) -> Vec<Secret> {
+    let (mut found, crossings) = scan_once(text);
+    if depth == 0 {
+        return found;
+    }
+    let mut seen = |view: &views::View| {
+        found.extend(
+            scan_views(&view.text, depth - 1)
+                .into_iter()
+                .map(|secret| Secret {
+                    range: view.original(&secret.range),
+                    rule: secret.rule,
+                }),
+        );
+    };
+    views::literals(text, &mut seen);
+    if let Some(view) = views::uncoloured(text) {
+        seen(&view);
+    }
+    views::unprefixed(text, crossings, &mut seen);
+    found
+}
+
+/// Reads `text` once. Returns the secrets, and where a value may be on another line than its key.
+fn scan_once(text: &str) -> (Vec<Secret>, Vec<Crossing>) {
     let bytes = text.as_bytes();
     let mut scan = Scan {
         text,
         bytes,
-        keys_done: 0,
+        keys: assignment::Keys::default(),
         blocks_done: 0,
+        context_done: context::Done::default(),
         runs: tokens::Runs::default(),
         found: Vec::new(),
     };
@@ -231,7 +277,25 @@ fn scan(text: &str) -> Vec<Secret> {
         scan.window(fold([a, b, c]), at);
         at += 1;
     }
-    merge(scan.found)
+    (scan.found, scan.keys.crossings)
+}
+
+/// A place where a secret may continue on other lines: after a key without a value, or at the
+/// first or last line of a private key.
+struct Crossing {
+    at: usize,
+    /// The number of lines before and after the place that may belong to the secret.
+    lines: usize,
+}
+
+impl Crossing {
+    fn key(at: usize) -> Crossing {
+        Crossing { at, lines: 8 }
+    }
+
+    fn block(at: usize) -> Crossing {
+        Crossing { at, lines: 400 }
+    }
 }
 
 /// The matcher to run where a window is found.
@@ -247,6 +311,15 @@ enum Kind {
     Url,
     Pem,
     Flag,
+    /// A flag in a list: `["mysqladmin", "-p…"]`.
+    QuotedFlag,
+    Identified,
+    AmazonSignature,
+    Cookie,
+    Mnemonic,
+    RandomPassword,
+    /// A function whose argument is a secret.
+    Call,
     Telegram,
     Mailchimp,
     Terraform,
@@ -271,13 +344,20 @@ enum Kind {
 /// Each window is the rarest one of its word in ordinary source code: `ecr`
 /// rather than `sec`.
 const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
-    (b"ken", 2, Kind::Key),           // token
-    (b"ecr", 1, Kind::Key),           // secret
-    (b"pas", 0, Kind::Key),           // password, passwd, passphrase, pass
-    (b"pwd", 0, Kind::Key),           // pwd
-    (b"uth", 1, Kind::Key),           // auth
-    (b"ede", 2, Kind::Key),           // credential
-    (b"key", 0, Kind::Key),           // api key, access key, private key
+    (b"ken", 2, Kind::Key), // token
+    (b"ecr", 1, Kind::Key), // secret
+    (b"pas", 0, Kind::Key), // password, passwd, passphrase, pass
+    (b"pwd", 0, Kind::Key), // pwd
+    (b"uth", 1, Kind::Key), // auth
+    (b"ede", 2, Kind::Key), // credential
+    (b"key", 0, Kind::Key), // api key, access key, private key
+    (b"psk", 0, Kind::Key), // psk
+    (b"pw=", 0, Kind::Key), // pw, bindpw
+    (b"pw:", 0, Kind::Key),
+    (b"pw ", 0, Kind::Key),
+    (b"pw\"", 0, Kind::Key),
+    (b"pw'", 0, Kind::Key),
+    (b"nnw", 2, Kind::Key),           // kennwort
     (b"riz", 5, Kind::Authorization), // authorization
     (b"rer", 3, Kind::Bearer),        // bearer
     (b"ic ", 3, Kind::Basic),         // basic
@@ -288,6 +368,25 @@ const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b" -p", 0, Kind::Flag),
     (b"y-u", 6, Kind::Flag), // --proxy-user
     (b" -a", 0, Kind::Flag),
+    (b" -w", 0, Kind::Flag),
+    (b"\"-p", 1, Kind::QuotedFlag),
+    (b"'-p", 1, Kind::QuotedFlag),
+    (b"ied", 7, Kind::Identified),      // identified by
+    (b"z-s", 4, Kind::AmazonSignature), // X-Amz-Signature
+    (b"\"k\"", 0, Kind::JwkKey),
+    (b"oki", 2, Kind::Cookie), // cookie
+    (b"mne", 0, Kind::Mnemonic),
+    (b"m_p", 5, Kind::RandomPassword), // random_password
+    (b"pdo", 0, Kind::Call),
+    (b"qli", 3, Kind::Call), // mysqli
+    (b"r.g", 0, Kind::Call), // DriverManager.getConnection
+    (b"i->", 2, Kind::Call), // DBI->connect
+    (b"jwt", 0, Kind::Call),
+    (b"o-s", 8, Kind::Call), // ConvertTo-SecureString
+    (b"t(b", 5, Kind::Call), // Fernet(b"…")
+    (b"c.n", 3, Kind::Call), // hmac.new
+    (b"fep", 4, Kind::Call), // unsafePlainText
+    (b"rkc", 5, Kind::Call), // NetworkCredential
     (b":aa", 0, Kind::Telegram),
     (b"-us", 0, Kind::Mailchimp),
     (b"sv1", 5, Kind::Terraform), // .atlasv1.
@@ -400,10 +499,12 @@ static ANCHORS: [Anchor; COUNT] = build().2;
 struct Scan<'t> {
     text: &'t str,
     bytes: &'t [u8],
-    /// Key names that begin before this have been looked at: `auth_token` is one key, not two.
-    keys_done: usize,
+    /// The key names that have been looked at.
+    keys: assignment::Keys,
     /// Private keys that begin before this have been looked at.
     blocks_done: usize,
+    /// Documents and tables that have been looked at.
+    context_done: context::Done,
     /// Long runs that have been looked at.
     runs: tokens::Runs,
     found: Vec<Secret>,
@@ -428,28 +529,46 @@ impl Scan<'_> {
             Kind::Token(row) => tokens::TOKENS[row]
                 .find(bytes, at, &mut self.runs)
                 .map(|secret| pieces::extended(bytes, secret)),
-            Kind::Key => assignment::find(text, at, &mut self.keys_done),
+            Kind::Key => self.key(at),
             Kind::Authorization => blocks::authorization(text, at),
             Kind::Bearer => blocks::bearer(text, at),
             Kind::Basic => blocks::basic(bytes, at),
             Kind::Url => blocks::url(text, at),
-            Kind::Pem => blocks::private_key(bytes, at, &mut self.blocks_done),
-            Kind::Flag => blocks::flag(text, at),
+            Kind::Pem => {
+                self.keys.crossings.push(Crossing::block(at));
+                blocks::private_key(bytes, at, &mut self.blocks_done)
+            }
+            Kind::Flag => commands::flag(text, at),
+            Kind::QuotedFlag => commands::flag(text, at + 2),
+            Kind::Identified => calls::identified(text, at),
+            Kind::AmazonSignature => tokens::amazon_signature(bytes, at),
+            Kind::Call => calls::argument(text, at),
+            Kind::Cookie => {
+                self.found.extend(context::cookie(text, at));
+                None
+            }
+            Kind::Mnemonic => context::mnemonic(text, at),
+            Kind::RandomPassword => context::random_password(text, at),
             Kind::Telegram => tokens::telegram(bytes, at),
             Kind::Mailchimp => tokens::mailchimp(bytes, at),
             Kind::Terraform => tokens::terraform(bytes, at),
             Kind::AzureClientSecret => tokens::azure_client_secret(bytes, at),
             Kind::SasSignature => tokens::sas_signature(bytes, at),
-            Kind::DiscordCall => tokens::discord_call(bytes, at),
+            Kind::DiscordCall => {
+                tokens::discord_call(bytes, at).or_else(|| calls::argument(text, at))
+            }
             // `_path` and `pattern` are frequent; they end here.
             Kind::AccessToken => match bytes.get(at + 3) {
                 Some(next) if !next.is_ascii_alphabetic() && bytes[..at].ends_with(b"_") => {
-                    assignment::find(text, at, &mut self.keys_done)
+                    assignment::find(text, at, &mut self.keys)
                 }
                 _ => None,
             },
             Kind::EncodedKey => blocks::encoded_key(bytes, at, &mut self.blocks_done),
-            Kind::PuttyKey => files::putty_key(bytes, at),
+            Kind::PuttyKey => {
+                self.keys.crossings.push(Crossing::block(at));
+                files::putty_key(bytes, at)
+            }
             Kind::PgPass => files::pgpass(text, at),
             Kind::PasswordHash => files::password_hash(bytes, at),
             Kind::GoDsn => files::go_dsn(text, at),
@@ -459,6 +578,31 @@ impl Scan<'_> {
             Kind::JwkKey => files::jwk(bytes, at),
         };
         self.found.extend(secret);
+    }
+
+    /// Reads the key name around `at`.
+    fn key(&mut self, at: usize) -> Option<Secret> {
+        let bytes = self.bytes;
+        // The last line of a private key, whose first line may be missing.
+        if bytes[..at].ends_with(b"PRIVATE ") && bytes[at..].starts_with(b"KEY") {
+            self.keys.crossings.push(Crossing::block(at));
+            if at >= self.blocks_done {
+                self.found.extend(blocks::private_key_tail(bytes, at));
+            }
+        }
+        let word = &bytes[at..bytes.len().min(at + 6)];
+        if word.len() > 3 && word[..4].eq_ignore_ascii_case(b"pass")
+            || word.eq_ignore_ascii_case(b"secret")
+        {
+            self.found
+                .extend(context::around(self.text, at, &mut self.context_done));
+        }
+        if bytes[at] | 0x20 == b'a'
+            && let Some(secret) = calls::basic_auth(self.text, at)
+        {
+            return Some(secret);
+        }
+        assignment::find(self.text, at, &mut self.keys)
     }
 }
 
@@ -487,7 +631,10 @@ fn merge(mut found: Vec<Secret>) -> Vec<Secret> {
 fn rank(rule: &str) -> u8 {
     match rule {
         "secret-assignment" | "password-assignment" => 0,
-        "authorization-header" | "command-line-password" => 1,
+        "authorization-header"
+        | "command-line-password"
+        | "password-argument"
+        | "session-cookie" => 1,
         "connection-password" | "url-password" | "json-web-token" => 2,
         _ => 3,
     }

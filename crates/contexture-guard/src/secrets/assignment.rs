@@ -6,27 +6,51 @@ mod written;
 use name::{ExpectedValue, SERVICES, expected_value};
 use written::{Form, Value, blanks, is_quote, operator, read_value, settle};
 
+use std::borrow::Cow;
+
 use super::pieces::{self, Joined};
-use super::{Secret, tokens, value};
+use super::{Crossing, Secret, prefix, tokens, value};
 
 /// The longest key name on each side of the word that made it telling.
 const KEY_MAX: usize = 64;
 
+/// The key names that have been looked at.
+#[derive(Default)]
+pub(super) struct Keys {
+    /// Where the last key name ended: `auth_token` is one key, not two.
+    done: usize,
+    /// The last bare value, so that a long one is read once and not once for each key in it.
+    bare: std::ops::Range<usize>,
+    /// The number of values in the same long run that are no secrets.
+    rejected: usize,
+    /// The end of the last bare value that is masked: a key inside it is part of the value.
+    covered: usize,
+    /// Keys whose value may be on another line.
+    pub(super) crossings: Vec<Crossing>,
+}
+
+/// The part of a value that is judged. The rest of a longer value is masked with it.
+const JUDGED_MAX: usize = 256;
+
+/// The number of values in one run that are judged although those before them were no secrets.
+const REJECTED_MAX: usize = 16;
+
 /// Finds the secret that belongs to the key name around `at`.
-///
-/// `done` is where the last key name ended, so that each is looked at once.
-pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
+pub(super) fn find(text: &str, at: usize, keys: &mut Keys) -> Option<Secret> {
     let bytes = text.as_bytes();
-    if at < *done || !opens_key(bytes.get(at..)?) {
+    if at < keys.done.max(keys.covered) || !opens_key(bytes.get(at..)?) {
         return None;
     }
     let mut key_end = at;
     while key_end - at < KEY_MAX && bytes.get(key_end).is_some_and(|byte| is_key_byte(*byte)) {
         key_end += 1;
     }
-    *done = key_end;
+    keys.done = key_end;
     if key_end - at == KEY_MAX {
         return None;
+    }
+    if ends_line(bytes, at, key_end) {
+        keys.crossings.push(Crossing::key(at));
     }
     let (start, form) = operator(bytes, at, key_end)?;
     let mut key_start = at;
@@ -59,21 +83,58 @@ pub(super) fn find(text: &str, at: usize, done: &mut usize) -> Option<Secret> {
         let rule = tokens::name(joined.value.as_bytes()).unwrap_or(secret.rule);
         return Some(Secret { rule, ..secret });
     }
-    let found = read_value(bytes, start, form)?;
-    if let Some(Joined { value, end }) = joined(text, &found) {
-        let whole = Value { end, ..found };
+    let run = keys.bare.end;
+    let found = read_value(bytes, start, form, &mut keys.bare)?;
+    // A run with many keys is judged a few times: it is one word.
+    if keys.bare.end != run {
+        keys.rejected = 0;
+    } else if keys.rejected > REJECTED_MAX && found.end - found.start > JUDGED_MAX {
+        return None;
+    }
+    let secret = judged_in_pieces(text, key, key_start, &found);
+    // More pieces may follow on the next lines.
+    let goes_on = |byte: &&u8| !b"\"'` +.\\&\t\r".contains(byte);
+    if secret.is_some() && bytes[found.end..].iter().take(8).find(goes_on) == Some(&b'\n') {
+        keys.crossings.push(Crossing::key(found.end));
+    }
+    match secret {
+        Some(_) if found.form == Form::Bare => keys.covered = found.end,
+        _ => keys.rejected += 1,
+    }
+    secret
+}
+
+/// Judges the value with the pieces that it is joined to, then the value alone.
+fn judged_in_pieces(text: &str, key: &str, key_start: usize, found: &Value) -> Option<Secret> {
+    if let Some(Joined { value, end }) = joined(text, found) {
+        let whole = Value { end, ..*found };
         if let Some(secret) = judged(text, key, key_start, &whole, &value) {
             let rule = tokens::name(value.as_bytes()).unwrap_or(secret.rule);
             return Some(Secret { rule, ..secret });
         }
     }
-    judged(
-        text,
-        key,
-        key_start,
-        &found,
-        text.get(found.start..found.end)?,
-    )
+    let value = text.get(found.start..found.end)?;
+    judged(text, key, key_start, found, value)
+}
+
+/// Returns true if the line of a key ends before its value begins: after an operator, or after the
+/// key where the key is itself the value of a name, as in `name: TOKEN`.
+fn ends_line(bytes: &[u8], at: usize, key_end: usize) -> bool {
+    let after = &bytes[key_end..bytes.len().min(key_end + 12)];
+    if !after.contains(&b'\n') {
+        return false;
+    }
+    let is_part = |byte: &&u8| b" \t\"':=,\\|>(-\r".contains(byte);
+    let length = after.iter().take_while(is_part).count();
+    if after.get(length) != Some(&b'\n') {
+        return false;
+    }
+    if after[..length].iter().any(|byte| b":=\\|>(".contains(byte)) {
+        return true;
+    }
+    let before = &bytes[at.saturating_sub(KEY_MAX)..at];
+    let name = before.iter().rev().skip_while(|byte| is_key_byte(**byte));
+    name.clone().find(|byte| !b" \"'".contains(byte)) == Some(&b':')
 }
 
 /// Returns the value with the pieces that it is joined to, or `None` if it is
@@ -121,15 +182,30 @@ fn indentation(bytes: &[u8], key_start: usize) -> Option<usize> {
     let line = bytes[from..key_start]
         .rsplit(|byte| *byte == b'\n')
         .next()?;
+    let line = &line[marks(line)..];
     let indent = line.iter().take_while(|byte| **byte == b' ').count();
     let is_lead = |byte: &u8| b" -\"'".contains(byte);
     (line.len() < KEY_MAX && line[indent..].iter().all(is_lead)).then_some(indent)
+}
+
+/// Returns the length of the prefixes of a line that a tool wrote, except signs: a dash before a
+/// key is an item of a list.
+fn marks(line: &[u8]) -> usize {
+    match line.first() {
+        Some(b'-') | None => 0,
+        Some(_) => prefix::length_of_all(line),
+    }
 }
 
 /// Judges `secret`, which is written at `found` and belongs to `key`.
 fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) -> Option<Secret> {
     let bytes = text.as_bytes();
     let range = found.start..found.end;
+    let mut cut = secret.len().min(JUDGED_MAX);
+    while !secret.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    let secret = &*plain_letters(&secret[..cut], found.form);
     // Most values are short; their key need not be analysed.
     if secret.len() < 6 && found.form != Form::Argument {
         return None;
@@ -159,6 +235,42 @@ fn judged(text: &str, key: &str, key_start: usize, found: &Value, secret: &str) 
     let form = settle(bytes, key, key_start, found);
     let rule = judge(bytes[key_start], &words, expected, secret, form, connected)?;
     Some(Secret { range, rule })
+}
+
+/// Returns `secret` for judging: letters of European scripts count as letters, and the blanks of a
+/// generated secret do not count.
+fn plain_letters(secret: &str, form: Form) -> Cow<'_, str> {
+    if secret.is_ascii() {
+        let spaced = secret.len() >= 32 && secret.contains(' ');
+        if !spaced || matches!(form, Form::Bare | Form::Called) {
+            return Cow::Borrowed(secret);
+        }
+        let shape = value::Shape::of(secret.as_bytes());
+        let blanks = secret.bytes().filter(|byte| *byte == b' ').count();
+        let generated = shape.len >= 32
+            && blanks * 6 < shape.len
+            && shape.symbols > blanks + 5
+            && shape.digits > 2
+            && shape.upper > 4
+            && shape.lower > 4
+            && !shape.is_wordy();
+        return match blanks > 0 && generated {
+            true => Cow::Owned(secret.replace([' ', '(', ')', '{', '}', '<', '>'], "")),
+            false => Cow::Borrowed(secret),
+        };
+    }
+    if !secret
+        .chars()
+        .all(|c| c.is_ascii() || ('\u{C0}'..'\u{530}').contains(&c))
+    {
+        return Cow::Borrowed(secret);
+    }
+    let letters = secret.chars().map(|c| match c {
+        _ if c.is_ascii() => c,
+        _ if c.is_uppercase() => 'Q',
+        _ => 'q',
+    });
+    Cow::Owned(letters.collect())
 }
 
 /// Returns true for `<key>value</key>`.
@@ -197,18 +309,16 @@ fn names_machine(bytes: &[u8], key_start: usize) -> bool {
 }
 
 fn opens_key(rest: &[u8]) -> bool {
-    [
-        "token",
-        "secret",
-        "pass",
-        "pwd",
-        "auth",
-        "credential",
-        "key",
-        "pat",
-    ]
-    .iter()
-    .any(|word| {
+    let words: &[&str] = match rest.first().map(u8::to_ascii_lowercase) {
+        Some(b't') => &["token"],
+        Some(b's') => &["secret"],
+        Some(b'p') => &["pass", "pwd", "pat", "psk", "pw"],
+        Some(b'a') => &["auth"],
+        Some(b'c') => &["credential"],
+        Some(b'k') => &["key", "kennwort"],
+        _ => return false,
+    };
+    words.iter().any(|word| {
         rest.get(..word.len())
             .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
     })
@@ -242,6 +352,14 @@ fn judge(
             "railway-token",
             "postmark-token",
         ];
+        // `token` alone may name a request; an API key does not.
+        let has = |word: &str| words.iter().any(|found| found == word);
+        let issued = has("key") && (has("api") || has("secret"))
+            || has("secret") && (has("client") || has("app"))
+            || has("auth") && has("token") && (has("npm") || service.is_some());
+        if issued && !value::is_filler(secret.as_bytes()) {
+            return Some(service.unwrap_or("secret-assignment"));
+        }
         return service
             .filter(|rule| issues.contains(rule) && !value::is_filler(secret.as_bytes()));
     }

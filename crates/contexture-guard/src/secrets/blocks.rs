@@ -1,22 +1,24 @@
 //! Secrets that are recognised by their surroundings: private keys, URLs,
-//! headers, command lines.
+//! headers.
 
 use super::{Secret, starts_word, value};
 
-/// The number of bytes that are read backwards for the name of a program.
+/// The longest line of a private key, with its indentation.
 const LINE_MAX: usize = 300;
+/// The most lines of a private key whose first lines are missing.
+const TAIL_MAX: usize = 400;
 /// The longest user and password of a URL.
 const USERINFO_MAX: usize = 400;
 /// The longest value of a header.
 const HEADER_MAX: usize = 4096;
 
-fn folded(bytes: &[u8], at: usize, word: &str) -> bool {
+pub(super) fn folded(bytes: &[u8], at: usize, word: &str) -> bool {
     bytes
         .get(at..at + word.len())
         .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-fn skip(bytes: &[u8], mut at: usize, max: usize, of: &[u8]) -> usize {
+pub(super) fn skip(bytes: &[u8], mut at: usize, max: usize, of: &[u8]) -> usize {
     let stop = at + max;
     while at < stop && bytes.get(at).is_some_and(|byte| of.contains(byte)) {
         at += 1;
@@ -114,6 +116,60 @@ pub(super) fn private_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
     }
     Some(Secret {
         range: first..end,
+        rule: "private-key",
+    })
+}
+
+/// The lines of base64 before `-----END … PRIVATE KEY-----`, where the first lines of a key are
+/// missing. `at` is the word `KEY`.
+pub(super) fn private_key_tail(bytes: &[u8], at: usize) -> Option<Secret> {
+    const CLOSE: &[u8] = b"-----END ";
+    let head = &bytes[at.saturating_sub(60)..at];
+    let line = head
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    let close = head[line..]
+        .windows(CLOSE.len())
+        .position(|window| window == CLOSE)?;
+    let close = at - (head.len() - line) + close;
+    let before = bytes[..close].iter().rposition(|byte| *byte == b'\n')?;
+    let (mut start, mut end, mut letters) = (None, None, 0);
+    let mut line_end = before;
+    // The last line of a key is shorter than the others, which have one length.
+    let mut width = None;
+    for index in 0..TAIL_MAX {
+        let from = line_end.saturating_sub(LINE_MAX);
+        let line = memchr::memrchr(b'\n', &bytes[from..line_end]).map_or(from, |at| from + at + 1);
+        let content = bytes[line..line_end].trim_ascii();
+        let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+        let fits = match width {
+            None => content.len() <= 80,
+            Some(width) => content.len() == width,
+        };
+        // The checksum of PGP is a short line after the last.
+        let short = index < 2 && (4..80).contains(&content.len());
+        if !content.iter().all(is_base64) || !(short || content.len() >= 40 && fits) {
+            break;
+        }
+        if !short || content.len() >= 40 {
+            width = width.or((index > 0).then_some(content.len()));
+        }
+        letters += content.len();
+        let lead = bytes[line..line_end]
+            .iter()
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count();
+        start = Some(line + lead);
+        end = end.or(Some(line + lead + content.len()));
+        if line == 0 || line == from {
+            break;
+        }
+        line_end = line - 1;
+    }
+    let (start, end) = (start?, end?);
+    (letters >= 24 && !value::is_filler(&bytes[start..end.min(start + 64)])).then_some(Secret {
+        range: start..end,
         rule: "private-key",
     })
 }
@@ -345,75 +401,4 @@ fn decode(encoded: &[u8]) -> Option<String> {
         }
     }
     Some(plain)
-}
-
-/// Passwords given to programs: `curl -u user:password`, `sshpass -p password`,
-/// `mysql -ppassword`, `redis-cli -a password`.
-pub(super) fn flag(text: &str, at: usize) -> Option<Secret> {
-    let bytes = text.as_bytes();
-    let at = skip(bytes, at, 1, b" ");
-    let (names, pair): (&[&str], bool) = match bytes.get(at..at + 2)? {
-        b"-u" => (&["curl", "wget", "http", "xh "], true),
-        b"--" if folded(bytes, at, "--user") => (&["curl", "wget", "http"], true),
-        b"--" if folded(bytes, at, "--proxy-user") => (&["curl", "wget"], true),
-        b"-p" => (
-            &["mysql", "mariadb", "sshpass", "login", "mongo", "sqlcmd"],
-            false,
-        ),
-        b"-a" => (&["redis-cli"], false),
-        _ => return None,
-    };
-    let mut pos = at + 2;
-    while bytes
-        .get(pos)
-        .is_some_and(|byte| byte.is_ascii_lowercase() || *byte == b'-')
-        && pair
-    {
-        pos += 1;
-        if pos > at + 14 {
-            return None;
-        }
-    }
-    let named = skip(bytes, pos, 3, b" =");
-    // `-p` may be joined to its value; the others may not.
-    if pair && named == pos {
-        return None;
-    }
-    let quote = bytes
-        .get(named)
-        .copied()
-        .filter(|byte| matches!(byte, b'"' | b'\''));
-    let mut start = named + usize::from(quote.is_some());
-    let length = bytes
-        .get(start..)?
-        .iter()
-        .take(200)
-        .position(|byte| match quote {
-            Some(quote) => *byte == quote || *byte == b'\n',
-            None => *byte <= b' ' || b"\"'`;|<>".contains(byte),
-        });
-    let end = match length {
-        Some(length) => start + length,
-        None if bytes.len() - start < 200 => bytes.len(),
-        None => return None,
-    };
-    if pair {
-        start += bytes[start..end].iter().position(|byte| *byte == b':')? + 1;
-    }
-    let password = text.get(start..end)?;
-    if password.len() < 4
-        || value::is_placeholder(password)
-        || !(value::is_password(password, true) || value::is_key(password))
-    {
-        return None;
-    }
-    let from = at.saturating_sub(LINE_MAX);
-    let line = bytes[from..at].rsplit(|byte| *byte == b'\n').next()?;
-    names
-        .iter()
-        .any(|name| value::contains(line, name.as_bytes()))
-        .then_some(Secret {
-            range: start..end,
-            rule: "command-line-password",
-        })
 }

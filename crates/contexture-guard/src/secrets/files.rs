@@ -1,15 +1,23 @@
 //! Lines of files that hold credentials by their form alone: `.pgpass`, htpasswd, shadow, PuTTY
 //! keys, data source names of Go, `kaggle.json`, JSON web keys.
 
-use super::{Secret, value};
+use super::{Secret, prefix, value};
 
 /// The longest field of a line.
 const FIELD_MAX: usize = 128;
 
-/// Returns true when `at` begins a line, or a string or a word in one.
+/// Returns true when `at` begins a line, or a string or a word in one, or follows what a tool
+/// wrote before the line.
 fn begins(bytes: &[u8], at: usize) -> bool {
-    at.checked_sub(1)
-        .is_none_or(|before| matches!(bytes[before], b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'`'))
+    let Some(before) = at.checked_sub(1) else {
+        return true;
+    };
+    if matches!(bytes[before], b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'`') {
+        return true;
+    }
+    let from = at.saturating_sub(FIELD_MAX);
+    let line = memchr::memrchr(b'\n', &bytes[from..at]).map_or(from, |end| from + end + 1);
+    prefix::length_of_all(&bytes[line..at]) == at - line
 }
 
 fn field_back(bytes: &[u8], end: usize, class: impl Fn(u8) -> bool) -> usize {
@@ -27,8 +35,10 @@ fn is_name(byte: u8) -> bool {
 /// `host:port:database:user:password`; `at` is the first colon.
 pub(super) fn pgpass(text: &str, at: usize) -> Option<Secret> {
     let bytes = text.as_bytes();
-    let start = field_back(bytes, at, |byte| is_name(byte) || byte == b'/');
-    if start == at || !begins(bytes, start) {
+    let mut start = field_back(bytes, at, |byte| is_name(byte) || byte == b'/');
+    // The sign of a diff.
+    start += usize::from(bytes.get(start) == Some(&b'-'));
+    if start >= at || !begins(bytes, start) {
         return None;
     }
     let field = |from: usize| {
@@ -252,6 +262,9 @@ pub(super) fn go_dsn(text: &str, at: usize) -> Option<Secret> {
 
 /// `"key":"…"` near `"username"`, as in `kaggle.json`; `at` is the quotation mark before `key`.
 pub(super) fn kaggle(bytes: &[u8], at: usize) -> Option<Secret> {
+    if bytes.get(at + 1) == Some(&b'K') {
+        return token_settings(bytes, at);
+    }
     let start = json_string(bytes, at, b"\"key\"")?;
     let length = bytes[start..]
         .iter()
@@ -273,9 +286,26 @@ pub(super) fn kaggle(bytes: &[u8], at: usize) -> Option<Secret> {
     })
 }
 
-/// The private part of a JSON web key: `"d":"…"` near `"kty"`.
+/// `"Key":"…"` near `"Issuer"`, as in the settings of .NET; `at` is the quotation mark.
+fn token_settings(bytes: &[u8], at: usize) -> Option<Secret> {
+    let start = json_string(bytes, at, b"\"Key\"")?;
+    let length = memchr::memchr(b'"', &bytes[start..bytes.len().min(start + 512)])?;
+    let found = std::str::from_utf8(&bytes[start..start + length]).ok()?;
+    let near = &bytes[at.saturating_sub(200)..bytes.len().min(start + length + 200)];
+    let named = value::contains(near, b"\"issuer\"") || value::contains(near, b"\"jwt\"");
+    (named && found.len() >= 24 && value::is_key(found) && !value::is_placeholder(found)).then_some(
+        Secret {
+            range: start..start + length,
+            rule: "secret-assignment",
+        },
+    )
+}
+
+/// The private part of a JSON web key: `"d":"…"` near `"kty"`, or `"k":"…"` near `"oct"`.
 pub(super) fn jwk(bytes: &[u8], at: usize) -> Option<Secret> {
-    let start = json_string(bytes, at, b"\"d\"")?;
+    let symmetric = bytes.get(at + 1) == Some(&b'k');
+    let name: &[u8] = if symmetric { b"\"k\"" } else { b"\"d\"" };
+    let start = json_string(bytes, at, name)?;
     let length = bytes[start..]
         .iter()
         .take(1024)
@@ -286,6 +316,9 @@ pub(super) fn jwk(bytes: &[u8], at: usize) -> Option<Secret> {
     }
     let from = at.saturating_sub(1200);
     let near = &bytes[from..bytes.len().min(start + length + 1200)];
+    if symmetric && !value::contains(near, b"\"oct\"") {
+        return None;
+    }
     if !value::contains(near, b"\"kty\"") || !value::is_varied(&bytes[start..start + length]) {
         return None;
     }

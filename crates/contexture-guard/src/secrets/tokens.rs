@@ -352,6 +352,11 @@ pub(super) const TOKENS: &[Token] = &[
     weak("doppler-token", "dp.st.", &[Run(WORD, 1, 40), Text("."), Run(ALNUM, 40, 48)]),
     sure("age-secret-key", "AGE-SECRET-KEY-1", &[Run(UPPER | DIGIT, 58, 58)]),
     sure("onepassword-token", "ops_eyJ", &[Run(ALNUM | BASE64 | EQUALS | UNDERSCORE | DASH, 100, 4096)]),
+    sure("age-secret-key", "AGE-SECRET-KEY-PQ-1", &[Run(UPPER | DIGIT, 58, 4096)]),
+    weak("nostr-secret-key", "nsec1", &[Run(LOWER | DIGIT, 58, 58)]),
+    shown("infura-api-key", "infura.io/v3/", HEX_32),
+    shown("alchemy-api-key", "g.alchemy.com/v2/", &[Run(WORD, 28, 40)]),
+    sure("launchdarkly-key", "sdk-", &[Run(HEX, 8, 8), Text("-"), Run(HEX, 4, 4), Text("-"), Run(HEX, 4, 4), Text("-"), Run(HEX, 4, 4), Text("-"), Run(HEX, 12, 12)]),
     // Code hosting, packages, builds.
     sure("github-token", "ghp_", GITHUB),
     sure("github-token", "gho_", GITHUB),
@@ -601,6 +606,21 @@ pub(super) fn sas_signature(bytes: &[u8], at: usize) -> Option<Secret> {
     Some(Secret {
         range: at + 4..end,
         rule: "azure-sas-signature",
+    })
+}
+
+/// The signature of a signed address: `X-Amz-Signature=…`. `at` begins the name.
+pub(super) fn amazon_signature(bytes: &[u8], at: usize) -> Option<Secret> {
+    const NAME: &[u8] = b"X-Amz-Signature=";
+    let rest = bytes.get(at..)?;
+    if !rest.get(..NAME.len())?.eq_ignore_ascii_case(NAME) {
+        return None;
+    }
+    let start = at + NAME.len();
+    let end = run(bytes, start, HEX, 65);
+    (end - start == 64 && !value::is_filler(&bytes[start..end])).then_some(Secret {
+        range: start..end,
+        rule: "aws-request-signature",
     })
 }
 

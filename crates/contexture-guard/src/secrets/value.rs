@@ -298,18 +298,55 @@ pub(super) fn is_placeholder(value: &str) -> bool {
     if value.contains("[secret")
         || REFERENCES.iter().any(|head| lower.starts_with(head))
         || [
-            "${", "{{", "$(", "<%", "%(", "#{", "{}", "%s", "%d", "%v", "(?", ".*", "[a-z", "\\d",
-            "\\w", "://", "::", "->", "&&", "||", "\\u", "\\x", "();", "...", "$$",
+            "${", "{{", "$(", "<%", "%(", "#{", "{}", "(?", ".*", "[a-z", "\\d", "\\w", "://",
+            "::", "->", "&&", "||", "\\u", "\\x", "();", "...", "$$",
         ]
         .iter()
         .any(|mark| value.contains(mark))
     {
         return true;
     }
+    // `%s` is a verb of a format only if no word goes on after it.
+    let is_verb = |pair: &[u8]| pair[0] == b'%' && b"sdv".contains(&pair[1]);
+    let verb = bytes.windows(2).position(is_verb);
+    if verb.is_some_and(|at| {
+        bytes
+            .get(at + 2)
+            .is_none_or(|next| !next.is_ascii_alphanumeric())
+    }) {
+        return true;
+    }
     if is_rules(bytes) || is_filler_word(&lower) || is_variable(bytes) || is_file(&lower) {
         return true;
     }
-    is_stock(value) || Shape::of(bytes).distinct < 4
+    is_stock(value) || is_negation(bytes) || are_stock_words(value) || Shape::of(bytes).distinct < 4
+}
+
+/// Returns true for `!name` and `!!name`, which are code.
+fn is_negation(value: &[u8]) -> bool {
+    let name = value.iter().position(|byte| *byte != b'!').unwrap_or(0);
+    name > 0
+        && value[name..]
+            .iter()
+            .all(|byte| byte.is_ascii_alphabetic() || *byte == b'_' || *byte == b'.')
+}
+
+/// Returns true for words parted by encoded punctuation, as in `pass%20pass`, that hold no digit
+/// of their own.
+fn are_stock_words(value: &str) -> bool {
+    if !value.contains('%') {
+        return false;
+    }
+    let mut words = value.split('%');
+    let first = words.next().unwrap_or_default();
+    let is_word = |word: &str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let mut stock = is_stock(first);
+    let coded = words.all(|part| {
+        let rest = part.get(2..).unwrap_or_default();
+        stock |= is_stock(rest) && !rest.is_empty();
+        part.len() >= 2 && part.as_bytes()[..2].iter().all(u8::is_ascii_hexdigit) && is_word(rest)
+    });
+    coded && stock && is_word(first)
 }
 
 /// Returns true for `password123` and its like.
@@ -439,6 +476,15 @@ pub(super) fn is_password(value: &str, typed: bool) -> bool {
     }
     // Names such as `us-east-1` and `my-app-v2` are words with a number; passwords are one word.
     let joined = !value.bytes().any(|byte| b"-_./:".contains(&byte));
+    // Capitals every two or three letters are no words.
+    if typed
+        && shape.len >= 10
+        && shape.upper >= 3
+        && shape.upper * 3 > shape.letters()
+        && shape.lower >= 3
+    {
+        return true;
+    }
     if shape.upper > 0 && shape.lower > 0 && shape.len >= 8 {
         return typed && (joined || !shape.is_wordy());
     }

@@ -18,7 +18,7 @@ const OWNERS: &[&str] = &[
     "session", "service", "admin", "license", "webhook", "client", "hmac", "jwt", "deploy",
     "storage", "aes", "cookie", "role", "ingest", "integration", "management", "security",
     "root", "server", "rest", "write", "read", "subscription", "functions", "host", "crypt",
-    "crypto", "ssh", "wallet",
+    "crypto", "ssh", "wallet", "preshared",
 ];
 
 /// Words after the name of a secret that show that the value is about the
@@ -58,7 +58,8 @@ const HARMLESS: &[&str] = &[
 #[rustfmt::skip]
 const PASSWORDS: &[&str] = &[
     "password", "passwd", "passwort", "passphrase", "pwd", "dbpass", "userpass", "rootpass",
-    "adminpass", "authpass", "smtppass",
+    "adminpass", "authpass", "smtppass", "requirepass", "storepass", "keypass", "masterauth",
+    "bindpw", "rootpw", "authtok", "psk", "passe", "kennwort",
 ];
 
 /// Endings of words that indicate a key.
@@ -66,7 +67,7 @@ const PASSWORDS: &[&str] = &[
 const KEYS: &[&str] = &[
     "secret", "token", "credential", "credentials", "apikey", "secretkey", "accesskey",
     "privatekey", "authkey", "accountkey", "sharedkey", "signingkey", "encryptionkey", "masterkey",
-    "appkey", "licensekey",
+    "appkey", "licensekey", "presharedkey", "secreta", "secreto",
 ];
 
 /// Words after a telling one that change nothing.
@@ -74,7 +75,7 @@ const KEYS: &[&str] = &[
 const NEUTRAL: &[&str] = &[
     "", "base", "value", "val", "string", "str", "key", "prod", "production", "dev", "staging",
     "live", "test", "main", "primary", "secondary", "default", "env", "b64", "base64", "hex",
-    "old", "new", "current", "raw", "plain", "v", "access", "data",
+    "old", "new", "current", "raw", "plain", "v", "access", "data", "phrase",
 ];
 
 /// Splits `dbPassword`, `DB_PASSWORD` and `db-password` into words in lower case.
@@ -114,7 +115,7 @@ pub(super) fn expected_value(key: &str) -> Option<(ExpectedValue, Vec<String>)> 
         let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));
         let named = |before: &str| OWNERS.contains(&before) || is_service(before);
         let key = (word == "key" && before.is_some_and(named)) || (word == "pat" && index > 0);
-        if ends(PASSWORDS) || word == "pass" {
+        if ends(PASSWORDS) || word == "pass" || word == "pw" {
             found = Some((ExpectedValue::Password, index));
         } else if (ends(KEYS) || word == "auth" || key)
             && before.is_none_or(|before| !HARMLESS.contains(&before))
