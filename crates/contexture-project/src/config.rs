@@ -21,7 +21,7 @@ mod server;
 
 use crate::advice::{Advice, Operation, Warning};
 use crate::error::{Error, plain};
-use crate::files::Root;
+use crate::files::{Root, link_out};
 pub use crate::permissions::Permissions;
 pub use active::{ActiveSetting, Effect};
 use history::USUAL_TARGET;
@@ -703,6 +703,9 @@ pub fn model_table(root: &Path) -> (ModelTable, Option<Warning>) {
         };
         if !found.is_file() || found.len() > MAX_TABLE_BYTES {
             return Err("is not a model table".to_owned());
+        if link_out(root, Path::new(MODEL_TABLE)).is_some() {
+            return Err("leads out of the root through a symbolic link".to_owned());
+        }
         }
         let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
         let table = ModelTable::parse(text).map_err(|error| error.to_string())?;

@@ -144,6 +144,16 @@ impl Root {
         &self.path
     }
 
+    /// Returns the first symbolic link on the way to `path` that leads out of
+    /// the root, as a path below the root. Returns `None` if there is none.
+    ///
+    /// The other methods do not follow such links. This one is for a file that
+    /// other code opens by its path, such as a database. A broken link counts
+    /// as one that leads out, because a file can be created through it.
+    pub fn link_out(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        link_out(&self.path, path.as_ref())
+    }
+
     /// Returns true if `path` exists. Links that lead outside the root are not
     /// followed.
     pub fn exists(&self, path: &str) -> bool {
@@ -472,6 +482,26 @@ pub enum PathEntry {
     File {
         /// The size in bytes.
         bytes: u64,
+/// Does the same as [`Root::link_out`] for a directory that is not open.
+pub(crate) fn link_out(root: &Path, path: &Path) -> Option<PathBuf> {
+    // A root that does not exist has no links.
+    let real_root = root.canonicalize().ok()?;
+    let mut below = PathBuf::new();
+    for part in path.components() {
+        below.push(part);
+        let place = root.join(&below);
+        let is_link = place.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+        let stays = || {
+            let real = place.canonicalize();
+            real.is_ok_and(|real| real.starts_with(&real_root))
+        };
+        if is_link && !stays() {
+            return Some(below);
+        }
+    }
+    None
+}
+
         /// The stamp of the file, if known.
         stamp: Option<Stamp>,
     },

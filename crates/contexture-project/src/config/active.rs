@@ -6,7 +6,7 @@
 //! settings; all others are unchanged.
 
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use contexture_tokens::Tokenizer;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use super::{
     Summariser,
 };
 use super::{StoreConfig, SummariserKind};
+use crate::files::link_out;
 
 /// A setting that acts outside the project, with all that it does there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -351,26 +352,7 @@ fn is_outside(root: &Path, path: &str) -> bool {
     if !path.components().all(plain) {
         return true;
     }
-    let Ok(root) = root.canonicalize() else {
-        // A root that is not there has no links.
-        return false;
-    };
-    // A file that does not exist yet would be created in the real path of its
-    // directory.
-    let mut place: PathBuf = root.join(path);
-    while place != root {
-        // A link that leads nowhere has no real path, and may lead out.
-        if let Ok(meta) = place.symlink_metadata() {
-            return match place.canonicalize() {
-                Ok(real) => !real.starts_with(&root),
-                Err(_) => meta.is_symlink(),
-            };
-        }
-        if !place.pop() {
-            break;
-        }
-    }
-    false
+    link_out(root, path).is_some()
 }
 
 #[cfg(test)]
