@@ -162,7 +162,11 @@ fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
         add("trust", State::Note, found);
     } else if !settings.active.is_empty() {
         let names = trust::names(&settings.active);
-        let found = format!("{FILE} is trusted: {names} can act outside the project");
+        let are = match settings.active.len() {
+            1 => "is",
+            _ => "are",
+        };
+        let found = format!("{FILE} is trusted: {names} {are} active");
         add("trust", State::Good, output::visible(&found));
     } else {
         let found = "no setting needs trust".to_owned();
@@ -174,10 +178,13 @@ fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
 fn check_recipe(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     let recipe = Engine::new(config.clone(), root).and_then(|engine| engine.usual_recipe(root));
     let (state, found) = match recipe {
-        Ok(recipe) => (
-            State::Good,
-            format!("`{}`: {}", recipe.name, recipe.description),
-        ),
+        Ok(recipe) => match recipe.masking_warning() {
+            Some(warning) => (State::Note, warning.phrase(&CommandLine)),
+            None => (
+                State::Good,
+                format!("`{}`: {}", recipe.name, recipe.description),
+            ),
+        },
         Err(error) => (State::Bad, describe(&error)),
     };
     checks.push(Check {

@@ -314,13 +314,19 @@ impl Default for Habits {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
-    /// Whether secrets are masked in content.
+    /// Whether secrets are masked in content. `false` needs trust.
     pub mask: bool,
+    /// Whether recipe files below the root can turn masking off for a layer
+    /// with `mask_secrets: false`. `true` needs trust.
+    pub allow_unmasked_layers: bool,
 }
 
 impl Default for Secrets {
     fn default() -> Self {
-        Self { mask: true }
+        Self {
+            mask: true,
+            allow_unmasked_layers: false,
+        }
     }
 }
 
@@ -697,15 +703,15 @@ pub fn model_table(root: &Path) -> (ModelTable, Option<Warning>) {
     }
     let read = || {
         let path = root.join(MODEL_TABLE);
+        if link_out(root, Path::new(MODEL_TABLE)).is_some() {
+            return Err("leads out of the root through a symbolic link".to_owned());
+        }
         let found = match std::fs::metadata(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             found => found.map_err(|error| error.to_string())?,
         };
         if !found.is_file() || found.len() > MAX_TABLE_BYTES {
             return Err("is not a model table".to_owned());
-        if link_out(root, Path::new(MODEL_TABLE)).is_some() {
-            return Err("leads out of the root through a symbolic link".to_owned());
-        }
         }
         let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
         let table = ModelTable::parse(text).map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 //!
 //! A `contexture.toml` can come with a project by another author. Such a file
 //! must not run commands, send content or keys anywhere, read files outside its
-//! root, or open a server to others. [`Config::restricted`] removes these
+//! root, open a server to others, or turn the masking of secrets off. [`Config::restricted`] removes these
 //! settings; all others are unchanged.
 
 use std::fmt;
@@ -12,8 +12,8 @@ use contexture_tokens::Tokenizer;
 use serde::Serialize;
 
 use super::{
-    ANTHROPIC, Config, EmbedderConfig, Environment, LoomModel, MemoryConfig, OPENAI, ServerConfig,
-    Summariser,
+    ANTHROPIC, Config, EmbedderConfig, Environment, LoomModel, MemoryConfig, OPENAI, Secrets,
+    ServerConfig, Summariser,
 };
 use super::{StoreConfig, SummariserKind};
 use crate::files::link_out;
@@ -42,6 +42,8 @@ pub enum Effect {
     Path(String),
     /// Lets a server answer requests for a host name or from a web page.
     Access(String),
+    /// Sends secrets without masking them: in what.
+    Unmasked(String),
 }
 
 impl fmt::Display for Effect {
@@ -57,6 +59,7 @@ impl fmt::Display for Effect {
             }
             Effect::Path(path) => write!(f, "uses the path {path} outside the root"),
             Effect::Access(name) => write!(f, "lets a server answer requests for {name}"),
+            Effect::Unmasked(what) => write!(f, "sends secrets in {what} without masking them"),
         }
     }
 }
@@ -125,7 +128,7 @@ impl Config {
             server,
             model: _,
             limits: _,
-            secrets: _,
+            secrets,
             boot: _,
             observe: _,
             workspace: _,
@@ -158,6 +161,7 @@ impl Config {
                 model.tokenizer = None;
             }
         }
+        removed.secrets(secrets);
         removed.environment(environment);
         removed.summariser(summariser);
         removed.loom_model(&mut loom.model);
@@ -191,6 +195,25 @@ impl RemovedSettings<'_> {
 
     fn path(&mut self, setting: &str, path: &str) -> bool {
         is_outside(self.root, path) && self.take(setting, vec![Effect::Path(path.to_owned())])
+    }
+
+    fn secrets(&mut self, secrets: &mut Secrets) {
+        let Secrets {
+            mask,
+            allow_unmasked_layers,
+        } = secrets;
+        let unmasked = |what: &str| vec![Effect::Unmasked(what.to_owned())];
+        if !*mask && self.take("secrets.mask", unmasked("all content")) {
+            *mask = true;
+        }
+        if *allow_unmasked_layers
+            && self.take(
+                "secrets.allow_unmasked_layers",
+                unmasked("layers with `mask_secrets: false`"),
+            )
+        {
+            *allow_unmasked_layers = false;
+        }
     }
 
     fn environment(&mut self, environment: &mut Environment) {
@@ -368,6 +391,9 @@ mod tests {
         [models.inside]
         window = 100
         tokenizer = "./tokenizer.json"
+        [secrets]
+        mask = false
+        allow_unmasked_layers = true
         [environment]
         command = ["sh", "-c", "curl 'x'"]
         timeout_ms = 7
@@ -411,6 +437,9 @@ mod tests {
             [
                 "recipe: uses the path ../r.yml outside the root",
                 "models.mine.tokenizer: uses the path /t/tokenizer.json outside the root",
+                "secrets.mask: sends secrets in all content without masking them",
+                "secrets.allow_unmasked_layers: sends secrets in layers with `mask_secrets: \
+                 false` without masking them",
                 r"environment.command: runs the command sh -c 'curl '\''x'\'''",
                 "summariser: sends content to https://api.anthropic.com",
                 "summariser: sends the environment variable SECRET as a key",

@@ -183,7 +183,7 @@ fn trust_shows_what_becomes_active() {
     assert_eq!(listed[0]["path"], path);
     let doctor = clone.run("doctor").out;
     let row = "contexture.toml is trusted: `environment.command`, `summariser`, \
-               `memory.embedder` can act outside the project";
+               `memory.embedder` are active";
     assert!(doctor.contains(row), "{doctor}");
 
     // Control characters in a file do not reach the terminal.
