@@ -225,14 +225,25 @@ fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
         Some((scheme @ ("postgres" | "postgresql"), _)) => {
             format!("write {scheme}://USER@HOST/DATABASE")
         }
-        Some((scheme, _)) => {
+        Some((scheme, _)) if is_plain(scheme) => {
             format!("unknown store type {scheme}; use sqlite:PATH or postgres://USER@HOST/DATABASE")
         }
-        None => {
+        None if is_plain(url) => {
             format!("`{url}` is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE")
+        }
+        // A connection string such as `host=… password=…`.
+        _ => {
+            "the value is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE".to_owned()
         }
     };
     Err(output::Usage(format!("{setting}: {wrong}")).into())
+}
+
+/// Returns true for a text that can be shown, because it is the name of a file
+/// and has no place for a password.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || "._-+/\\~".contains(c);
+    text.chars().all(is_plain)
 }
 
 /// Returns an engine with the store of the options. With `make`, the store is
@@ -337,7 +348,23 @@ pub(crate) fn back_up(
 
 /// Checks a backup.
 pub(crate) fn check_backup(backup: &Path) -> anyhow::Result<Backup> {
-    Ok(contexture_sqlite::check_backup(backup).map_err(Error::from)?)
+    Ok(contexture_sqlite::check_backup(backup).map_err(|error| backup_error(backup, error))?)
+}
+
+/// Returns the error about a backup. The backup is not the store, so the advice
+/// for stores does not apply.
+fn backup_error(backup: &Path, error: StoreError) -> Error {
+    const ADVICE: &str = "name a directory that `contexture backup` created";
+    let name = backup.display().to_string();
+    match error {
+        StoreError::NotAStore { store, .. } if store == name && !backup.exists() => {
+            Error::input(format!("{name} does not exist")).advise(ADVICE)
+        }
+        StoreError::NotAStore { store, message } if store == name => {
+            Error::input(format!("{name}: {message}")).advise(ADVICE)
+        }
+        other => Error::from(other),
+    }
 }
 
 /// Replaces the store by a backup.
@@ -358,7 +385,7 @@ pub(crate) fn restore(
                     .because(contexture::Cause::Conflict)
                     .advise("stop the server, and repeat the command")
             }
-            other => Error::from(other),
+            other => backup_error(backup, other),
         })?;
     Ok(restored)
 }
