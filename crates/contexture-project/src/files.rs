@@ -271,6 +271,12 @@ impl Root {
         text_of(self.read(path, limit)?)
     }
 
+    /// Reads the text file at `path` with its line ends, without a byte order
+    /// mark. Also returns whether it had such a mark.
+    pub fn read_lines(&self, path: &str, limit: u64) -> Result<(String, bool), Unusable> {
+        decoded(self.read(path, limit)?)
+    }
+
     /// Reads a file that must be there, such as a manifest.
     pub fn read_required(&self, path: &str) -> Result<String, Error> {
         let limit = crate::yaml::MAX_BYTES as u64;
@@ -476,12 +482,6 @@ impl Root {
     }
 }
 
-/// The kind of entry at a path.
-pub enum PathEntry {
-    /// A file that may be read.
-    File {
-        /// The size in bytes.
-        bytes: u64,
 /// Does the same as [`Root::link_out`] for a directory that is not open.
 pub(crate) fn link_out(root: &Path, path: &Path) -> Option<PathBuf> {
     // A root that does not exist has no links.
@@ -502,6 +502,12 @@ pub(crate) fn link_out(root: &Path, path: &Path) -> Option<PathBuf> {
     None
 }
 
+/// The kind of entry at a path.
+pub enum PathEntry {
+    /// A file that may be read.
+    File {
+        /// The size in bytes.
+        bytes: u64,
         /// The stamp of the file, if known.
         stamp: Option<Stamp>,
     },
@@ -559,8 +565,22 @@ impl Stamp {
     }
 }
 
-/// Returns the text of `bytes`. Fails with the reason if they are not text.
+/// Returns the text of `bytes` without a byte order mark and without its final
+/// line end. Fails with the reason if they are not text.
 pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
+    let (mut text, _) = decoded(bytes)?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// Returns the text of `bytes` without a byte order mark, and whether there was
+/// one.
+fn decoded(bytes: Vec<u8>) -> Result<(String, bool), Unusable> {
     if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
         return Err(Unusable::new(
             Code::NOT_UTF8,
@@ -578,16 +598,11 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
             format!("is not UTF-8 at byte {at}; convert it to UTF-8"),
         )
     })?;
-    if text.starts_with('\u{FEFF}') {
+    let has_mark = text.starts_with('\u{FEFF}');
+    if has_mark {
         text.drain(..'\u{FEFF}'.len_utf8());
     }
-    if text.ends_with('\n') {
-        text.pop();
-        if text.ends_with('\r') {
-            text.pop();
-        }
-    }
-    Ok(text)
+    Ok((text, has_mark))
 }
 
 /// Fails with the reason if `path` may not be used, judging by its text alone.
