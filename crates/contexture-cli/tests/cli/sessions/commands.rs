@@ -85,8 +85,8 @@ fn lists_mask_secrets_in_tasks_and_titles() {
         assert!(out.contains("[secret masked: "), "{args}: {out}");
     }
     // The turn is as it was recorded.
-    let label = "claude-code:11111111-1111-4111-8111-111111111111";
-    assert!(project.ok(&["session", "history", label]).contains(&key));
+    let history = project.ok("session history claude-code:chat");
+    assert!(history.contains(&key), "{history}");
 }
 
 #[test]
