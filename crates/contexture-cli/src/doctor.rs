@@ -11,7 +11,7 @@ use contexture::config::{Config, FILE, SummariserKind, line_of, model_table};
 use contexture::core::grouped;
 use contexture::trust::{self, Settings, TrustFile};
 use contexture::working_set::{Hints, Manifest, expand, find_manifest};
-use contexture::{Engine, Root};
+use contexture::{Engine, Root, masked};
 use contexture_terminal::{CommandLine, stored};
 use serde_json::json;
 
@@ -79,7 +79,10 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             .map(|c| json!({"check": c.what, "state": c.state.word(), "found": c.found}))
             .collect();
         let sources = Sources::of(&root);
-        let settings = config.entries();
+        let mut settings = config.entries();
+        for (_, value) in &mut settings {
+            *value = masked(value);
+        }
         let from: BTreeMap<&str, String> = (settings.iter())
             .map(|(key, _)| (key.as_str(), sources.of_setting(key)))
             .filter(|(_, from)| from != DEFAULT)
@@ -162,7 +165,11 @@ fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
         add("trust", State::Note, found);
     } else if !settings.active.is_empty() {
         let names = trust::names(&settings.active);
-        let found = format!("{FILE} is trusted: {names} can act outside the project");
+        let are = match settings.active.len() {
+            1 => "is",
+            _ => "are",
+        };
+        let found = format!("{FILE} is trusted: {names} {are} active");
         add("trust", State::Good, output::visible(&found));
     } else {
         let found = "no setting needs trust".to_owned();
@@ -174,10 +181,13 @@ fn check_config(root: &Root, checks: &mut Vec<Check>) -> Config {
 fn check_recipe(root: &Root, config: &Config, checks: &mut Vec<Check>) {
     let recipe = Engine::new(config.clone(), root).and_then(|engine| engine.usual_recipe(root));
     let (state, found) = match recipe {
-        Ok(recipe) => (
-            State::Good,
-            format!("`{}`: {}", recipe.name, recipe.description),
-        ),
+        Ok(recipe) => match recipe.masking_warning() {
+            Some(warning) => (State::Note, warning.phrase(&CommandLine)),
+            None => (
+                State::Good,
+                format!("`{}`: {}", recipe.name, recipe.description),
+            ),
+        },
         Err(error) => (State::Bad, describe(&error)),
     };
     checks.push(Check {
@@ -447,7 +457,7 @@ fn settings_table(root: &Root, config: &Config) -> String {
     let mut lines = String::from("settings:\n");
     for (key, value) in config.entries() {
         let from = sources.of_setting(&key);
-        let (key, value) = (output::visible(&key), output::visible(&value));
+        let (key, value) = (output::visible(&key), output::visible(&masked(&value)));
         let _ = writeln!(lines, "  {key} = {value}  ({from})");
     }
     lines.push('\n');

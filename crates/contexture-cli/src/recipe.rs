@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use contexture::{Engine, ParameterKind, Recipe, RecipeLayer, Root, recipes};
+use contexture::{Engine, ParameterKind, RecipeLayer, Root, recipes};
 use serde_json::{Value, json};
 
 use crate::args::{RecipeArgs, RecipeCommand};
@@ -42,9 +42,11 @@ fn list(as_json: bool) -> anyhow::Result<()> {
 
 /// Checks a recipe with the sources that the engine of `root` has.
 fn check(file: &Path, root: &Path) -> anyhow::Result<()> {
-    let recipe = Recipe::parse(&file.display().to_string(), &output::read(file)?)?;
     let root = Root::open(root)?;
-    Engine::for_root(&root)?.check_recipe(&recipe)?;
+    let engine = Engine::for_root(&root)?;
+    let recipe = engine.parse_recipe(&root, file, &output::read(file)?)?;
+    engine.check_recipe(&recipe)?;
+    recipe.masking_warning().iter().for_each(output::warn);
     output::text(&format!(
         "{}: recipe `{}` is valid: {}\n",
         file.display(),

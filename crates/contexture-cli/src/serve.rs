@@ -83,15 +83,34 @@ pub(crate) fn service(options: &StoreOptions, make: bool) -> anyhow::Result<Serv
     })
 }
 
-/// Reads the settings of a root, and those of the environment.
+const BACKUPS: &str = "server.backup_directory";
+
+/// Reads the settings of a root, and those of the environment. Fails if backups
+/// would be written through a link that no one trusted.
 fn settings(root: &Path) -> Result<Settings, Error> {
     // Opening the store warns about what is inactive.
-    let mut settings = Settings::read(&Root::open(root)?, &TrustFile::of_user())?;
+    let root = Root::open(root)?;
+    let mut settings = Settings::read(&root, &TrustFile::of_user())?;
+    let backups = settings.config.server.backup_directory.clone();
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         // A variable that is not UTF-8 is not one of ours.
         Some((name.into_string().ok()?, value.into_string().ok()?))
     });
     settings.config.server = settings.config.server.with_environment(variables)?;
+    let server = &settings.config.server;
+    let is_set = server.backup_directory != backups;
+    let is_active = (settings.active.iter()).any(|one| one.setting == BACKUPS);
+    if server.backup_interval_minutes > 0
+        && !is_set
+        && !is_active
+        && let Some(link) = root.link_out(&backups)
+    {
+        let link = output::visible(&root.path().join(link).display().to_string());
+        let message = format!("{BACKUPS}: {link} is a symbolic link that leads out of the root");
+        return Err(Error::input(message)
+            .at(BACKUPS)
+            .advise("set another directory, or remove the link"));
+    }
     Ok(settings)
 }
 

@@ -8,7 +8,7 @@ use contexture::core::grouped;
 use contexture::store::{
     Deleted, NewSession, Session, SessionChange, SessionStatus, TurnKind, Walk,
 };
-use contexture::{CompactRequest, Engine, Error, Recording, Root};
+use contexture::{CompactRequest, Engine, Error, Recording, Root, masked};
 pub(crate) use contexture_terminal::text::short;
 use contexture_terminal::{CommandLine, cost, history, stored};
 pub(crate) use contexture_terminal::{plain, table};
@@ -58,7 +58,8 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         }
         SessionCommand::List => list(&engine, options),
         SessionCommand::Show { label } => {
-            let session = engine.store()?.session(label).map_err(Error::from)?;
+            let mut session = engine.store()?.session(label).map_err(Error::from)?;
+            session.task = session.task.as_deref().map(masked);
             show(options, &session, &describe(&engine, &session)?)
         }
         SessionCommand::Record { .. } | SessionCommand::Pin(_) => Ok(()),
@@ -363,6 +364,10 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
         if done {
             break;
         }
+    }
+    // The task of an imported session is the beginning of its first message.
+    for session in &mut sessions {
+        session.task = session.task.as_deref().map(masked);
     }
     if options.json {
         return output::text(&format!("{:#}\n", json!(sessions)));

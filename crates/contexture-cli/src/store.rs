@@ -3,13 +3,15 @@
 //! This is the only module that names a store implementation; everything else
 //! uses the traits of `contexture-store`.
 
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use contexture::config::Config;
 use contexture::core::guard::MarkKey;
 use contexture::store::{Store, StoreError, Tenants, TreeInfo};
+use contexture::trust::{Settings, TrustFile};
 use contexture::{Engine, Error, Root, Timestamp};
 use contexture_postgres::PostgresStore;
 use contexture_server::BackUp;
@@ -54,15 +56,59 @@ pub(crate) fn find(
         (None, Some(url)) => Some(named(root.path(), "store.url in contexture.toml", url)?),
         (None, None) => None,
     };
+    let usual = path.is_none();
+    let path = path.unwrap_or_else(|| root.path().join(USUAL));
+    if url.is_none() {
+        check_links(root, &path, usual)?;
+    }
     let options = Options {
         max_message_bytes: config.limits.max_message_bytes,
         ..Options::default()
     };
     Ok(StoreLocation::File {
-        usual: path.is_none(),
-        path: path.unwrap_or_else(|| root.path().join(".contexture").join("contexture.db")),
+        path,
+        usual,
         options,
     })
+}
+
+/// The default path of the store, below the root.
+const USUAL: &str = ".contexture/contexture.db";
+
+/// Fails if a file of the store is outside the root because of a symbolic link:
+/// a cloned project could contain the link, and no one chose that file.
+///
+/// A `store.url` that leads out is active only if the user trusted it, so only
+/// the default path and the files next to the database are checked.
+fn check_links(root: &Root, path: &Path, usual: bool) -> Result<(), Error> {
+    let link_to = |path: &Path| {
+        let below = path.strip_prefix(root.path()).ok()?;
+        let leaves = below.components().any(|part| part == Component::ParentDir);
+        (!leaves).then(|| root.link_out(below))?
+    };
+    let link = match link_to(path) {
+        Some(_) if !usual => return Ok(()),
+        Some(link) => Some(link),
+        None => {
+            let of_tenants = std::fs::read_dir(contexture_sqlite::tenants_directory(path));
+            let of_tenants = of_tenants.into_iter().flatten().flatten();
+            let is_link = |file: &std::fs::DirEntry| file.file_type().is_ok_and(|t| t.is_symlink());
+            let of_tenants = of_tenants.filter(is_link).map(|file| file.path());
+            let mut files = files_of(path).into_iter().chain(of_tenants);
+            files.find_map(|file| link_to(&file))
+        }
+    };
+    let Some(link) = link else {
+        return Ok(());
+    };
+    let message = format!(
+        "the store is not opened: {} is a symbolic link that leads out of the root",
+        output::visible(&root.path().join(link).display().to_string())
+    );
+    Err(Error::input(message).advise(
+        "if you made the link, name the store yourself with --db sqlite:PATH or CONTEXTURE_DB; \
+         otherwise remove the link",
+    ))
 }
 
 fn is_postgres(url: &str) -> bool {
@@ -142,11 +188,10 @@ impl StoreLocation {
 fn open_file(path: &Path, usual: bool, options: Options) -> Result<SqliteStore, Error> {
     let store = SqliteStore::open_with(path, options)?;
     if let (true, Some(dir)) = (usual, path.parent()) {
-        let note = dir.join(".gitignore");
-        if !note.exists() {
-            // Failing to write it is harmless.
-            let _ = std::fs::write(note, "*\n");
-        }
+        // An existing one is kept, and a link is not followed. Failing to write
+        // it is harmless.
+        let note = std::fs::File::create_new(dir.join(".gitignore"));
+        let _ = note.and_then(|mut note| note.write_all(b"*\n"));
     }
     Ok(store)
 }
@@ -180,14 +225,25 @@ fn named(base: &Path, setting: &str, url: &str) -> anyhow::Result<PathBuf> {
         Some((scheme @ ("postgres" | "postgresql"), _)) => {
             format!("write {scheme}://USER@HOST/DATABASE")
         }
-        Some((scheme, _)) => {
+        Some((scheme, _)) if is_plain(scheme) => {
             format!("unknown store type {scheme}; use sqlite:PATH or postgres://USER@HOST/DATABASE")
         }
-        None => {
+        None if is_plain(url) => {
             format!("`{url}` is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE")
+        }
+        // A connection string such as `host=… password=…`.
+        _ => {
+            "the value is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE".to_owned()
         }
     };
     Err(output::Usage(format!("{setting}: {wrong}")).into())
+}
+
+/// Returns true for a text that can be shown, because it is the name of a file
+/// and has no place for a password.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || "._-+/\\~".contains(c);
+    text.chars().all(is_plain)
 }
 
 /// Returns an engine with the store of the options. With `make`, the store is
@@ -248,8 +304,8 @@ pub(crate) fn address(options: &StoreOptions) -> anyhow::Result<String> {
 
 fn location(options: &StoreOptions) -> anyhow::Result<StoreLocation> {
     let root = Root::open(&options.root)?;
-    let config = Config::read(&root)?;
-    find(&root, &config, options.db.as_deref())
+    let settings = Settings::read(&root, &TrustFile::of_user())?;
+    find(&root, &settings.config, options.db.as_deref())
 }
 
 /// Returns the file of the store that the options name, for a command that works
@@ -292,7 +348,23 @@ pub(crate) fn back_up(
 
 /// Checks a backup.
 pub(crate) fn check_backup(backup: &Path) -> anyhow::Result<Backup> {
-    Ok(contexture_sqlite::check_backup(backup).map_err(Error::from)?)
+    Ok(contexture_sqlite::check_backup(backup).map_err(|error| backup_error(backup, error))?)
+}
+
+/// Returns the error about a backup. The backup is not the store, so the advice
+/// for stores does not apply.
+fn backup_error(backup: &Path, error: StoreError) -> Error {
+    const ADVICE: &str = "name a directory that `contexture backup` created";
+    let name = backup.display().to_string();
+    match error {
+        StoreError::NotAStore { store, .. } if store == name && !backup.exists() => {
+            Error::input(format!("{name} does not exist")).advise(ADVICE)
+        }
+        StoreError::NotAStore { store, message } if store == name => {
+            Error::input(format!("{name}: {message}")).advise(ADVICE)
+        }
+        other => Error::from(other),
+    }
 }
 
 /// Replaces the store by a backup.
@@ -313,7 +385,7 @@ pub(crate) fn restore(
                     .because(contexture::Cause::Conflict)
                     .advise("stop the server, and repeat the command")
             }
-            other => Error::from(other),
+            other => backup_error(backup, other),
         })?;
     Ok(restored)
 }

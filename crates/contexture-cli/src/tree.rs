@@ -10,7 +10,7 @@ use contexture::store::{
     Imported, Preferences, PreferencesChange, SettingsChange, Tree, TreeChange, TreeDocument,
     TreeInfo,
 };
-use contexture::{Engine, Error, Timestamp};
+use contexture::{Engine, Error, Timestamp, masked};
 use contexture_terminal::stored;
 use serde_json::json;
 
@@ -218,9 +218,12 @@ fn describe(info: &TreeInfo) -> String {
     };
     line("tree", &tree.id);
     line("mode", tree.mode.name());
-    line("title", tree.title.as_deref().unwrap_or_default());
+    line("title", &masked(tree.title.as_deref().unwrap_or_default()));
     let context = tree.system_context.as_deref().unwrap_or_default();
-    line("system context", &crate::session::short(context, 60));
+    line(
+        "system context",
+        &crate::session::short(&masked(context), 60),
+    );
     if tree.buffer_mode_system_context {
         line("", "(also used for documents)");
     }
@@ -263,7 +266,7 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
             output::visible(&agents.join(", ")),
             output::visible(&paths.join(", ")),
             output::visible(&crate::session::short(
-                info.tree.title.as_deref().unwrap_or(""),
+                &masked(info.tree.title.as_deref().unwrap_or("")),
                 60,
             )),
         ]);

@@ -163,6 +163,33 @@ impl Text {
         Self::of(body, findings, policy)
     }
 
+    /// Returns the lines `raw[part]` of a file after the guard, by `policy`.
+    ///
+    /// A line feed after the part becomes the text's own line end, so that a
+    /// carriage return before it is kept: it is not a line end by itself.
+    pub fn guarded_lines(raw: &str, part: Range<usize>, policy: Policy) -> Self {
+        let ends = raw[part.end..].starts_with('\n');
+        let (mut body, findings) =
+            guard::clean_part(raw, part.start..part.end + usize::from(ends), policy);
+        if ends && body.ends_with('\n') {
+            body.pop();
+        }
+        Self::of(body, findings, policy)
+    }
+
+    /// Returns the text with one more finding, of a change that was made before
+    /// the guard.
+    pub fn with_finding(&self, finding: Finding) -> Self {
+        let mut findings = self.findings().to_vec();
+        findings.push(finding);
+        findings.sort_by_key(|finding| finding.line);
+        let policy = Policy {
+            show_invisible: self.0.shows_invisible,
+            ..Policy::masking(false)
+        };
+        Self::of(self.as_str().to_owned(), findings, policy)
+    }
+
     /// Returns the text with `lead` before it, such as a time in brackets.
     pub fn with_lead(&self, lead: &str) -> Self {
         let (lead, _) = guard::clean(lead, Policy::masking(false));
@@ -208,7 +235,11 @@ impl Text {
         }
         // The text holds no secrets any more.
         let policy = Policy::masking(false);
-        let (body, mut findings) = guard::clean(self.as_str(), policy);
+        // With its line end, which a carriage return can belong to.
+        let (mut body, mut findings) = guard::clean(self.body(), policy);
+        if body.ends_with('\n') {
+            body.pop();
+        }
         findings.extend(self.findings().iter().cloned());
         findings.sort_by_key(|finding| finding.line);
         Some(Self::of(body, findings, policy))

@@ -346,11 +346,11 @@ impl Engine {
             let text = root
                 .read_required(name)
                 .map_err(|error| error.at("recipe"))?;
-            return Recipe::parse(name, &text);
+            return Ok(self.project_recipe(Recipe::parse(name, &text)?));
         }
         let looks_like_a_file = name.contains(['/', '.']);
         match std::fs::read_to_string(name) {
-            Ok(text) => Recipe::parse(name, &text),
+            Ok(text) => self.parse_recipe(root, Path::new(name), &text),
             Err(error) if looks_like_a_file => {
                 Err(Error::input(format!("cannot read recipe {name}: {error}")))
             }
@@ -370,9 +370,31 @@ impl Engine {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(&path)
             .map_err(|error| Error::input(format!("cannot read recipe {name}: {error}")))?;
-        let recipe = Arc::new(Recipe::parse(&name, &text)?);
+        let recipe = Arc::new(self.parse_recipe(root, &path, &text)?);
         self.check_recipe(&recipe)?;
         Ok(recipe)
+    }
+
+    /// Reads a recipe from the text of a file. A file below `root` belongs to
+    /// the project, so it can turn masking off only if the settings allow it.
+    pub fn parse_recipe(&self, root: &Root, file: &Path, text: &str) -> Result<Recipe, Error> {
+        let recipe = Recipe::parse(&file.display().to_string(), text)?;
+        let real = |path: &Path| path.canonicalize().ok();
+        let is_elsewhere = match (real(root.path()), real(file)) {
+            (Some(root), Some(file)) => !file.starts_with(root),
+            _ => false,
+        };
+        Ok(match is_elsewhere {
+            true => recipe,
+            false => self.project_recipe(recipe),
+        })
+    }
+
+    fn project_recipe(&self, mut recipe: Recipe) -> Recipe {
+        if !self.config.secrets.allow_unmasked_layers {
+            recipe.keep_masked();
+        }
+        recipe
     }
 
     /// Fails when a recipe names a source that is not registered, or gives one a

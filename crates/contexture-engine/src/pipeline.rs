@@ -222,6 +222,7 @@ impl<'a> Call<'a> {
         }
         check_used(request, recipe, &sources)?;
         let mut warnings = Vec::new();
+        warnings.extend(recipe.masking_warning());
         warnings.extend(unread_history(request, recipe, &sources));
         warnings.extend(unread_instructions(request, recipe, &sources));
         let named = request.model.as_deref().or(facts.model.as_deref());

@@ -23,6 +23,7 @@ use contexture_core::{Anchor, ByScore, Cut, Fit, Order, Path, Place, Share};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use crate::advice::Warning;
 use crate::error::Error;
 use crate::yaml::{Fields, Mark, Node, Source};
 
@@ -123,6 +124,8 @@ struct LayerMarks {
     field: String,
     mark: Option<Mark>,
     with: Vec<(String, Mark)>,
+    // Whether `mask_secrets: false` was replaced by the default.
+    kept_masked: bool,
 }
 
 impl PartialEq for LayerMarks {
@@ -221,6 +224,42 @@ impl Recipe {
         let mut all = Vec::new();
         collect(&self.layers, &mut all);
         all.into_iter()
+    }
+
+    /// Turns masking on in every layer, for a recipe that must not turn it off.
+    pub(crate) fn keep_masked(&mut self) {
+        fn keep(layers: &mut [RecipeLayer]) {
+            for layer in layers {
+                if !layer.mask_secrets {
+                    layer.mask_secrets = true;
+                    layer.places.kept_masked = true;
+                }
+                keep(&mut layer.layers);
+            }
+        }
+        keep(&mut self.layers);
+    }
+
+    /// Returns a warning about the layers whose `mask_secrets: false` is
+    /// ignored, because the recipe is a file of the project.
+    pub fn masking_warning(&self) -> Option<Warning> {
+        let kept = |layer: &&RecipeLayer| layer.places.kept_masked;
+        let names = self.sources().filter(kept);
+        let names: Vec<String> = names.map(|layer| format!("`{}`", layer.name)).collect();
+        let layers = match names.len() {
+            0 => return None,
+            1 => "layer",
+            _ => "layers",
+        };
+        let message = format!(
+            "recipe `{}`: `mask_secrets: false` of the {layers} {} is ignored; secrets are masked",
+            self.name,
+            names.join(", ")
+        );
+        Some(Warning::new("mask_secrets_ignored", message).advise(
+            "set `allow_unmasked_layers = true` under `[secrets]` in contexture.toml, and trust \
+             the file",
+        ))
     }
 
     /// Reads a recipe. Error messages name the file as `name`, with line,

@@ -1,7 +1,9 @@
 //! Creates the first files of a project: looks at its tree, proposes a working
 //! set, and writes it with the templates around it.
 
+mod packages;
 mod propose;
+mod rank;
 mod render;
 mod survey;
 

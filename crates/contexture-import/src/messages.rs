@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use contexture_engine::masked;
 use contexture_providers::native::{self, Api};
 use contexture_store::{Block, Message, MessageContent, MessageRole, Native, RawJson};
 use serde::Deserialize;
@@ -222,7 +223,9 @@ pub(crate) fn message(role: MessageRole, blocks: Vec<Block>) -> Message {
 const TITLE_CHARS: usize = 120;
 
 /// Returns the first line of a text as the title of a session, if it has one.
+/// Lists print titles, so secrets are masked, before the title is shortened.
 pub(crate) fn title(text: &str) -> Option<String> {
+    let text = &masked(text);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let line = line.chars().filter(|one| !one.is_control());
     Some(line.take(TITLE_CHARS).collect())

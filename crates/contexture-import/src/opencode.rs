@@ -23,7 +23,7 @@ use crate::error::ImportError;
 use crate::exported::cut_label;
 use crate::file::SourceFile;
 use crate::format::{Environment, Format};
-use crate::messages::message;
+use crate::messages::{message, title};
 use crate::writer::{TurnRef, Writer};
 
 /// The format of OpenCode.
@@ -326,10 +326,7 @@ fn write(
     let new = NewSession {
         label: session.clone(),
         parent_session: stored.parent.as_deref().map(label),
-        task: stored
-            .title
-            .clone()
-            .filter(|title| !title.trim().is_empty()),
+        task: stored.title.as_deref().and_then(title),
         ..NewSession::default()
     };
     let mut head: Option<TurnRef> = None;

@@ -21,7 +21,7 @@ mod server;
 
 use crate::advice::{Advice, Operation, Warning};
 use crate::error::{Error, plain};
-use crate::files::Root;
+use crate::files::{Root, link_out};
 pub use crate::permissions::Permissions;
 pub use active::{ActiveSetting, Effect};
 use history::USUAL_TARGET;
@@ -314,13 +314,19 @@ impl Default for Habits {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
-    /// Whether secrets are masked in content.
+    /// Whether secrets are masked in content. `false` needs trust.
     pub mask: bool,
+    /// Whether recipe files below the root can turn masking off for a layer
+    /// with `mask_secrets: false`. `true` needs trust.
+    pub allow_unmasked_layers: bool,
 }
 
 impl Default for Secrets {
     fn default() -> Self {
-        Self { mask: true }
+        Self {
+            mask: true,
+            allow_unmasked_layers: false,
+        }
     }
 }
 
@@ -697,6 +703,9 @@ pub fn model_table(root: &Path) -> (ModelTable, Option<Warning>) {
     }
     let read = || {
         let path = root.join(MODEL_TABLE);
+        if link_out(root, Path::new(MODEL_TABLE)).is_some() {
+            return Err("leads out of the root through a symbolic link".to_owned());
+        }
         let found = match std::fs::metadata(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             found => found.map_err(|error| error.to_string())?,

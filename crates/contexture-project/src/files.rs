@@ -144,6 +144,16 @@ impl Root {
         &self.path
     }
 
+    /// Returns the first symbolic link on the way to `path` that leads out of
+    /// the root, as a path below the root. Returns `None` if there is none.
+    ///
+    /// The other methods do not follow such links. This one is for a file that
+    /// other code opens by its path, such as a database. A broken link counts
+    /// as one that leads out, because a file can be created through it.
+    pub fn link_out(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
+        link_out(&self.path, path.as_ref())
+    }
+
     /// Returns true if `path` exists. Links that lead outside the root are not
     /// followed.
     pub fn exists(&self, path: &str) -> bool {
@@ -259,6 +269,12 @@ impl Root {
     /// its final line end.
     pub fn read_text(&self, path: &str, limit: u64) -> Result<String, Unusable> {
         text_of(self.read(path, limit)?)
+    }
+
+    /// Reads the text file at `path` with its line ends, without a byte order
+    /// mark. Also returns whether it had such a mark.
+    pub fn read_lines(&self, path: &str, limit: u64) -> Result<(String, bool), Unusable> {
+        decoded(self.read(path, limit)?)
     }
 
     /// Reads a file that must be there, such as a manifest.
@@ -466,6 +482,26 @@ impl Root {
     }
 }
 
+/// Does the same as [`Root::link_out`] for a directory that is not open.
+pub(crate) fn link_out(root: &Path, path: &Path) -> Option<PathBuf> {
+    // A root that does not exist has no links.
+    let real_root = root.canonicalize().ok()?;
+    let mut below = PathBuf::new();
+    for part in path.components() {
+        below.push(part);
+        let place = root.join(&below);
+        let is_link = place.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+        let stays = || {
+            let real = place.canonicalize();
+            real.is_ok_and(|real| real.starts_with(&real_root))
+        };
+        if is_link && !stays() {
+            return Some(below);
+        }
+    }
+    None
+}
+
 /// The kind of entry at a path.
 pub enum PathEntry {
     /// A file that may be read.
@@ -529,8 +565,22 @@ impl Stamp {
     }
 }
 
-/// Returns the text of `bytes`. Fails with the reason if they are not text.
+/// Returns the text of `bytes` without a byte order mark and without its final
+/// line end. Fails with the reason if they are not text.
 pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
+    let (mut text, _) = decoded(bytes)?;
+    if text.ends_with('\n') {
+        text.pop();
+        if text.ends_with('\r') {
+            text.pop();
+        }
+    }
+    Ok(text)
+}
+
+/// Returns the text of `bytes` without a byte order mark, and whether there was
+/// one.
+fn decoded(bytes: Vec<u8>) -> Result<(String, bool), Unusable> {
     if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
         return Err(Unusable::new(
             Code::NOT_UTF8,
@@ -548,16 +598,11 @@ pub fn text_of(bytes: Vec<u8>) -> Result<String, Unusable> {
             format!("is not UTF-8 at byte {at}; convert it to UTF-8"),
         )
     })?;
-    if text.starts_with('\u{FEFF}') {
+    let has_mark = text.starts_with('\u{FEFF}');
+    if has_mark {
         text.drain(..'\u{FEFF}'.len_utf8());
     }
-    if text.ends_with('\n') {
-        text.pop();
-        if text.ends_with('\r') {
-            text.pop();
-        }
-    }
-    Ok(text)
+    Ok((text, has_mark))
 }
 
 /// Fails with the reason if `path` may not be used, judging by its text alone.

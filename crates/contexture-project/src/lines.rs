@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use contexture_core::guard::Policy;
+use contexture_core::guard::{Finding, FindingKind, Policy};
 use contexture_core::{Code, Content, Item, Text};
 
 use crate::files::{Root, Unusable};
@@ -64,20 +64,33 @@ fn read(
     lines: Option<Lines>,
     policy: Policy,
 ) -> Result<Text, Unusable> {
-    let text = root.read_text(path, max_file_bytes)?;
-    if text.is_empty() {
+    let (raw, has_mark) = root.read_lines(path, max_file_bytes)?;
+    // The final line end is that of the last line; no line begins after it.
+    let text = raw.strip_suffix('\n').unwrap_or(&raw);
+    if matches!(text, "" | "\r") {
         return Err(Unusable::new(Code::EMPTY, "is empty"));
     }
-    match lines {
-        None => Ok(Text::guarded(&text, policy)),
+    let part = match lines {
+        None => 0..text.len(),
         // The whole file is scanned for secrets: a line from the middle of a
         // private key cannot be recognised by itself.
-        Some(range) => Ok(Text::guarded_part(&text, part_of(&text, range)?, policy)),
-    }
+        Some(range) => part_of(text, range)?,
+    };
+    let is_start = part.start == 0;
+    let text = Text::guarded_lines(&raw, part, policy);
+    Ok(match has_mark && is_start {
+        true => text.with_finding(Finding {
+            kind: FindingKind::Invisible,
+            what: "U+FEFF".to_owned(),
+            line: 1,
+            count: 1,
+        }),
+        false => text,
+    })
 }
 
-/// Returns the byte range of the lines of `range` in `text`. A range that
-/// extends beyond the end stops there.
+/// Returns the byte range of the lines of `range` in `text`, without the line
+/// feed of the last one. A range that extends beyond the end stops there.
 fn part_of(text: &str, range: Lines) -> Result<Range<usize>, Unusable> {
     let mut starts =
         std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1));
@@ -91,8 +104,7 @@ fn part_of(text: &str, range: Lines) -> Result<Range<usize>, Unusable> {
     };
     let length = (range.last - range.first) as usize;
     let end = starts.nth(length).map_or(text.len(), |next| next - 1);
-    let part = &text[start..end];
-    Ok(start..start + part.strip_suffix('\r').unwrap_or(part).len())
+    Ok(start..end)
 }
 
 #[cfg(test)]
@@ -111,6 +123,48 @@ mod tests {
             "first\n-----BEGIN {kind}-----\n{}-----END {kind}-----\nlast",
             body.repeat(8)
         )
+    }
+
+    #[test]
+    fn content_is_sent_byte_for_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let read = |raw: &str, lines: Option<Lines>| {
+            std::fs::write(dir.path().join("a"), raw).unwrap();
+            read(&root, 1_000, "a", lines, Policy::default())
+        };
+        let range = |first, last| Some(Lines { first, last });
+        for (raw, lines, sent) in [
+            ("a\nb\n", None, "a\nb"),
+            ("a\nb", None, "a\nb"),
+            ("a\n\n", None, "a\n"),
+            ("a\r\nb\r\n", None, "a\r\nb\r"),
+            ("a\r\nb", None, "a\r\nb"),
+            ("a\r\n", range(1, 1), "a\r"),
+            ("a\r\nb\r\nc\r\n", range(1, 2), "a\r\nb\r"),
+            ("a\nb\n", range(2, 9), "b"),
+        ] {
+            let text = read(raw, lines).unwrap();
+            assert_eq!(text.as_str(), sent, "{raw:?}");
+            assert_eq!(text.findings(), [], "{raw:?}");
+        }
+        for (raw, lines) in [
+            ("", None),
+            ("\n", None),
+            ("\r\n", None),
+            ("a\r\n", range(2, 2)),
+        ] {
+            read(raw, lines).unwrap_err();
+        }
+        // Changes are reported: a byte order mark, and a lone carriage return.
+        let codes = |raw: &str, lines| -> Vec<String> {
+            let text = read(raw, lines).unwrap();
+            assert!(!text.as_str().contains('\u{FEFF}'), "{raw:?}");
+            text.findings().iter().map(|one| one.what.clone()).collect()
+        };
+        assert_eq!(codes("\u{FEFF}a\nb\n", None), ["U+FEFF"]);
+        assert_eq!(codes("\u{FEFF}a\nb\n", range(2, 2)), [""; 0]);
+        assert_eq!(codes("a\rb\r", None), ["U+000D"]);
     }
 
     #[test]

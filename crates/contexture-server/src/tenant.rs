@@ -416,12 +416,20 @@ impl Tenants {
         match settings.root_of(name) {
             Some(path) => Ok(Root::open(self.root.join(path))?.called(HERE)),
             None => {
-                let path = self.root.join(".contexture").join("tenants").join(name);
+                let below = format!(".contexture/tenants/{name}");
+                let path = self.root.join(&below);
                 // Only the operator puts files there. The tenant's own directory
                 // gets no `.gitignore`, because patterns in its working set would
                 // match nothing.
-                Root::open(&self.root)?
-                    .create_private_dir_of(&format!(".contexture/tenants/{name}"))
+                let server = Root::open(&self.root)?;
+                if server.link_out(&below).is_some() {
+                    let message = format!("{below} is a symbolic link that leads out of the root");
+                    return Err(Error::input(message).advise(format!(
+                        "remove the link, or set server.tenants.{name}.root to the directory"
+                    )));
+                }
+                server
+                    .create_private_dir_of(&below)
                     .and_then(|()| make_private(&path))
                     .map_err(|error| {
                         Error::input(format!("cannot create {}: {error}", path.display()))

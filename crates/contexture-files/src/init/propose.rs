@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{Cut, Role, TokenCounter, Tokens};
 
+use super::packages::Packages;
+use super::rank::Ranking;
 use super::render;
 use super::survey::{
-    Kind, Skip, Survey, SurveyFile, copy_dir, ending_of, generated_name, language_of, languages,
-    marking_dir, name_of, test_name, vendored_dir,
+    Kind, Skip, Survey, SurveyFile, copy_dir, ending_of, generated_name, languages, marking_dir,
+    name_of, test_name, vendored_dir,
 };
 use crate::error::Error;
 use crate::files::Root;
@@ -25,9 +27,6 @@ const LARGE: (Tokens, Tokens) = (100_000, 8_000);
 
 /// The tokens of the boot header, tags and the question.
 const OVERHEAD: Tokens = 600;
-
-/// The maximum number of entries for the source code.
-const MOST_GROUPS: usize = 10;
 
 const MOST_ENTRY_POINTS: usize = 6;
 const MOST_MANIFESTS: usize = 3;
@@ -76,7 +75,7 @@ pub struct ProposedEntry {
 }
 
 impl ProposedEntry {
-    fn new(path: impl Into<String>, priority: f64, what: &'static str) -> Self {
+    pub(super) fn new(path: impl Into<String>, priority: f64, what: &'static str) -> Self {
         Self {
             path: path.into(),
             priority,
@@ -90,7 +89,7 @@ impl ProposedEntry {
         }
     }
 
-    fn cut(mut self, cut: Cut) -> Self {
+    pub(super) fn cut(mut self, cut: Cut) -> Self {
         self.cut = cut;
         self
     }
@@ -109,7 +108,7 @@ const INSTRUCTIONS: &[&str] = &[
     ".windsurfrules",
 ];
 
-const READMES: &[&str] = &[
+pub(super) const READMES: &[&str] = &[
     "README.md",
     "README.rst",
     "README.adoc",
@@ -117,7 +116,7 @@ const READMES: &[&str] = &[
     "README",
 ];
 
-const MANIFESTS: &[&str] = &[
+pub(super) const MANIFESTS: &[&str] = &[
     "Cargo.toml",
     "package.json",
     "pyproject.toml",
@@ -165,9 +164,11 @@ pub(super) fn propose(
     constitution: &str,
 ) -> Result<Proposal, Error> {
     let survey = Survey::of(root, counter);
+    let packages = Packages::of(&survey);
     let mut fixed = fixed_entries(root, &survey, constitution, counter);
     let sources: Vec<&SurveyFile> = survey.of_kind(Kind::Source).collect();
-    fixed.extend(entry_points(root, &sources));
+    fixed.extend(packages.entries(&survey));
+    fixed.extend(entry_points(root, &sources, &packages));
     let marked = [
         marked_entries(&survey, Kind::Test, 0.2, "tests"),
         marked_entries(
@@ -194,14 +195,15 @@ pub(super) fn propose(
     let rest: Tokens = fixed.iter().map(|entry| entry.tokens).sum();
     let (max_tokens, reserved) = budget(total + rest, window);
     let room = (max_tokens - reserved).saturating_sub(OVERHEAD);
-    let groups = groups(&sources, room);
+    let project = project_name(root);
+    let groups = Ranking::new(&packages, &survey, project.as_deref()).groups(&sources, room);
 
     let mut proposal = Proposal {
         max_tokens,
         reserved_for_response: reserved,
         entries: fixed.into_iter().chain(marked).chain(groups).collect(),
         exclude: Vec::new(),
-        languages: main_languages(&survey),
+        languages: main_languages(&survey, &packages),
         tokens: 0,
         files: 0,
     };
@@ -223,10 +225,12 @@ fn budget(needed: Tokens, window: Tokens) -> (Tokens, Tokens) {
     }
 }
 
-/// Returns the languages that make up at least a twentieth of the source.
-fn main_languages(survey: &Survey) -> Vec<&'static str> {
-    let languages = languages(survey);
+/// Returns the languages that make up at least a twentieth of the source, those
+/// of the project's build files first.
+fn main_languages(survey: &Survey, packages: &Packages) -> Vec<&'static str> {
+    let mut languages = languages(survey);
     let total: Tokens = languages.iter().map(|(_, tokens)| tokens).sum();
+    languages.sort_by_key(|(name, _)| !packages.is_named(name));
     let is_main = |(name, tokens): (&'static str, Tokens)| (tokens * 20 >= total).then_some(name);
     languages.into_iter().filter_map(is_main).take(4).collect()
 }
@@ -289,21 +293,11 @@ fn fixed_entries(
     entries
 }
 
-/// Returns entries for the files where the program or library begins.
-fn entry_points(root: &Root, sources: &[&SurveyFile]) -> Vec<ProposedEntry> {
-    let directory = root.path().canonicalize().ok();
-    let directory = directory
-        .as_ref()
-        .and_then(|path| path.file_name()?.to_str());
-    // `express-5.1.0` and `express` are the same project.
-    let project = directory.map(|name| {
-        let version = name.rfind('-').filter(|at| {
-            let after = name[at + 1..].trim_start_matches('v');
-            after.starts_with(|c: char| c.is_ascii_digit())
-        });
-        name[..version.unwrap_or(name.len())].to_owned()
-    });
-    let rank = |file: &&&SurveyFile| -> Option<usize> {
+/// Returns entries for the files where the program or library begins: the first
+/// of each package, then the second of each.
+fn entry_points(root: &Root, sources: &[&SurveyFile], packages: &Packages) -> Vec<ProposedEntry> {
+    let project = project_name(root);
+    let rank = |file: &SurveyFile| -> Option<usize> {
         let stem = file.name().split('.').next().unwrap_or_default();
         let plain = stem.to_ascii_lowercase();
         if project.as_deref().is_some_and(|project| project == plain) {
@@ -317,24 +311,46 @@ fn entry_points(root: &Root, sources: &[&SurveyFile]) -> Vec<ProposedEntry> {
         // A file of a few lines shows little of the project.
         (file.tokens >= 40).then_some(at + 1)
     };
-    let mut found: Vec<(usize, usize, &str)> = sources
-        .iter()
-        .filter(|file| file.depth() <= 4)
-        .filter_map(|file| Some((file.depth(), rank(&file)?, file.path.as_str())))
-        .collect();
+    let mut by_package: BTreeMap<&str, Vec<(usize, usize, &str)>> = BTreeMap::new();
+    for file in sources {
+        let package = packages.of_file(&file.path);
+        let depth = file.path[package.len()..].matches('/').count();
+        if let (true, Some(rank)) = (depth <= 4, rank(file)) {
+            let found = by_package.entry(package).or_default();
+            found.push((depth, rank, &file.path));
+        }
+    }
+    let mut found: Vec<(usize, usize, usize, &str)> = Vec::new();
+    for mut files in by_package.into_values() {
+        files.sort_unstable();
+        let shallowest = files.first().map_or(0, |(depth, ..)| *depth);
+        let is_beginning = |(depth, _, path): &(usize, usize, &str)| {
+            let stem = name_of(path).split('.').next().unwrap_or_default();
+            let deeper = usize::from(!IN_EVERY_DIRECTORY.contains(&stem));
+            *depth <= shallowest + deeper
+        };
+        let files = files.into_iter().filter(is_beginning).enumerate();
+        found.extend(files.map(|(turn, (depth, rank, path))| (turn, depth, rank, path)));
+    }
     found.sort_unstable();
-    let shallowest = found.first().map_or(0, |(depth, ..)| *depth);
-    let is_beginning = |(depth, _, path): &(usize, usize, &str)| {
-        let stem = name_of(path).split('.').next().unwrap_or_default();
-        let deeper = usize::from(!IN_EVERY_DIRECTORY.contains(&stem));
-        *depth <= shallowest + deeper
+    let most = MOST_ENTRY_POINTS.max(packages.dirs.len().min(2 * MOST_ENTRY_POINTS));
+    found.truncate(most);
+    let entry = |(.., path): (usize, usize, usize, &str)| {
+        ProposedEntry::new(path, 0.6, "where the code begins").cut(Cut::Middle)
     };
-    found
-        .into_iter()
-        .filter(is_beginning)
-        .take(MOST_ENTRY_POINTS)
-        .map(|(_, _, path)| ProposedEntry::new(path, 0.6, "where the code begins").cut(Cut::Middle))
-        .collect()
+    found.into_iter().map(entry).collect()
+}
+
+/// Returns the name of the project: that of its directory without a version.
+/// `express-5.1.0` and `express` are the same project.
+fn project_name(root: &Root) -> Option<String> {
+    let directory = root.path().canonicalize().ok()?;
+    let name = directory.file_name()?.to_str()?;
+    let version = name.rfind('-').filter(|at| {
+        let after = name[at + 1..].trim_start_matches('v');
+        after.starts_with(|c: char| c.is_ascii_digit())
+    });
+    Some(name[..version.unwrap_or(name.len())].to_owned())
 }
 
 /// Returns entries for files whose directory or name identifies their kind.
@@ -374,99 +390,12 @@ fn marked_entries(
 }
 
 /// Writes a pattern for any of `names`.
-fn one_of(names: BTreeSet<&str>) -> String {
+pub(super) fn one_of(names: BTreeSet<&str>) -> String {
     let names: Vec<String> = names.into_iter().map(globset::escape).collect();
     match names.as_slice() {
         [name] => name.clone(),
         names => format!("{{{}}}", names.join(",")),
     }
-}
-
-/// A directory of source code: all of it, or only the files directly in it.
-#[derive(Debug, Clone)]
-struct Group<'s> {
-    dir: String,
-    deep: bool,
-    files: Vec<&'s SurveyFile>,
-}
-
-impl<'s> Group<'s> {
-    fn tokens(&self) -> Tokens {
-        self.files.iter().map(|file| file.tokens).sum()
-    }
-
-    /// Returns the groups one level below: the files directly in the directory,
-    /// and its subdirectories.
-    fn split(&self) -> Vec<Group<'s>> {
-        let mut direct = Vec::new();
-        let mut below: BTreeMap<&str, Vec<&'s SurveyFile>> = BTreeMap::new();
-        for &file in &self.files {
-            match file.path[self.dir.len()..].split_once('/') {
-                Some((name, _)) => below.entry(name).or_default().push(file),
-                None => direct.push(file),
-            }
-        }
-        let mut groups = Vec::new();
-        if !direct.is_empty() {
-            groups.push(Group {
-                dir: self.dir.clone(),
-                deep: false,
-                files: direct,
-            });
-        }
-        groups.extend(below.into_iter().map(|(name, files)| Group {
-            dir: format!("{}{name}/", self.dir),
-            deep: true,
-            files,
-        }));
-        groups
-    }
-
-    fn pattern(&self) -> String {
-        let endings: BTreeSet<&str> = (self.files.iter())
-            .filter(|file| language_of(&file.path).is_some())
-            .filter_map(|file| ending_of(&file.path))
-            .collect();
-        let deep = if self.deep { "**/" } else { "" };
-        format!("{}{deep}*.{}", globset::escape(&self.dir), one_of(endings))
-    }
-}
-
-/// Divides the source code into entries by directory: few where everything
-/// fits, more where the budget has to choose.
-fn groups(sources: &[&SurveyFile], room: Tokens) -> Vec<ProposedEntry> {
-    let all = Group {
-        dir: String::new(),
-        deep: true,
-        files: sources.to_vec(),
-    };
-    let fits = all.tokens() <= room;
-    let mut groups = all.split();
-    // A project of dozens of directories is one pattern.
-    if groups.len() > 2 * MOST_GROUPS {
-        groups = vec![all];
-    }
-    let mut whole = BTreeSet::new();
-    loop {
-        let largest = groups
-            .iter()
-            .enumerate()
-            .filter(|(_, group)| !fits && group.deep && !whole.contains(&group.dir))
-            .max_by_key(|(_, group)| group.tokens());
-        let Some((at, group)) = largest else { break };
-        let parts = group.split();
-        let is_chain = parts.len() == 1;
-        if !is_chain && (group.tokens() * 3 <= room || groups.len() + parts.len() > MOST_GROUPS + 1)
-        {
-            whole.insert(group.dir.clone());
-            continue;
-        }
-        groups.splice(at..=at, parts);
-    }
-    let entry = |group: &Group<'_>| {
-        ProposedEntry::new(group.pattern(), 0.4, "source code").cut(Cut::Middle)
-    };
-    groups.iter().map(entry).collect()
 }
 
 impl Proposal {
@@ -501,10 +430,18 @@ impl Proposal {
             .map(|file| (file.path.as_str(), file))
             .collect();
         let matched = self.matches(root)?;
+        // Output that is the only code of a package is not excluded.
+        let used: BTreeSet<&str> = (survey.of_kind(Kind::Source))
+            .filter_map(|file| survey.output_dir(&file.path))
+            .collect();
         let mut exclude: BTreeMap<String, &'static str> = BTreeMap::new();
         for path in matched.iter().flatten() {
             if let Some(Kind::Skipped(skip)) = known.get(path.as_str()).map(|file| file.kind) {
+                let output = survey.output_dir(path).filter(|dir| !used.contains(dir));
                 let pattern = match (skip, vendored_dir(path), generated_name(path)) {
+                    _ if output.is_some() => {
+                        format!("{}/", globset::escape(output.unwrap_or(path)))
+                    }
                     (Skip::Vendored, Some(dir), _) => format!("{}/", globset::escape(dir)),
                     (Skip::Copy, ..) => {
                         let dir = copy_dir(path).unwrap_or(path);
@@ -572,11 +509,17 @@ impl Proposal {
     fn limit(&mut self) {
         let room = (self.max_tokens - self.reserved_for_response).saturating_sub(OVERHEAD);
         if self.tokens <= room {
+            for entry in &mut self.entries {
+                entry.max_tokens = None;
+            }
             return;
         }
         let limited = |max: Tokens| -> Tokens {
-            let files = self.entries.iter().flat_map(|entry| &entry.counts);
-            files.map(|tokens| (*tokens).min(max)).sum()
+            let files = |entry: &ProposedEntry| -> Tokens {
+                let max = entry.max_tokens.map_or(max, |own| own.min(max));
+                entry.counts.iter().map(|tokens| (*tokens).min(max)).sum()
+            };
+            self.entries.iter().map(files).sum()
         };
         // The largest limit, in steps of a hundred, with which all files fit. If there
         // is none, a tenth of the space.
@@ -591,10 +534,10 @@ impl Proposal {
         }
         let max = (fits * 100).max(100);
         for entry in &mut self.entries {
+            let max = entry.max_tokens.map_or(max, |own| own.min(max));
             let is_larger = entry.counts.iter().any(|tokens| *tokens > max);
-            if is_larger && entry.cut != Cut::Never {
-                entry.max_tokens = Some(max);
-            }
+            let is_limited = is_larger && entry.cut != Cut::Never;
+            entry.max_tokens = is_limited.then_some(max);
         }
     }
 

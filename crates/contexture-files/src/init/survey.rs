@@ -92,6 +92,8 @@ impl SurveyFile {
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) files: Vec<SurveyFile>,
+    // The directories that a build tool writes.
+    outputs: BTreeSet<String>,
 }
 
 impl Survey {
@@ -119,14 +121,18 @@ impl Survey {
             };
             let bytes = entry.metadata().map_or(0, |meta| meta.len());
             files.push(SurveyFile {
-                kind: kind_of(path, bytes),
+                kind: Kind::Other,
                 path: path.replace('\\', "/"),
                 bytes,
                 tokens: 0,
             });
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        let mut survey = Self { files };
+        let outputs = outputs(&files);
+        for file in &mut files {
+            file.kind = kind_of(&file.path, file.bytes, &outputs);
+        }
+        let mut survey = Self { files, outputs };
         survey.settle_built();
         survey.read(root, counter);
         survey
@@ -179,6 +185,11 @@ impl Survey {
         self.files.iter().filter(move |file| file.kind == kind)
     }
 
+    /// Returns the directory of build output that contains the file.
+    pub(super) fn output_dir<'p>(&self, path: &'p str) -> Option<&'p str> {
+        output_dir(path, &self.outputs)
+    }
+
     /// Returns the file at the root that has this name, in any letter case.
     pub(super) fn at_root(&self, name: &str) -> Option<&SurveyFile> {
         let mut files = self.files.iter();
@@ -206,11 +217,44 @@ const VENDORED: &[&str] = &[
     "venv",
     "Pods",
     "Carthage",
-    "target",
-    "coverage",
 ];
 
-const BUILT: &[&str] = &["dist", "build", "out", "_build"];
+/// Directories that build tools write, and the files next to them that show
+/// that the tool is in use. Directories of source code can have the same names.
+const OUTPUTS: &[(&str, &[&str])] = &[
+    ("target", &["Cargo.toml", "pom.xml", "build.sbt"]),
+    ("coverage", &["package.json"]),
+    (
+        "dist",
+        &["package.json", "pyproject.toml", "setup.py", "deno.json"],
+    ),
+    (
+        "build",
+        &[
+            "package.json",
+            "build.gradle",
+            "build.gradle.kts",
+            "settings.gradle",
+            "CMakeLists.txt",
+            "meson.build",
+            "pyproject.toml",
+            "setup.py",
+            "pubspec.yaml",
+        ],
+    ),
+    ("out", &["package.json", "tsconfig.json", "build.xml"]),
+    ("_build", &["mix.exs", "dune-project", "conf.py"]),
+];
+
+/// Outputs that are never the code of a package, not even if it has no other.
+const NEVER_SOURCE: &[&str] = &["target", "coverage"];
+
+/// The ends of names of files that only build tools write.
+const OUTPUT_ENDINGS: &[&str] = &[
+    "o", "obj", "class", "d", "rlib", "rmeta", "pyc", "jar", "dll", "exe", "map", "beam",
+];
+
+const OUTPUT_NAMES: &[&str] = &["CACHEDIR.TAG", "lcov.info"];
 
 const TESTS: &[&str] = &[
     "test",
@@ -331,6 +375,36 @@ pub(super) fn vendored_dir(path: &str) -> Option<&str> {
     dir_named(path, VENDORED)
 }
 
+/// Returns the directories that build tools write: those with the name of one,
+/// next to a file of the tool, or with files that only tools write.
+fn outputs(files: &[SurveyFile]) -> BTreeSet<String> {
+    let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    let mut found = BTreeSet::new();
+    for path in &paths {
+        let is_written = OUTPUT_NAMES.contains(&name_of(path))
+            || ending_of(path).is_some_and(|ending| OUTPUT_ENDINGS.contains(&ending));
+        for (end, _) in path.match_indices('/') {
+            let (dir, name) = (&path[..end], name_of(&path[..end]));
+            let tool = OUTPUTS.iter().find(|(known, _)| *known == name);
+            let Some((_, manifests)) = tool else {
+                continue;
+            };
+            let above = &dir[..dir.len() - name.len()];
+            let is_next = |file: &&str| paths.contains(format!("{above}{file}").as_str());
+            if is_written || !found.contains(dir) && manifests.iter().any(is_next) {
+                found.insert(dir.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the first directory above the file that is in `outputs`.
+fn output_dir<'p>(path: &'p str, outputs: &BTreeSet<String>) -> Option<&'p str> {
+    let mut dirs = path.match_indices('/').map(|(end, _)| &path[..end]);
+    dirs.find(|dir| outputs.contains(*dir))
+}
+
 /// Returns the directory of built copies that contains the file.
 pub(super) fn copy_dir(path: &str) -> Option<&str> {
     dir_named(path, &["cjs", "umd", "commonjs"])
@@ -428,27 +502,31 @@ pub(super) fn generated_name(path: &str) -> Option<&'static str> {
     known.find(|pattern| matches_name(pattern, name_of(path)))
 }
 
-fn kind_of(path: &str, bytes: u64) -> Kind {
+fn kind_of(path: &str, bytes: u64, outputs: &BTreeSet<String>) -> Kind {
     let parts: BTreeSet<&str> = match path.rsplit_once('/') {
         Some((dirs, _)) => dirs.split('/').collect(),
         None => BTreeSet::new(),
     };
     let within = |names: &[&str]| names.iter().any(|name| parts.contains(name));
     let ending = ending_of(path).unwrap_or_default();
+    let output = output_dir(path, outputs);
     if language_of(path).is_none() {
         let is_doc = DOC_ENDINGS.contains(&ending) && within(DOCS) && !within(TESTS);
-        return match is_doc && vendored_dir(path).is_none() && bytes > 0 {
+        let is_own = vendored_dir(path).is_none() && output.is_none();
+        return match is_doc && is_own && bytes > 0 {
             true => Kind::Doc,
             false => Kind::Other,
         };
     }
     if vendored_dir(path).is_some() {
         Kind::Skipped(Skip::Vendored)
-    } else if generated_name(path).is_some() {
+    } else if generated_name(path).is_some()
+        || output.is_some_and(|dir| NEVER_SOURCE.contains(&name_of(dir)))
+    {
         Kind::Skipped(Skip::Generated)
     } else if bytes > HUGE_BYTES {
         Kind::Skipped(Skip::Huge)
-    } else if within(BUILT) {
+    } else if output.is_some() {
         Kind::Built
     } else if within(TESTS) || test_name(path).is_some() {
         Kind::Test
@@ -528,10 +606,51 @@ mod tests {
             ("web/app.min.js", Kind::Skipped(Skip::Generated)),
             ("api/user.pb.go", Kind::Skipped(Skip::Generated)),
         ] {
-            assert_eq!(kind_of(path, 100), kind, "{path}");
+            let outputs = BTreeSet::from(["dist".to_owned()]);
+            assert_eq!(kind_of(path, 100, &outputs), kind, "{path}");
         }
         let huge = Kind::Skipped(Skip::Huge);
-        assert_eq!(kind_of("src/table.rs", HUGE_BYTES + 1), huge);
+        assert_eq!(
+            kind_of("src/table.rs", HUGE_BYTES + 1, &BTreeSet::new()),
+            huge
+        );
+    }
+
+    #[test]
+    fn output_of_a_build_is_told_from_source_of_the_same_name() {
+        let found = |paths: &[&str]| -> Vec<String> {
+            let file = |path: &&str| SurveyFile {
+                path: (*path).to_owned(),
+                bytes: 100,
+                kind: Kind::Other,
+                tokens: 0,
+            };
+            let files: Vec<SurveyFile> = paths.iter().map(file).collect();
+            outputs(&files).into_iter().collect()
+        };
+        // Source: the tool of the name is not in use there.
+        for paths in [
+            &["Cargo.toml", "src/target/apple.rs"][..],
+            &["Cargo.toml", "src/build/imp.rs"],
+            &["Cargo.toml", "build/build.rs", "src/lib.rs"],
+            &["go.mod", "internal/out/out.go", "dist/dist.go"],
+        ] {
+            assert_eq!(found(paths), [""; 0], "{paths:?}");
+        }
+        // Output: next to a file of the tool, or with files that tools write.
+        for (paths, expected) in [
+            (&["a/Cargo.toml", "a/target/debug/x.rs"][..], "a/target"),
+            (&["package.json", "dist/index.js"], "dist"),
+            (&["build.gradle.kts", "build/A.java"], "build"),
+            (&["src/A.java", "out/A.class", "out/A.java"], "out"),
+            (
+                &["src/target/CACHEDIR.TAG", "src/target/x.rs"],
+                "src/target",
+            ),
+            (&["lib/build/a.js", "lib/build/a.js.map"], "lib/build"),
+        ] {
+            assert_eq!(found(paths), [expected], "{paths:?}");
+        }
     }
 
     #[test]

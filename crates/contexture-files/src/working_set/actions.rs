@@ -20,7 +20,7 @@ use crate::error::{ActionCode, Error, nearest};
 use crate::files::{self, Root};
 use crate::yaml::{Fields, Source};
 use contexture_engine::Log;
-use contexture_engine::config::Quota;
+use contexture_engine::config::{self, Quota};
 use contexture_engine::lines::split_lines;
 
 /// The actor that changes the working set.
@@ -467,7 +467,15 @@ fn read(source: Source<'_>, node: &crate::yaml::Node) -> Result<Action, Error> {
 /// that two writers never lose each other's changes.
 pub fn apply(target: Target<'_>, actions: &[Action], actor: Actor) -> Result<Vec<String>, Error> {
     check_quota(actions, target.quota)?;
-    let mut refusals = check_arguments(target.root, actions);
+    // The settings and the store are not for models.
+    let shown = match actor {
+        Actor::User => target.root.clone(),
+        Actor::Model | Actor::Orchestrator => {
+            let root = target.root.clone().hiding(config::FILE);
+            root.hiding(".contexture/contexture.db")
+        }
+    };
+    let mut refusals = check_arguments(&shown, actions);
     if !refusals.is_empty() {
         // The plan shows further errors; nothing is changed.
         if let Ok(current) = Manifest::read(target.root, target.manifest)

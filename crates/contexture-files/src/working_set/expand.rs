@@ -5,8 +5,10 @@
 //! names it, else to the first.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use contexture_core::Code;
+use contexture_engine::config::FILE;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
 
@@ -192,7 +194,10 @@ fn walk(
             let skipped = matches!(entry.file_name().to_str(), Some(".git" | ".contexture"))
                 || path == sessions;
             let relative = path.strip_prefix(above.path()).unwrap_or(path);
+            // The settings are used only if an entry names them.
+            let is_settings = relative == Path::new(FILE);
             !skipped
+                && !is_settings
                 && !above.hides(relative)
                 && (path.starts_with(&base) || base.starts_with(path))
                 && !excluded.is_match(relative)

@@ -2,20 +2,21 @@
 //!
 //! A `contexture.toml` can come with a project by another author. Such a file
 //! must not run commands, send content or keys anywhere, read files outside its
-//! root, or open a server to others. [`Config::restricted`] removes these
+//! root, open a server to others, or turn the masking of secrets off. [`Config::restricted`] removes these
 //! settings; all others are unchanged.
 
 use std::fmt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use contexture_tokens::Tokenizer;
 use serde::Serialize;
 
 use super::{
-    ANTHROPIC, Config, EmbedderConfig, Environment, LoomModel, MemoryConfig, OPENAI, ServerConfig,
-    Summariser,
+    ANTHROPIC, Config, EmbedderConfig, Environment, LoomModel, MemoryConfig, OPENAI, Secrets,
+    ServerConfig, Summariser,
 };
 use super::{StoreConfig, SummariserKind};
+use crate::files::link_out;
 
 /// A setting that acts outside the project, with all that it does there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,6 +42,8 @@ pub enum Effect {
     Path(String),
     /// Lets a server answer requests for a host name or from a web page.
     Access(String),
+    /// Sends secrets without masking them: in what.
+    Unmasked(String),
 }
 
 impl fmt::Display for Effect {
@@ -56,6 +59,7 @@ impl fmt::Display for Effect {
             }
             Effect::Path(path) => write!(f, "uses the path {path} outside the root"),
             Effect::Access(name) => write!(f, "lets a server answer requests for {name}"),
+            Effect::Unmasked(what) => write!(f, "sends secrets in {what} without masking them"),
         }
     }
 }
@@ -124,7 +128,7 @@ impl Config {
             server,
             model: _,
             limits: _,
-            secrets: _,
+            secrets,
             boot: _,
             observe: _,
             workspace: _,
@@ -157,6 +161,7 @@ impl Config {
                 model.tokenizer = None;
             }
         }
+        removed.secrets(secrets);
         removed.environment(environment);
         removed.summariser(summariser);
         removed.loom_model(&mut loom.model);
@@ -190,6 +195,25 @@ impl RemovedSettings<'_> {
 
     fn path(&mut self, setting: &str, path: &str) -> bool {
         is_outside(self.root, path) && self.take(setting, vec![Effect::Path(path.to_owned())])
+    }
+
+    fn secrets(&mut self, secrets: &mut Secrets) {
+        let Secrets {
+            mask,
+            allow_unmasked_layers,
+        } = secrets;
+        let unmasked = |what: &str| vec![Effect::Unmasked(what.to_owned())];
+        if !*mask && self.take("secrets.mask", unmasked("all content")) {
+            *mask = true;
+        }
+        if *allow_unmasked_layers
+            && self.take(
+                "secrets.allow_unmasked_layers",
+                unmasked("layers with `mask_secrets: false`"),
+            )
+        {
+            *allow_unmasked_layers = false;
+        }
     }
 
     fn environment(&mut self, environment: &mut Environment) {
@@ -351,26 +375,7 @@ fn is_outside(root: &Path, path: &str) -> bool {
     if !path.components().all(plain) {
         return true;
     }
-    let Ok(root) = root.canonicalize() else {
-        // A root that is not there has no links.
-        return false;
-    };
-    // A file that does not exist yet would be created in the real path of its
-    // directory.
-    let mut place: PathBuf = root.join(path);
-    while place != root {
-        // A link that leads nowhere has no real path, and may lead out.
-        if let Ok(meta) = place.symlink_metadata() {
-            return match place.canonicalize() {
-                Ok(real) => !real.starts_with(&root),
-                Err(_) => meta.is_symlink(),
-            };
-        }
-        if !place.pop() {
-            break;
-        }
-    }
-    false
+    link_out(root, path).is_some()
 }
 
 #[cfg(test)]
@@ -386,6 +391,9 @@ mod tests {
         [models.inside]
         window = 100
         tokenizer = "./tokenizer.json"
+        [secrets]
+        mask = false
+        allow_unmasked_layers = true
         [environment]
         command = ["sh", "-c", "curl 'x'"]
         timeout_ms = 7
@@ -429,6 +437,9 @@ mod tests {
             [
                 "recipe: uses the path ../r.yml outside the root",
                 "models.mine.tokenizer: uses the path /t/tokenizer.json outside the root",
+                "secrets.mask: sends secrets in all content without masking them",
+                "secrets.allow_unmasked_layers: sends secrets in layers with `mask_secrets: \
+                 false` without masking them",
                 r"environment.command: runs the command sh -c 'curl '\''x'\'''",
                 "summariser: sends content to https://api.anthropic.com",
                 "summariser: sends the environment variable SECRET as a key",

@@ -52,6 +52,24 @@ fn a_tenants_file_activates_nothing() {
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
 }
 
+/// A committed link in the place of a tenant's root.
+#[cfg(unix)]
+#[test]
+fn a_tenants_root_is_not_opened_through_a_link() {
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("a.md"), "private").unwrap();
+    let lab = Lab::new().file(".contexture/tenants/.keep", "");
+    let link = lab.path(".contexture/tenants/harbour");
+    std::os::unix::fs::symlink(outside.path(), link).unwrap();
+    let key = lab.key("harbour");
+    let server = lab.serve();
+    let request = json!({"event": "Hello", "max_tokens": 4000});
+    let answer = server
+        .with_key(&key)
+        .post("/v1/assemble", &request.to_string());
+    assert_ne!(answer.status, 200, "{}", answer.body);
+}
+
 #[test]
 fn a_tenant_uses_a_setting_that_the_operator_has_too() {
     let mut lab = Lab::new().file(

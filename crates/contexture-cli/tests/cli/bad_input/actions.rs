@@ -25,6 +25,33 @@ fn an_action_without_a_reason() {
     );
 }
 
+/// As over HTTP: the settings are not for models, and a pattern does not match
+/// them.
+#[test]
+fn a_model_cannot_add_the_settings() {
+    let project = small().file("contexture.toml", "# private\n");
+    for path in [
+        "contexture.toml",
+        "./contexture.toml",
+        "contexture.toml#L1-L1",
+    ] {
+        let run = project.run_with(
+            "working-set apply -",
+            &format!("action: add_to_working_set\npath: '{path}'\npriority: 0.7\nwhy: x\n"),
+        );
+        run.expect_code(2);
+        assert!(run.err.contains("error: NOT_FOUND: "), "{}", run.err);
+    }
+    let pattern = "action: add_to_working_set\npath: '*.toml'\npriority: 0.7\nwhy: x\n";
+    project
+        .run_with("working-set apply -", pattern)
+        .expect_code(0);
+    assert!(!project.ok("assemble").contains("# private"));
+    // A person can.
+    project.ok("working-set add contexture.toml --priority 0.9 --why 'to explain it'");
+    assert!(project.ok("assemble").contains("# private"));
+}
+
 #[test]
 fn a_command_without_a_reason() {
     for args in [

@@ -66,12 +66,23 @@ fn a_range_of_lines_shows_nothing_of_a_private_key() {
 }
 
 #[test]
-fn masking_can_be_turned_off_in_the_settings() {
+fn masking_can_be_turned_off_in_trusted_settings() {
     let project = Project::new()
         .file("env.md", format!("key {}\n", key()))
         .file("contexture.toml", "[secrets]\nmask = false\n")
         .entries("env.md 0.5");
-    assert!(project.ok(&["assemble"]).contains(&key()));
+    let run = project.run("assemble");
+    run.expect_code(0);
+    assert!(!run.out.contains(&key()), "{}", run.out);
+    let told = "contexture.toml is not trusted: `secrets.mask` is inactive";
+    assert!(run.err.contains(told), "{}", run.err);
+    let doctor = project.ok("doctor");
+    assert!(doctor.contains(told), "{doctor}");
+    let shown = project.ok("trust --show");
+    let effect = "secrets.mask: sends secrets in all content without masking them";
+    assert!(shown.contains(effect), "{shown}");
+    project.trust();
+    assert!(project.ok("assemble").contains(&key()));
 }
 
 #[test]
@@ -83,11 +94,39 @@ fn masking_can_be_turned_off_for_a_layer() {
             "recipe: mine\nlayers:\n  - {layer: files, source: working-set, share: 100, mask_secrets: false}\n",
         )
         .entries("env.md 0.5");
+    // The recipe came with the project.
+    let ignored = "warning: recipe `mine`: `mask_secrets: false` of the layer `files` is ignored; \
+                   secrets are masked; set `allow_unmasked_layers = true` under `[secrets]` in \
+                   contexture.toml, and trust the file";
+    for args in ["assemble --recipe mine.yml", "assemble"] {
+        project.write("contexture.toml", "recipe = 'mine.yml'\n");
+        let run = project.run(args);
+        run.expect_code(0);
+        assert!(!run.out.contains(&key()), "{}", run.out);
+        run.says(ignored);
+    }
+    project.run("recipe check mine.yml").says(ignored);
+    let doctor = project.ok("doctor");
     assert!(
-        project
-            .ok(&["assemble", "--recipe", "mine.yml"])
-            .contains(&key())
+        doctor.contains("is ignored; secrets are masked"),
+        "{doctor}"
     );
+    let allow = "recipe = 'mine.yml'\n[secrets]\nallow_unmasked_layers = true\n";
+    project.write("contexture.toml", allow);
+    let run = project.run("assemble");
+    assert!(!run.out.contains(&key()), "{}", run.out);
+    run.says(ignored);
+    project.trust();
+    let run = project.run("assemble");
+    assert!(run.out.contains(&key()), "{}", run.out);
+    assert!(!run.err.contains("ignored"), "{}", run.err);
+
+    // The user's own recipe, outside of the project.
+    project.write("contexture.toml", "");
+    let own = Project::new().file("mine.yml", project.read("mine.yml"));
+    let own = own.path("mine.yml").display().to_string();
+    let run = project.run(&["assemble", "--recipe", &own]);
+    assert!(run.out.contains(&key()), "{}", run.out);
 }
 
 #[test]

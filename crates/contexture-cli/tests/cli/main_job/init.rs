@@ -1,5 +1,7 @@
 //! `init`.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// A project in Python, with files that a proposal should leave out.
@@ -157,4 +159,92 @@ fn force_replaces_the_manifest_and_nothing_else() {
     assert!(project.read("working-set.yml").contains("tally/main.py"));
     assert_eq!(project.read(".agent/constitution.md"), "mine\n");
     assert!(!project.path(".agent/working-set.yml").exists());
+}
+
+/// The priorities of the entries that `init` proposes, by their path.
+fn proposed(project: &Project) -> BTreeMap<String, f64> {
+    project.ok("init");
+    let manifest = project.read(".agent/working-set.yml");
+    let mut found = BTreeMap::new();
+    let mut path = String::new();
+    for line in manifest.lines() {
+        if let Some(rest) = line.strip_prefix("  - path: \"") {
+            path = rest.split('"').next().unwrap().to_owned();
+        }
+        if let Some(priority) = line.strip_prefix("    priority: ") {
+            found.insert(path.clone(), priority.parse().unwrap());
+        }
+    }
+    found
+}
+
+#[test]
+fn init_prefers_the_language_of_the_build_file() {
+    let many = "fn f(x: u32) -> u32 { x + 1 }\n".repeat(600);
+    let mut project = Project::new()
+        .file("Cargo.toml", "[package]\nname = \"a\"\n")
+        .file("src/lib.rs", &many)
+        .file("bindings/python/glue.rs", &many);
+    for i in 0..12 {
+        project = project
+            .file(&format!("crypto/c{i}.c"), &many)
+            .file(&format!("src/m{i}.rs"), &many)
+            .file(&format!("src/deep/d{i}.rs"), &many);
+    }
+    let found = proposed(&project);
+    let priority = |path: &str| {
+        found
+            .get(path)
+            .copied()
+            .unwrap_or_else(|| panic!("{found:?}"))
+    };
+    let (top, deep) = (priority("src/*.rs"), priority("src/deep/*.rs"));
+    let (other, bound) = (priority("crypto/*.c"), priority("bindings/python/*.rs"));
+    assert!(top > deep && deep > other && other > bound, "{found:?}");
+}
+
+#[test]
+fn init_proposes_an_overview_of_each_package() {
+    let many = "export function f(x) {\n  return x + 1;\n}\n".repeat(300);
+    let mut project = Project::new()
+        .file("package.json", "{\"workspaces\": [\"packages/*\"]}\n")
+        .file("README.md", "# All\n");
+    for name in ["alpha", "beta", "gamma", "delta"] {
+        project = project
+            .file(&format!("packages/{name}/package.json"), "{}\n")
+            .file(&format!("packages/{name}/README.md"), "# A package\n")
+            .file(&format!("packages/{name}/src/index.ts"), &many)
+            .file(&format!("packages/{name}/src/other.ts"), &many)
+            .file(&format!("packages/{name}/dist/index.ts"), &many);
+    }
+    let found = proposed(&project);
+    for (path, priority) in [
+        ("packages/*/README.md", 0.66),
+        ("packages/*/package.json", 0.64),
+        ("packages/alpha/src/index.ts", 0.6),
+        ("packages/gamma/src/index.ts", 0.6),
+    ] {
+        assert_eq!(found.get(path), Some(&priority), "{path}: {found:?}");
+    }
+    let manifest = project.read(".agent/working-set.yml");
+    assert!(
+        manifest.contains("\"packages/alpha/dist/\"  # generated"),
+        "{manifest}"
+    );
+}
+
+#[test]
+fn init_keeps_source_in_directories_that_are_named_like_output() {
+    let project = Project::new()
+        .file("Cargo.toml", "[package]\nname = \"a\"\n")
+        .file("src/lib.rs", "pub mod target;\n")
+        .file("src/target/apple.rs", "pub fn apple() {}\n")
+        .file("build/build.rs", "fn main() {}\n")
+        .file("target/debug/out.rs", "fn generated() {}\n");
+    project.ok("init");
+    let list = project.ok("working-set list");
+    for path in ["src/target/apple.rs", "build/build.rs"] {
+        assert!(list.contains(path), "{path}: {list}");
+    }
+    assert!(!list.contains("target/debug"), "{list}");
 }

@@ -211,7 +211,17 @@ fn an_invalid_address_is_rejected() {
         "",
         "`` is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE",
     );
+    // A connection string of another program, with a password.
+    let other = "the value is not a store; use sqlite:PATH or postgres://USER@HOST/DATABASE";
+    check("host=h user=u password=q8Zr2LxV9mTn dbname=d", other);
+    check("host=h user=u password=q8Zr2:LxV9mTn", other);
     check("sqlite:", "`sqlite:` has no path; write sqlite:PATH");
+    let mut doctor = project.command("doctor --all");
+    doctor.env("CONTEXTURE_DB", "host=h user=u password=q8Zr2LxV9mTn");
+    let run = crate::support::run(doctor, "");
+    let said = format!("{}{}", run.out, run.err);
+    assert!(said.contains(other), "{said}");
+    assert!(!said.contains("q8Zr2LxV9mTn"), "{said}");
     let assemble = [
         "assemble", "--recipe", "broker", "--event", "Hi", "--db", "chat.db",
     ];

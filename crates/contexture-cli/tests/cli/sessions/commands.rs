@@ -47,6 +47,49 @@ fn a_session_is_made_and_shown() {
 }
 
 #[test]
+fn lists_mask_secrets_in_tasks_and_titles() {
+    let key = format!("AKIA{}", "Q7ZX4RT2MNPW8LKD");
+    let project = Project::new();
+    let line = serde_json::json!({
+        "type": "user",
+        "uuid": "a",
+        "sessionId": "11111111-1111-4111-8111-111111111111",
+        "timestamp": "2026-01-31T12:00:00Z",
+        "message": {"role": "user", "content": format!("Deploy with {key}")},
+    });
+    project.write("chat.jsonl", format!("{line}\n"));
+    project.run("import claude-code chat.jsonl").expect_code(0);
+    project
+        .run(&["session", "new", "own", "--task", &format!("use {key}")])
+        .expect_code(0);
+    project
+        .run(&[
+            "tree",
+            "new",
+            "plan",
+            "--mode",
+            "dialogue",
+            "--title",
+            &format!("use {key}"),
+        ])
+        .expect_code(0);
+    for args in [
+        "session list",
+        "session list --json",
+        "session show own",
+        "session show own --json",
+        "tree list",
+    ] {
+        let out = project.ok(args);
+        assert!(!out.contains(&key), "{args}: {out}");
+        assert!(out.contains("[secret masked: "), "{args}: {out}");
+    }
+    // The turn is as it was recorded.
+    let history = project.ok("session history claude-code:chat");
+    assert!(history.contains(&key), "{history}");
+}
+
+#[test]
 fn sessions_are_listed_by_name() {
     let project = project();
     for label in ["b", "a"] {

@@ -183,7 +183,7 @@ fn trust_shows_what_becomes_active() {
     assert_eq!(listed[0]["path"], path);
     let doctor = clone.run("doctor").out;
     let row = "contexture.toml is trusted: `environment.command`, `summariser`, \
-               `memory.embedder` can act outside the project";
+               `memory.embedder` are active";
     assert!(doctor.contains(row), "{doctor}");
 
     // Control characters in a file do not reach the terminal.
@@ -263,6 +263,133 @@ fn a_store_outside_the_root_needs_trust() {
     above.run("trust clone").expect_code(0);
     above.run("session new x --root clone").expect_code(0);
     assert!(above.path("other.db").exists());
+}
+
+/// A cloned project with links to the store of another project.
+#[cfg(unix)]
+#[test]
+fn a_store_behind_a_link_out_of_the_root_is_not_opened() {
+    use std::os::unix::fs::symlink;
+    let above = Project::new();
+    above.write("clone/a.md", "a");
+    above.write("clone/in/.keep", "");
+    above.write(
+        "records.jsonl",
+        r#"{"kind":"event","id":"a","content":"The vault code of Rufus is 4711."}"#,
+    );
+    above
+        .run("memory record records.jsonl --root . --db sqlite:mine/.contexture/contexture.db")
+        .expect_code(0);
+    let error = |link: &str| {
+        format!(
+            "error: the store is not opened: clone/{link} is a symbolic link that leads out of \
+             the root\nhint: if you made the link, name the store yourself with --db sqlite:PATH \
+             or CONTEXTURE_DB; otherwise remove the link\n"
+        )
+    };
+    let clear = || {
+        let own = above.path("clone/.contexture");
+        if own.is_symlink() {
+            fs::remove_file(own).unwrap();
+        } else if own.exists() {
+            fs::remove_dir_all(own).unwrap();
+        }
+    };
+    let other = above.path("mine/.contexture");
+    for (link, to) in [
+        // A directory, the database, the files next to it, those of tenants,
+        // and a file that is to be created.
+        (".contexture", other.clone()),
+        (".contexture/contexture.db", other.join("contexture.db")),
+        (".contexture/contexture.db-wal", other.join("contexture.db")),
+        (".contexture/contexture.db-index", other.join("absent")),
+        (".contexture/contexture.db.tenants", other.clone()),
+        (
+            ".contexture/contexture.db.tenants/a.db",
+            other.join("contexture.db"),
+        ),
+        (".contexture/contexture.db", above.path("new.db")),
+    ] {
+        clear();
+        let place = above.path("clone").join(link);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        symlink(to, place).unwrap();
+        for args in [
+            "memory recall 'vault code of Rufus' --root clone",
+            "session new x --root clone",
+            "session list --root clone",
+            "restore backup --root clone",
+            "assemble --event Hello --root clone",
+            "key list --root clone",
+        ] {
+            above.refuses(args, 2, &error(link));
+        }
+        let doctor = above.run("doctor --root clone");
+        doctor.expect_code(2);
+        assert!(
+            doctor.out.contains("is a symbolic link that leads out"),
+            "{}",
+            doctor.out
+        );
+    }
+    assert!(!above.path("new.db").exists());
+
+    // A link that stays inside, and a store that the user names.
+    clear();
+    symlink("in", above.path("clone/.contexture")).unwrap();
+    above.run("session new x --root clone").expect_code(0);
+    assert!(above.path("clone/in/contexture.db").exists());
+    clear();
+    symlink(&other, above.path("clone/.contexture")).unwrap();
+    let found = above.ok("memory recall 'vault code of Rufus' --root clone --db sqlite:clone/.contexture/contexture.db");
+    assert!(found.contains("4711"), "{found}");
+    // The user trusts the link.
+    above.write(
+        "clone/contexture.toml",
+        "[store]\nurl = \"sqlite:.contexture/contexture.db\"\n",
+    );
+    above.refuses(
+        "session list --root clone",
+        2,
+        &format!(
+            "warning: contexture.toml is not trusted: `store.url`, `server.backup_directory` are \
+             inactive; `contexture trust clone` shows what they do and activates them\n{}",
+            error(".contexture")
+        ),
+    );
+    above.run("trust clone").expect_code(0);
+    above.run("session list --root clone").expect_code(0);
+}
+
+#[cfg(unix)]
+#[test]
+fn backups_are_not_written_through_a_link() {
+    let above = Project::new()
+        .file(
+            "clone/contexture.toml",
+            "[server]\nbackup_interval_minutes = 1\n",
+        )
+        .file("clone/.contexture/.keep", "")
+        .file("outside/.keep", "");
+    let link = above.path("clone/.contexture/backups");
+    std::os::unix::fs::symlink(above.path("outside"), link).unwrap();
+    let run = above.run("serve --root clone --addr 127.0.0.1:0");
+    run.expect_code(2);
+    run.says(
+        "error: server.backup_directory: clone/.contexture/backups is a symbolic link that leads \
+         out of the root",
+    );
+}
+
+/// A `.gitignore` that is a broken link is not written through.
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_through_a_linked_gitignore() {
+    let above = Project::new().file("clone/.contexture/x", "");
+    let link = above.path("clone/.contexture/.gitignore");
+    std::os::unix::fs::symlink(above.path("outside"), link).unwrap();
+    above.run("session new x --root clone").expect_code(0);
+    assert!(!above.path("outside").exists());
 }
 
 #[test]

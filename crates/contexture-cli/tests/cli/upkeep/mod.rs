@@ -25,6 +25,30 @@ fn json(project: &Project, call: &str) -> Value {
 }
 
 #[test]
+fn what_is_not_a_backup_is_named() {
+    let project = Project::new().file("file", "x").file("dir/file", "x");
+    let hint = "hint: name a directory that `contexture backup` created";
+    for (name, error) in [
+        ("absent", "error: absent does not exist"),
+        (
+            "file",
+            "error: file: is not a backup: it has no manifest.json",
+        ),
+        (
+            "dir",
+            "error: dir: is not a backup: it has no manifest.json",
+        ),
+    ] {
+        for args in [format!("restore {name}"), format!("restore {name} --check")] {
+            let run = project.run(args.as_str());
+            run.expect_code(2);
+            run.says(error);
+            run.says(hint);
+        }
+    }
+}
+
+#[test]
 fn a_backup_is_restored() {
     let project = project();
     let made = json(&project, "backup kept --json");
