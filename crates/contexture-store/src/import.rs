@@ -15,7 +15,8 @@ use crate::turn::NewTurn;
 /// One change of an import. The steps of a batch are applied in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImportStep {
-    /// Creates a session, unless one with that label or alias exists.
+    /// Creates a session, unless one with that label or alias exists. An existing
+    /// session without a parent gets the parent of `new`.
     Session {
         /// The session.
         new: NewSession,
