@@ -13,6 +13,10 @@ use crate::{archive, output, progress, store};
 /// The interval between two checks of files with `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long a file must be unchanged before its end is imported, if more of it may
+/// follow. A model can write for a minute without a new row.
+pub(crate) const SETTLE: Duration = Duration::from_secs(120);
+
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     if args.source.as_deref() == Some(ARCHIVE) {
         return archive::import(args);
@@ -48,6 +52,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         // While a file is watched, messages without an answer will soon have
         // one.
         with_tail: !args.watch,
+        settle: SETTLE,
         now,
         ..Options::default()
     };
@@ -62,7 +67,9 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
             &environment,
             INTERVAL,
             |report| {
-                let is_worth_it = !report.counts.is_nothing_new() || has_errors(&report);
+                let has_warnings = report.files.iter().any(|file| !file.warnings.is_empty());
+                let is_worth_it =
+                    !report.counts.is_nothing_new() || has_errors(&report) || has_warnings;
                 !is_worth_it || show(&report, args).is_ok()
             },
         )
@@ -107,6 +114,14 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
     for file in &report.files {
         if let Some(error) = &file.error {
             output::say(&format!("warning: {}", output::visible(error)));
+        }
+        for warning in &file.warnings {
+            let path = file.file.display().to_string();
+            output::say(&format!(
+                "warning: {}: {}",
+                output::visible(&path),
+                output::visible(warning)
+            ));
         }
     }
     let counts = &report.counts;

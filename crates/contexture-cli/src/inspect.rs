@@ -88,6 +88,7 @@ fn import_newest(options: &StoreOptions) {
                 newest: Some(NEWEST),
                 max_message_bytes: engine.config().limits.max_message_bytes,
                 now: options.now,
+                settle: crate::import::SETTLE,
                 ..Options::default()
             },
         );

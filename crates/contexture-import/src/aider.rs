@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use contexture_core::Usage;
-use contexture_store::{Message, MessageRole, NewSession, NewTurn, StopReason, TurnStatus};
+use contexture_store::{
+    Message, MessageRole, NewSession, NewTurn, StopReason, StoreError, TurnStatus,
+};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -52,6 +54,7 @@ impl Format for Aider {
         let mut reader = Reader {
             prefix: format!("{NAME}:{}", &name[..8]),
             session: None,
+            zone: file.zone.clone(),
             now: file.now,
         };
         let failed = |error| ImportError::file(file.path, error);
@@ -69,6 +72,12 @@ impl Format for Aider {
                 reader.line(&rest, writer)?;
             }
         }
+        // Aider adds its own output after an answer.
+        if let Some(session) = &mut reader.session
+            && !file.rest.allows(false, &mut file.held)
+        {
+            session.user.clear();
+        }
         reader.end(file.with_tail, writer)?;
         file.new_offset = lines.offset();
         Ok(())
@@ -78,6 +87,8 @@ impl Format for Aider {
 struct Reader {
     prefix: String,
     session: Option<Session>,
+    // Aider writes the local time.
+    zone: TimeZone,
     now: Timestamp,
 }
 
@@ -100,15 +111,23 @@ impl Reader {
         if let Some(time) = line.strip_prefix("# aider chat started at ") {
             self.end(true, writer)?;
             let started = time.trim().parse::<DateTime>().ok();
-            let started = started.and_then(|it| it.to_zoned(TimeZone::UTC).ok());
+            let started = started.and_then(|it| it.to_zoned(self.zone.clone()).ok());
             let label: String = time
                 .trim()
                 .chars()
                 .map(|one| if one.is_whitespace() { 'T' } else { one })
                 .collect();
+            let label = cut_label(&format!("{}:{label}", self.prefix));
+            // The ids of turns depend on this time, which must not change when the
+            // time zone of the computer does.
+            let started = match writer.store().session(&label) {
+                Ok(stored) => stored.created_at,
+                Err(StoreError::NotFound { .. }) => started.map_or(self.now, |it| it.timestamp()),
+                Err(error) => return Err(error.into()),
+            };
             self.session = Some(Session {
-                label: cut_label(&format!("{}:{label}", self.prefix)),
-                started: started.map_or(self.now, |it| it.timestamp()),
+                label,
+                started,
                 is_created: false,
                 head: None,
                 turns: 0,
@@ -123,7 +142,9 @@ impl Reader {
         let Some(session) = &mut self.session else {
             return Ok(());
         };
-        if let Some(said) = line.strip_prefix("####") {
+        // A heading of the answer has no space after the fourth sign.
+        let said = line.strip_prefix("#### ");
+        if let Some(said) = said.or_else(|| (line == "####").then_some("")) {
             // A question of several lines has the mark on each of them.
             if !session.answer.trim().is_empty() {
                 session.write(TurnStatus::Completed, writer)?;
@@ -183,11 +204,25 @@ impl Session {
                 let before = rest.split_once(word)?.0;
                 tokens(before.split_whitespace().next_back()?)
             };
-            self.usage = number(" sent").map(|input_tokens| Usage {
-                input_tokens,
-                output_tokens: number(" received").unwrap_or(0),
+            let Some(sent) = number(" sent") else {
+                return;
+            };
+            let cached = number(" cache hit").unwrap_or(0);
+            let written = number(" cache write").unwrap_or(0);
+            // A turn has several calls if aider asks again, for example to fix
+            // an edit. The numbers are rounded.
+            let before = self.usage.unwrap_or(Usage {
+                input_tokens: 0,
+                output_tokens: 0,
                 cached_input_tokens: 0,
                 cache_write_tokens: 0,
+                reasoning_tokens: 0,
+            });
+            self.usage = Some(Usage {
+                input_tokens: before.input_tokens + sent.max(cached + written),
+                output_tokens: before.output_tokens + number(" received").unwrap_or(0),
+                cached_input_tokens: before.cached_input_tokens + cached,
+                cache_write_tokens: before.cache_write_tokens + written,
                 reasoning_tokens: 0,
             });
         }

@@ -192,7 +192,7 @@ fn read_message(raw: &RawValue) -> ReadMessage {
     let Ok(message) = serde_json::from_str::<Message>(raw.get()) else {
         return ReadMessage::Unknown;
     };
-    let shown = match message.content {
+    let mut shown = match message.content {
         None => String::new(),
         Some(raw) => match serde_json::from_str(raw.get()) {
             Ok(value) => content(&value),
@@ -201,6 +201,12 @@ fn read_message(raw: &RawValue) -> ReadMessage {
     };
     let author: Value = lenient(message.author).unwrap_or_default();
     let metadata: Value = lenient(message.metadata).unwrap_or_default();
+    for attachment in attachments(&metadata, &shown) {
+        if !shown.is_empty() {
+            shown.push_str("\n\n");
+        }
+        shown.push_str(&attachment);
+    }
     let role = author.get("role").and_then(Value::as_str);
     let name = author.get("name").and_then(Value::as_str);
     let is_hidden = metadata.get("is_visually_hidden_from_conversation");
@@ -227,6 +233,26 @@ fn read_message(raw: &RawValue) -> ReadMessage {
             .map(str::to_owned),
         bookmarked: false,
     })
+}
+
+/// Returns the attached files that the content does not show, as text.
+fn attachments(metadata: &Value, shown: &str) -> Vec<String> {
+    let list = metadata.get("attachments").and_then(Value::as_array);
+    let mut found = Vec::new();
+    for attachment in list.into_iter().flatten() {
+        let text = |name: &str| attachment.get(name).and_then(Value::as_str);
+        let id = text("id").filter(|id| !id.is_empty());
+        if id.is_some_and(|id| shown.contains(id)) {
+            continue;
+        }
+        let parts = [text("name"), text("mime_type").or(text("mimeType"))];
+        let parts: Vec<&str> = parts.into_iter().flatten().collect();
+        found.push(match parts.is_empty() {
+            true => format!("[attachment {attachment}]"),
+            false => format!("[attachment {}]", parts.join(" ")),
+        });
+    }
+    found
 }
 
 /// Returns the content of a message as text.

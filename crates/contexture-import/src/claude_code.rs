@@ -73,9 +73,6 @@ impl Format for ClaudeCode {
             }
         }
         let end = lines.offset();
-        let (offset, state) = reader.finish(end, writer)?;
-        file.new_offset = offset;
-        file.later_state = Some(state);
-        Ok(())
+        reader.finish(end, file, writer)
     }
 }

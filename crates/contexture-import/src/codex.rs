@@ -16,7 +16,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::error::ImportError;
-use crate::file::SourceFile;
+use crate::file::{Rest, SourceFile};
 use crate::format::{Environment, Format};
 use crate::lines::{Line, Lines};
 use crate::writer::Writer;
@@ -59,13 +59,11 @@ impl Format for Codex {
         if !is_packed {
             let mut reader = Reader::new(file, writer)?;
             let end = rows(file, file.lines()?, &mut reader, writer)?;
-            let (offset, state) = reader.finish(end, writer)?;
-            file.new_offset = offset;
-            file.later_state = Some(state);
-            return Ok(());
+            return reader.finish(end, file, writer);
         }
         // A packed file does not grow.
         file.offset = 0;
+        file.rest = Rest::default();
         let mut reader = Reader::new(file, writer)?;
         let packed = File::open(file.path).map_err(|error| ImportError::file(file.path, error))?;
         let unpacked = ruzstd::decoding::StreamingDecoder::new(std::io::BufReader::new(packed));
@@ -76,9 +74,8 @@ impl Format for Codex {
             &mut reader,
             writer,
         )?;
-        let (_, state) = reader.finish(end, writer)?;
+        reader.finish(end, file, writer)?;
         file.new_offset = 0;
-        file.later_state = Some(state);
         Ok(())
     }
 }

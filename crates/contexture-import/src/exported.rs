@@ -343,10 +343,100 @@ impl Branching {
     /// Imports the conversation as a tree.
     pub(crate) fn write(&self, writer: &mut Writer<'_>, now: Timestamp) -> Result<(), ImportError> {
         let ids = self.ids(writer.store())?;
-        if let Some(document) = self.document(ids) {
-            writer.tree_or_skip(&document, now)?;
+        let Some(mut document) = self.document(ids) else {
+            return Ok(());
+        };
+        let stored = match writer.store().export_tree(&document.tree.id) {
+            Ok(stored) => Some(stored),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(stored) = stored {
+            let moved = self.revise(&mut document, &stored, ids);
+            if moved > 0 {
+                let id = &document.tree.id;
+                writer.warn(format!(
+                    "tree `{id}`: {moved} node(s) have another parent in the file than in the \
+                     store; their stored place is kept"
+                ));
+            }
         }
+        writer.tree_or_skip(&document, now)?;
         Ok(())
+    }
+
+    /// Adapts the document to the stored tree, whose nodes and edges never change.
+    /// A message that differs becomes a new version of its node. Returns the
+    /// number of nodes whose parent differs.
+    fn revise(&self, document: &mut TreeDocument, stored: &TreeDocument, ids: NodeIds) -> usize {
+        let known: HashMap<&str, &Node> = (stored.nodes.iter())
+            .map(|node| (&*node.id, node))
+            .collect();
+        let edges: HashMap<&str, &Edge> = (stored.edges.iter())
+            .map(|edge| (&*edge.id, edge))
+            .collect();
+        let version = |message: &str, number: usize| {
+            let message = format!("{message}@{number}");
+            ids.node(&self.id, &message)
+        };
+        // The newest version of each node that has one.
+        let mut newest: HashMap<String, String> = HashMap::new();
+        let mut versions = Vec::new();
+        let messages = self.messages.iter();
+        let messages: HashMap<String, &str> = messages
+            .map(|message| (ids.node(&self.id, &message.id), &*message.id))
+            .collect();
+        for node in &mut document.nodes {
+            let Some(before) = known.get(&*node.id) else {
+                continue;
+            };
+            let message = messages.get(&node.id).copied().unwrap_or("root");
+            let mut latest = *before;
+            let mut number = 1;
+            while let Some(next) = known.get(&*version(message, number)) {
+                latest = *next;
+                number += 1;
+            }
+            let is_same = latest.author == node.author
+                && latest.content == node.content
+                && match (&latest.raw_response, &node.raw_response) {
+                    (Some(one), Some(other)) => one == other,
+                    _ => true,
+                };
+            if !is_same {
+                versions.push(Node {
+                    id: version(message, number),
+                    edited_from: Some(latest.id.clone()),
+                    // The time of the import: the newest version is shown.
+                    created_at: None,
+                    metadata: None,
+                    ..node.clone()
+                });
+                newest.insert(node.id.clone(), version(message, number));
+            } else if latest.id != node.id {
+                newest.insert(node.id.clone(), latest.id.clone());
+            }
+            let raw_response = node.raw_response.take();
+            *node = Node {
+                metadata: node.metadata.take(),
+                raw_response: before.raw_response.clone().or(raw_response),
+                ..(*before).clone()
+            };
+        }
+        document.nodes.extend(versions);
+        let mut moved = 0;
+        for edge in &mut document.edges {
+            if let Some(before) = edges.get(&*edge.id).filter(|before| ***before != *edge) {
+                moved += 1;
+                *edge = (*before).clone();
+            }
+        }
+        for path in &mut document.paths {
+            if let Some(version) = newest.get(&path.head) {
+                path.head.clone_from(version);
+            }
+        }
+        moved
     }
 
     /// Returns the form of the ids that the stored tree has, so that a message is

@@ -3,10 +3,12 @@
 use std::fs::{File, Metadata};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use contexture_core::ContentHash;
 use contexture_store::ImportCursor;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::error::ImportError;
 use crate::lines::Lines;
@@ -15,6 +17,53 @@ use crate::writer::LaterState;
 /// The number of bytes at the beginning and at the end of the imported part
 /// that are hashed.
 const EDGE: u64 = 64 * 1024;
+
+/// How long a watched file must be unchanged before an answer at its end is recorded
+/// that has a reason for its end. Its rows may all have one.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How long ago a file was changed. It decides whether the end of the file is
+/// recorded, or held back because more may follow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rest {
+    age: Duration,
+    settle: Duration,
+    // The same for an end that looks complete.
+    pause: Duration,
+}
+
+impl Rest {
+    /// Returns the time for which the file must be unchanged before its end is
+    /// recorded. `is_complete`: whether the end looks complete.
+    fn needed(self, is_complete: bool) -> Duration {
+        match is_complete {
+            true => self.pause,
+            false => self.settle,
+        }
+    }
+
+    /// Returns true if the end of the file can be recorded. Otherwise, `held`
+    /// becomes the earliest time for which it can.
+    pub(crate) fn allows(self, is_complete: bool, held: &mut Option<Duration>) -> bool {
+        let needed = self.needed(is_complete);
+        if self.age >= needed {
+            return true;
+        }
+        *held = Some(held.map_or(needed, |held| held.min(needed)));
+        false
+    }
+
+    /// Returns the same for a part of the file that was changed at this time.
+    pub(crate) fn is_settled_since(self, changed: Timestamp) -> bool {
+        let age = i128::from(unix_now()) - changed.as_nanosecond();
+        u128::try_from(age).unwrap_or(0) >= self.settle.as_nanos()
+    }
+
+    /// Returns true if nothing more is expected.
+    pub(crate) fn is_settled(self) -> bool {
+        self.age >= self.settle
+    }
+}
 
 /// A file that is imported.
 pub struct SourceFile<'a> {
@@ -39,6 +88,12 @@ pub struct SourceFile<'a> {
     pub(crate) later_state: Option<LaterState>,
     /// The offset up to which the file was read, set by the reader.
     pub new_offset: u64,
+    /// The time zone of times without one.
+    pub zone: TimeZone,
+    pub(crate) rest: Rest,
+    // The time after the last change at which the end of the file can be
+    // recorded, if the reader held it back.
+    pub(crate) held: Option<Duration>,
     metadata: Metadata,
     // The log of a SQLite file, which holds its latest changes.
     log: Option<Metadata>,
@@ -60,6 +115,9 @@ impl<'a> SourceFile<'a> {
             new_state: Vec::new(),
             later_state: None,
             new_offset: 0,
+            zone: TimeZone::UTC,
+            rest: Rest::default(),
+            held: None,
             metadata,
             log: log_of(path),
         })
@@ -91,11 +149,32 @@ impl<'a> SourceFile<'a> {
         String::new()
     }
 
+    /// Sets how long a file must be unchanged before its end is recorded.
+    pub(crate) fn settle(&mut self, settle: Duration) {
+        let age = u64::try_from(unix_now().saturating_sub(self.modified())).unwrap_or(0);
+        self.rest = Rest {
+            age: Duration::from_nanos(age),
+            settle,
+            pause: match self.with_tail {
+                true => Duration::ZERO,
+                false => settle.min(PAUSE),
+            },
+        };
+    }
+
     /// Returns true if nothing has changed since `cursor` was saved.
     pub fn is_unchanged(&self, cursor: &ImportCursor) -> bool {
         cursor.size == self.size()
-            && cursor.modified == self.modified()
             && cursor.identity == self.identity()
+            && match cursor.modified {
+                // The end was held back until this time. A file that grew has
+                // another size; one with a log may not.
+                held if held < 0 => {
+                    let is_due = unix_now() >= held.saturating_neg() || self.rest.settle.is_zero();
+                    self.log.is_none() && !is_due
+                }
+                modified => modified == self.modified(),
+            }
     }
 
     /// Returns true if the imported part is still the beginning of the file.
@@ -113,7 +192,14 @@ impl<'a> SourceFile<'a> {
             file: self.name.clone(),
             identity: self.identity(),
             size: self.size(),
-            modified: self.modified(),
+            modified: match self.held {
+                // Negative: the time from which the end is read again.
+                Some(held) => {
+                    let held = i64::try_from(held.as_nanos()).unwrap_or(i64::MAX);
+                    self.modified().saturating_add(held).max(1).saturating_neg()
+                }
+                None => self.modified(),
+            },
             offset: self.new_offset,
             hash: self.hash(self.new_offset)?,
             unknown,
@@ -166,6 +252,14 @@ impl<'a> SourceFile<'a> {
     pub fn refuse(&self, message: impl Into<String>) -> ImportError {
         ImportError::content(self.path, message)
     }
+}
+
+/// Returns the time of this computer, in Unix nanoseconds.
+fn unix_now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
 }
 
 /// Returns the log of a SQLite file, if it is one and has one.

@@ -6,6 +6,7 @@
 //! again with the same id replaces the first.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use contexture_core::Usage;
 use contexture_store::{
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::error::ImportError;
 use crate::exported::cut_label;
-use crate::file::SourceFile;
+use crate::file::{Rest, SourceFile};
 use crate::format::{Environment, Format};
 use crate::lines::Line;
 use crate::messages::{message, text, title};
@@ -61,7 +62,7 @@ impl Format for GeminiCli {
             let whole: Map<String, Value> = serde_json::from_slice(&bytes)
                 .map_err(|error| file.refuse(format!("is not a chat of Gemini CLI: {error}")))?;
             chat.set(&whole, file, writer)?;
-            chat.write(file, writer)?;
+            file.held = chat.write(file, file.rest, writer)?;
             file.new_offset = file.size();
             return Ok(());
         }
@@ -84,7 +85,7 @@ impl Format for GeminiCli {
                 writer.unknown(NAME, &file.name, offset, bytes)?;
             }
         }
-        chat.write(file, writer)?;
+        file.held = chat.write(file, file.rest, writer)?;
         file.new_offset = lines.offset();
         Ok(())
     }
@@ -195,7 +196,7 @@ impl Chat {
         if let Some(Value::String(id)) = row.get("$rewindTo") {
             if let Some(at) = self.messages.iter().position(|one| one.id == *id) {
                 // Removed messages become a branch of their own.
-                self.write(file, writer)?;
+                self.write(file, Rest::default(), writer)?;
                 self.messages.truncate(at);
             }
             return Ok(true);
@@ -254,7 +255,15 @@ impl Chat {
     }
 
     /// Records the messages as turns. Existing turns are not recorded again.
-    fn write(&self, file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+    /// Returns how long the file must be unchanged before its end can be recorded,
+    /// if that is held back.
+    fn write(
+        &self,
+        file: &SourceFile<'_>,
+        rest: Rest,
+        writer: &mut Writer<'_>,
+    ) -> Result<Option<Duration>, ImportError> {
+        let mut held = None;
         let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
         let id = self.id.as_deref().unwrap_or(&stem);
         let label = cut_label(&format!("{NAME}:{id}"));
@@ -274,7 +283,14 @@ impl Chat {
             };
             writer.session(new, None, start)
         };
-        for one in &self.messages {
+        // The latest answer gets its calls and their results later.
+        let last = self.messages.iter().rposition(|one| one.kind == "gemini");
+        let last = last.filter(|last| last + 1 == self.messages.len());
+        for (i, one) in self.messages.iter().enumerate() {
+            if last == Some(i) && !rest.allows(false, &mut held) {
+                waiting.clear();
+                break;
+            }
             at = one.timestamp.unwrap_or(at);
             match one.kind.as_str() {
                 "user" => waiting.extend(one.user()),
@@ -308,7 +324,7 @@ impl Chat {
             }
         }
         let is_said = waiting.iter().any(|one| one.role == MessageRole::User);
-        if file.with_tail && is_said {
+        if file.with_tail && is_said && rest.allows(false, &mut held) {
             create(writer)?;
             let turn = NewTurn {
                 messages: waiting,
@@ -320,7 +336,7 @@ impl Chat {
         if head.is_some() {
             writer.head(&label, head, "imported", at)?;
         }
-        Ok(())
+        Ok(held)
     }
 
     fn title(&self) -> Option<String> {

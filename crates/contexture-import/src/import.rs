@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use contexture_store::Store;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::error::ImportError;
@@ -32,8 +34,15 @@ pub struct Options {
     pub max_line: usize,
     /// Whether to record messages at the end of a file that have no answer yet.
     pub with_tail: bool,
+    /// How long a file must be unchanged before its end is recorded, if more may
+    /// follow: an answer whose end is not known, and messages without an answer.
+    /// A later import records a part that is held back. Zero records everything.
+    pub settle: Duration,
     /// The time that is used where a file has none. Default: now.
     pub now: Option<Timestamp>,
+    /// The time zone of times without one. Default: that of this computer, or UTC
+    /// if it is not known.
+    pub zone: TimeZone,
 }
 
 impl Default for Options {
@@ -45,7 +54,9 @@ impl Default for Options {
             max_message_bytes: 16 << 20,
             max_line: 64 << 20,
             with_tail: true,
+            settle: Duration::ZERO,
             now: None,
+            zone: local_zone().unwrap_or(TimeZone::UTC),
         }
     }
 }
@@ -74,6 +85,9 @@ pub struct FileReport {
     /// The reason why the file was not imported, or not completely.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Problems with parts of the file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Report {
@@ -226,6 +240,7 @@ impl<'s> Import<'s> {
             file: path.to_owned(),
             counts: self.writer.counts,
             error,
+            warnings: self.writer.take_warnings(),
         });
         Ok(())
     }
@@ -235,6 +250,8 @@ impl<'s> Import<'s> {
         let now = self.options.now.unwrap_or_else(Timestamp::now);
         let mut file = SourceFile::open(path, now, self.options.max_line)?;
         file.with_tail = self.options.with_tail;
+        file.zone = self.options.zone.clone();
+        file.settle(self.options.settle);
         if let Some(since) = self.options.since
             && i128::from(file.modified()) < since.as_nanosecond()
         {
@@ -266,6 +283,17 @@ impl<'s> Import<'s> {
     }
 }
 
+/// Returns the time zone of this computer, on systems that keep it in a file.
+fn local_zone() -> Option<TimeZone> {
+    let name = std::env::var("TZ").ok();
+    let name = name.as_deref().map(|name| name.trim_start_matches(':'));
+    let path = match name.filter(|name| !name.is_empty()) {
+        Some(name) => Path::new("/usr/share/zoneinfo").join(name),
+        None => PathBuf::from("/etc/localtime"),
+    };
+    TimeZone::tzif("local", &std::fs::read(path).ok()?).ok()
+}
+
 /// Returns the size, the time of the last change and the identity of a file.
 fn version(path: &Path) -> Option<(u64, i64, String)> {
     let file = SourceFile::open(path, Timestamp::UNIX_EPOCH, 0).ok()?;
@@ -273,7 +301,7 @@ fn version(path: &Path) -> Option<(u64, i64, String)> {
 }
 
 /// Returns when a file was created, or last changed where that is not known.
-fn created(path: &Path) -> Option<std::time::SystemTime> {
+pub(crate) fn created(path: &Path) -> Option<std::time::SystemTime> {
     let metadata = std::fs::metadata(path).ok()?;
     metadata.created().or_else(|_| metadata.modified()).ok()
 }

@@ -22,6 +22,10 @@
 //! a file's import and the state of its reader are stored with them. For an
 //! unchanged file, only its metadata is read; for a file that grew, only the
 //! new part.
+//!
+//! However a file grows between imports, the result is that of one import of the
+//! whole file. For that, [`Options::settle`] holds back an end that may not be
+//! complete, until it is or until the file has not changed for that time.
 
 mod aider;
 mod canonical;

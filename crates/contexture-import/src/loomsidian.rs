@@ -55,7 +55,18 @@ impl Format for Loomsidian {
             .skip_while(|it| !it.ends_with(".obsidian"));
         let vault = vault.nth(1).or(file.path.parent());
         let vault = vault.and_then(Path::file_name).unwrap_or_default();
-        let vault = vault.to_string_lossy().into_owned();
+        let mut vault = vault.to_string_lossy().into_owned();
+        // Another vault may have the same name. A vault that was moved keeps its
+        // trees.
+        let root = format!("vault {vault}");
+        match writer.origin(NAME, &root)? {
+            Some(other) if other != file.name && Path::new(&other).exists() => {
+                let hash = blake3::hash(file.name.as_bytes()).to_hex();
+                vault = format!("{vault}-{}", &hash[..8]);
+            }
+            Some(_) => {}
+            None => writer.root(NAME, &root, &file.name)?,
+        }
         let mut notes: Vec<(String, Note<'_>)> = Vec::new();
         if let Some(nodes) = data.nodes {
             match serde_json::from_str(nodes.get()) {

@@ -67,10 +67,12 @@ impl Format for OpenCode {
             .as_ref()
             .and_then(|state| serde_json::from_slice(state).ok())
             .unwrap_or_default();
-        match is_json {
+        let is_held = match is_json {
             true => read_files(file, writer)?,
             false => read_database(file, &mut seen, writer)?,
-        }
+        };
+        // The file is read each time until its end is recorded.
+        file.held = is_held.then_some(Duration::ZERO);
         file.new_state = serde_json::to_vec(&seen).unwrap_or_default();
         file.new_offset = file.size();
         Ok(())
@@ -85,6 +87,8 @@ struct Stored {
     created: Timestamp,
     // The first message that was taken back.
     reverted: Option<String>,
+    // Whether nothing more is expected.
+    is_settled: bool,
     messages: Vec<(String, Value, Vec<Value>)>,
 }
 
@@ -92,7 +96,7 @@ fn read_database(
     file: &SourceFile<'_>,
     seen: &mut BTreeMap<String, i64>,
     writer: &mut Writer<'_>,
-) -> Result<(), ImportError> {
+) -> Result<bool, ImportError> {
     let failed = |error: rusqlite::Error| {
         let is_locked = matches!(
             error.sqlite_error_code(),
@@ -125,6 +129,7 @@ fn read_database(
         Ok(columns)
     });
     let rows: Result<Vec<Vec<Cell>>, _> = rows.map_err(failed)?.collect();
+    let mut is_held = false;
     for columns in rows.map_err(failed)? {
         let text = |column: usize| columns.get(column).and_then(Cell::text);
         let number = |column: usize| columns.get(column).and_then(Cell::number);
@@ -149,6 +154,7 @@ fn read_database(
         let mut stored = Stored {
             created: time(created).unwrap_or(file.now),
             reverted: revert.as_deref().and_then(reverted),
+            is_settled: is_settled(updated, file),
             id: id.clone(),
             parent,
             title,
@@ -176,12 +182,16 @@ fn read_database(
             }
             stored.messages.push((message, value, read));
         }
-        write(&stored, file, writer)?;
-        if let Some(updated) = updated {
-            seen.insert(id, updated);
+        match write(&stored, file, writer)? {
+            true => is_held = true,
+            false => {
+                if let Some(updated) = updated {
+                    seen.insert(id, updated);
+                }
+            }
         }
     }
-    Ok(())
+    Ok(is_held)
 }
 
 /// A value of a row. SQLite accepts any type in any column.
@@ -239,7 +249,7 @@ impl Cell {
 
 /// Reads a session of an older version: `storage/session/PROJECT/ID.json`,
 /// `storage/message/SESSION/ID.json` and `storage/part/MESSAGE/ID.json`.
-fn read_files(file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+fn read_files(file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Result<bool, ImportError> {
     const MAX_FILE: u64 = 64 << 20;
     let bytes = file.bytes(MAX_FILE)?;
     let session: Value = serde_json::from_slice(&bytes)
@@ -253,11 +263,13 @@ fn read_files(file: &SourceFile<'_>, writer: &mut Writer<'_>) -> Result<(), Impo
     let storage = storage.and_then(Path::parent).map(Path::to_owned);
     let storage = storage.unwrap_or_default();
     let created = session.get("time").and_then(|time| time.get("created"));
+    let updated = session.get("time").and_then(|time| time.get("updated"));
     let mut stored = Stored {
         parent: field("parentID"),
         title: field("title"),
         created: time(created.and_then(Value::as_i64)).unwrap_or(file.now),
         reverted: session.get("revert").and_then(revert_id),
+        is_settled: is_settled(updated.and_then(Value::as_i64), file),
         messages: Vec::new(),
         id,
     };
@@ -317,11 +329,12 @@ fn label(id: &str) -> String {
     cut_label(&format!("{NAME}:{id}"))
 }
 
+/// Writes a session. Returns true if its end is held back because more may follow.
 fn write(
     stored: &Stored,
     file: &SourceFile<'_>,
     writer: &mut Writer<'_>,
-) -> Result<(), ImportError> {
+) -> Result<bool, ImportError> {
     let session = label(&stored.id);
     let new = NewSession {
         label: session.clone(),
@@ -335,10 +348,15 @@ fn write(
     let mut is_compacting = false;
     let mut at = stored.created;
     if stored.messages.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     writer.session(new, None, stored.created)?;
-    for (id, data, parts) in &stored.messages {
+    let is_answer = |(_, data, _): &(String, Value, Vec<Value>)| {
+        data.get("role").and_then(Value::as_str) != Some("user")
+    };
+    let last_answer = stored.messages.iter().rposition(is_answer);
+    let mut is_held = false;
+    for (at_message, (id, data, parts)) in stored.messages.iter().enumerate() {
         if stored.reverted.as_deref() == Some(id.as_str()) {
             kept = Some(head);
         }
@@ -347,8 +365,15 @@ fn write(
         if data.get("role").and_then(Value::as_str) == Some("user") {
             is_compacting = parts.iter().any(|part| kind(part) == "compaction");
             waiting.extend(user(parts));
+            keep_unknown(parts, file, writer)?;
             continue;
         }
+        // A later answer shows that the program has given up this one.
+        if last_answer == Some(at_message) && !is_finished(data, parts) && !stored.is_settled {
+            is_held = true;
+            break;
+        }
+        keep_unknown(parts, file, writer)?;
         let is_summary = data.get("summary").and_then(Value::as_bool) == Some(true);
         if (is_summary || is_compacting)
             && let Some(parent) = head
@@ -362,7 +387,10 @@ fn write(
         let turn = answer(data, parts, std::mem::take(&mut waiting));
         head = writer.turn(&session, head, turn, at)?;
     }
-    if file.with_tail && waiting.iter().any(|one| one.role == MessageRole::User) {
+    let has_tail =
+        file.with_tail && !is_held && waiting.iter().any(|one| one.role == MessageRole::User);
+    is_held |= has_tail && !stored.is_settled;
+    if has_tail && !is_held {
         let turn = NewTurn {
             messages: waiting,
             status: Some(TurnStatus::Pending),
@@ -376,6 +404,52 @@ fn write(
             writer.head(&session, kept, "reverted", at)?;
         }
         None => writer.head(&session, head, "imported", at)?,
+    }
+    Ok(is_held)
+}
+
+/// Returns true if a session was last changed so long ago that nothing more is
+/// expected. `updated`: Unix milliseconds.
+fn is_settled(updated: Option<i64>, file: &SourceFile<'_>) -> bool {
+    let updated = time(updated);
+    file.rest.is_settled() && updated.is_none_or(|it| file.rest.is_settled_since(it))
+}
+
+/// Returns true if an answer is complete.
+fn is_finished(data: &Value, parts: &[Value]) -> bool {
+    let completed = data.get("time").and_then(|time| time.get("completed"));
+    let is_running = |part: &Value| {
+        let state = part.get("state").unwrap_or(&Value::Null);
+        kind(part) == "tool" && matches!(text_of(state, "status"), "pending" | "running")
+    };
+    completed.is_some_and(Value::is_number)
+        || data.get("error").is_some_and(Value::is_object)
+        || !text_of(data, "finish").is_empty() && !parts.iter().any(is_running)
+}
+
+/// Stores the parts of a message whose type is not known.
+fn keep_unknown(
+    parts: &[Value],
+    file: &SourceFile<'_>,
+    writer: &mut Writer<'_>,
+) -> Result<(), ImportError> {
+    const KNOWN: [&str; 12] = [
+        "text",
+        "reasoning",
+        "tool",
+        "file",
+        "agent",
+        "subtask",
+        "compaction",
+        // They hold nothing of the conversation.
+        "step-start",
+        "step-finish",
+        "snapshot",
+        "patch",
+        "retry",
+    ];
+    for part in parts.iter().filter(|part| !KNOWN.contains(&kind(part))) {
+        writer.unknown_part(NAME, &file.name, part.to_string().as_bytes())?;
     }
     Ok(())
 }
@@ -430,6 +504,7 @@ fn answer(data: &Value, parts: &[Value], mut messages: Vec<Message>) -> NewTurn 
                 native: None,
             }),
             "tool" => call(part, &mut blocks, &mut results),
+            "file" => blocks.push(attached(part)),
             _ => {}
         }
     }
@@ -481,6 +556,8 @@ fn call(part: &Value, blocks: &mut Vec<Block>, results: &mut Vec<Block>) {
         is_error,
         native: None,
     });
+    let files = state.get("attachments").and_then(Value::as_array);
+    results.extend(files.into_iter().flatten().map(attached));
 }
 
 fn usage(data: &Value) -> Option<Usage> {

@@ -13,7 +13,7 @@ use contexture_core::ContentHash;
 use contexture_store::{
     Blob, Block, Compaction, ImportCursor, ImportRow, ImportStep, ImportedTurn, Message,
     MessageContent, MessageRole, NewSession, NewTurn, OpenCall, Snapshot, Store, StoreError,
-    TreeDocument, TurnId,
+    TreeDocument, TurnId, TurnKind,
 };
 use jiff::Timestamp;
 
@@ -31,6 +31,16 @@ const MOST_TURNS: usize = 16 * 1024;
 /// The maximum bytes of a stored row that is not understood.
 const MAX_KEPT_ROW: usize = 64 * 1024;
 
+/// The maximum number of warnings about a file.
+const MOST_WARNINGS: usize = 16;
+
+/// The source of the rows that name sessions whose parent is not imported yet.
+/// The file of such a row is the label of the parent.
+const CHILDREN: &str = "children";
+
+/// The maximum number of sessions that get a parent when it is imported.
+const MOST_CHILDREN: usize = 16 * 1024;
+
 /// A turn that a reader found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TurnRef(u32);
@@ -39,8 +49,9 @@ pub struct TurnRef(u32);
 enum TurnLocation {
     Stored(TurnId),
     Step(usize),
-    // The turn is not written, because this is a dry run.
-    Unwritten,
+    // The turn is not written, because this is a dry run. Its id is not known if
+    // that of a turn before it is not.
+    Unwritten(Option<TurnId>),
 }
 
 struct FoundTurn {
@@ -79,10 +90,13 @@ pub struct Writer<'s> {
     written: usize,
     by_id: BTreeMap<TurnId, TurnRef>,
     sessions: HashSet<String>,
+    // Sessions that wait for their parent, by its label.
+    children: BTreeMap<String, Vec<String>>,
     // The number of deletions of content before the first file was read.
     content_deletions: Option<u64>,
     // Whether the batch has a step that checks this number.
     checks_content: bool,
+    warnings: Vec<String>,
     /// The number of objects found in the current file that are not written.
     pub counts: Counts,
 }
@@ -104,10 +118,24 @@ impl<'s> Writer<'s> {
             written: 0,
             by_id: BTreeMap::new(),
             sessions: HashSet::new(),
+            children: BTreeMap::new(),
             content_deletions: None,
             checks_content: false,
+            warnings: Vec::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// Reports a problem with the current file.
+    pub fn warn(&mut self, warning: String) {
+        if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Returns the problems of the current file.
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Returns the store, to read earlier imports.
@@ -150,13 +178,64 @@ impl<'s> Writer<'s> {
         }
         if let Some(parent) = new.parent_session.take()
             && parent != new.label
-            && self.has_session(&parent)?
         {
-            new.parent_session = Some(parent);
+            match self.has_session(&parent)? {
+                true => new.parent_session = Some(parent),
+                false => self.expect_parent(&new.label, parent)?,
+            }
         }
         self.sessions.insert(new.label.clone());
+        let label = new.label.clone();
         let head = self.place(head);
+        self.push(ImportStep::Session { new, head, at }, 256)?;
+        for child in self.children(&label)? {
+            self.parent(&child, &label, at)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the parent of a session that has none.
+    pub(crate) fn parent(
+        &mut self,
+        session: &str,
+        parent: &str,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        if self.dry_run || session == parent || !self.has_session(session)? {
+            return Ok(());
+        }
+        let new = NewSession {
+            label: session.to_owned(),
+            parent_session: Some(parent.to_owned()),
+            ..NewSession::default()
+        };
+        let head = ImportedTurn::Nothing;
         self.push(ImportStep::Session { new, head, at }, 256)
+    }
+
+    /// Records that a session waits for its parent, which is imported later.
+    fn expect_parent(&mut self, session: &str, parent: String) -> Result<(), StoreError> {
+        let hash = blake3::hash(session.as_bytes());
+        let start = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+        let row = ImportRow {
+            source: CHILDREN.to_owned(),
+            file: parent.clone(),
+            offset: u64::from_le_bytes(start) >> 1,
+            raw: session.to_owned(),
+        };
+        self.children
+            .entry(parent)
+            .or_default()
+            .push(session.to_owned());
+        self.push(ImportStep::Row(row), 256)
+    }
+
+    /// Returns the sessions that wait for this parent.
+    fn children(&mut self, parent: &str) -> Result<Vec<String>, StoreError> {
+        let mut found = self.children.remove(parent).unwrap_or_default();
+        let stored = self.store.import_rows(CHILDREN, parent, MOST_CHILDREN)?;
+        found.extend(stored.into_iter().map(|row| row.raw));
+        Ok(found)
     }
 
     /// Returns the reference of a stored turn.
@@ -173,7 +252,7 @@ impl<'s> Writer<'s> {
     pub fn id(&self, turn: TurnRef) -> Option<TurnId> {
         match self.turns[turn.0 as usize].place {
             TurnLocation::Stored(id) => Some(id),
-            TurnLocation::Step(_) | TurnLocation::Unwritten => None,
+            TurnLocation::Step(_) | TurnLocation::Unwritten(_) => None,
         }
     }
 
@@ -184,7 +263,7 @@ impl<'s> Writer<'s> {
 
     fn place(&self, turn: Option<TurnRef>) -> ImportedTurn {
         match turn.map(|turn| &self.turns[turn.0 as usize].place) {
-            None | Some(TurnLocation::Unwritten) => ImportedTurn::Nothing,
+            None | Some(TurnLocation::Unwritten(_)) => ImportedTurn::Nothing,
             Some(TurnLocation::Stored(id)) => ImportedTurn::Stored(*id),
             Some(TurnLocation::Step(at)) => ImportedTurn::Step(*at),
         }
@@ -197,18 +276,7 @@ impl<'s> Writer<'s> {
         };
         let found = &mut self.turns[turn.0 as usize];
         if let (None, TurnLocation::Stored(id)) = (&found.open, &found.place) {
-            let stored = self.store.turns(&[*id], "")?;
-            let mut open = Vec::new();
-            for turn in &stored {
-                // Calls of an imported turn are answered by a later one.
-                let outline = turn.turn.outline(&[]);
-                open.extend(
-                    outline
-                        .map(|outline| outline.open_calls)
-                        .unwrap_or_default(),
-                );
-            }
-            found.open = Some(open);
+            found.open = Some(stored_open_calls(self.store, *id)?);
         }
         Ok(found.open.clone().unwrap_or_default())
     }
@@ -238,14 +306,21 @@ impl<'s> Writer<'s> {
                 repair(&mut turn, &open);
                 match turn.outline(&open) {
                     Ok(outline) => outline,
-                    Err(_) => {
+                    Err(error) => {
                         self.counts.skipped += 1;
+                        self.warn(format!(
+                            "a turn of session `{session}` could not be stored: {error}"
+                        ));
                         return Ok(parent);
                     }
                 }
             }
         };
         let bytes = usize::try_from(outline.bytes).unwrap_or(usize::MAX) + 512;
+        let place = self.next_location(|parent| turn.body().id(parent, session, at), parent)?;
+        if let TurnLocation::Stored(_) = place {
+            return Ok(Some(self.add(place, Some(outline.open_calls))));
+        }
         let parent = self.place(parent);
         let step = ImportStep::Turn {
             session: session.to_owned(),
@@ -253,16 +328,34 @@ impl<'s> Writer<'s> {
             turn: Box::new(turn),
             at,
         };
-        let place = self.next_location();
         let found = self.add(place, Some(outline.open_calls));
         self.push(step, bytes)?;
         Ok(Some(found))
     }
 
-    fn next_location(&self) -> TurnLocation {
-        match self.dry_run {
-            true => TurnLocation::Unwritten,
-            false => TurnLocation::Step(self.steps.len()),
+    /// Returns the location of the next turn. A dry run finds a turn that is stored
+    /// already by its id.
+    fn next_location(
+        &self,
+        id: impl FnOnce(Option<TurnId>) -> TurnId,
+        parent: Option<TurnRef>,
+    ) -> Result<TurnLocation, StoreError> {
+        if !self.dry_run {
+            return Ok(TurnLocation::Step(self.steps.len()));
+        }
+        let parent = parent.map(|parent| match self.turns[parent.0 as usize].place {
+            TurnLocation::Stored(id) => Some(id),
+            TurnLocation::Unwritten(id) => id,
+            TurnLocation::Step(_) => None,
+        });
+        let id = match parent {
+            Some(None) => return Ok(TurnLocation::Unwritten(None)),
+            parent => id(parent.flatten()),
+        };
+        match self.store.turns(&[id], "") {
+            Ok(found) if !found.is_empty() => Ok(TurnLocation::Stored(id)),
+            Ok(_) | Err(StoreError::NotFound { .. }) => Ok(TurnLocation::Unwritten(Some(id))),
+            Err(error) => Err(error),
         }
     }
 
@@ -284,7 +377,10 @@ impl<'s> Writer<'s> {
             compaction: Box::new(compaction),
             at,
         };
-        let place = self.next_location();
+        let place = match self.dry_run {
+            true => TurnLocation::Unwritten(None),
+            false => TurnLocation::Step(self.steps.len()),
+        };
         let found = self.add(place, Some(open));
         self.push(step, bytes)?;
         Ok(found)
@@ -314,6 +410,12 @@ impl<'s> Writer<'s> {
         parent: Option<TurnRef>,
         blobs: Vec<Blob>,
     ) -> Result<(), StoreError> {
+        if self.dry_run {
+            let found = self.store.find_snapshots(&snapshot.hash.to_string())?;
+            if found.iter().any(|one| one.session == snapshot.session) {
+                return Ok(());
+            }
+        }
         let bytes = blobs
             .iter()
             .map(|blob| blob.bytes.len() + 64)
@@ -432,11 +534,13 @@ impl<'s> Writer<'s> {
     ) -> Result<(), StoreError> {
         match self.tree(document, now) {
             Err(
-                StoreError::Invalid { .. }
+                error @ (StoreError::Invalid { .. }
                 | StoreError::Exists { .. }
-                | StoreError::Conflict { .. },
+                | StoreError::Conflict { .. }),
             ) => {
                 self.counts.skipped += 1;
+                let id = &document.tree.id;
+                self.warn(format!("tree `{id}` could not be stored: {error}"));
                 Ok(())
             }
             done => done,
@@ -573,6 +677,7 @@ impl<'s> Writer<'s> {
             self.content_deletions = Some(self.store.content_deletions()?);
         }
         self.counts = Counts::default();
+        self.warnings.clear();
         self.added.push(Counts::default());
         Ok(self.file())
     }
@@ -619,6 +724,40 @@ impl<'s> Writer<'s> {
             }
         }
     }
+}
+
+/// Returns the calls that a stored turn left without a result.
+fn stored_open_calls(store: &dyn Store, id: TurnId) -> Result<Vec<OpenCall>, StoreError> {
+    // A turn without an answer leaves open what it does not answer itself. Most
+    // turns have an answer, which ends the search.
+    let mut turns = Vec::new();
+    let mut next = Some(id);
+    while let Some(id) = next {
+        let Some(turn) = store.turns(&[id], "")?.pop() else {
+            break;
+        };
+        let is_answer = |message: &Message| message.role == MessageRole::Assistant;
+        let is_answered = turn.turn.messages.iter().any(is_answer);
+        next = turn.parent.filter(|_| !is_answered);
+        turns.push(turn);
+    }
+    let mut open: Vec<OpenCall> = Vec::new();
+    for turn in turns.iter().rev() {
+        if turn.kind == TurnKind::Compaction {
+            continue;
+        }
+        // Its results answer calls of the turn before, which is not read.
+        let late = turn.turn.late_results(&open).into_iter();
+        open.extend(late.map(|id| OpenCall {
+            name: id.clone(),
+            id,
+        }));
+        let outline = turn.turn.outline(&open);
+        open = outline
+            .map(|outline| outline.open_calls)
+            .unwrap_or_default();
+    }
+    Ok(open)
 }
 
 fn cut(text: &mut String, limit: usize) {

@@ -414,6 +414,45 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
+fn a_dry_run_counts_only_what_is_new() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let path = place.file("s.jsonl", &text);
+    place.import("claude-code", &path);
+    let more = r#"{"type":"assistant","uuid":"00000000-0000-4000-8000-000000000045","parentUuid":"00000000-0000-4000-8000-000000000044","timestamp":"2026-02-02T11:00:00Z","message":{"id":"msg_5","role":"assistant","content":[{"type":"text","text":"You are welcome."}],"stop_reason":"end_turn"}}
+"#;
+    std::fs::write(&path, text + more).unwrap();
+    let dry = Options {
+        dry_run: true,
+        ..options()
+    };
+    let expected = place.import_with("claude-code", &path, dry).counts;
+    assert_eq!(expected, place.import("claude-code", &path).counts);
+    assert_eq!(expected.turns, 1);
+}
+
+#[test]
+fn two_files_with_one_session_are_reported() {
+    let place = Place::new();
+    let rows = |name: &str| {
+        format!(
+            r#"{{"type":"user","uuid":"u-{name}","parentUuid":null,"timestamp":"2026-02-02T10:00:00Z","message":{{"role":"user","content":"{name}?"}}}}
+"#
+        )
+    };
+    let one = place.file("one/s.jsonl", rows("one"));
+    let two = place.file("two/s.jsonl", rows("two"));
+    let copy = place.file("three/s.jsonl", rows("one"));
+    let import = |path| place.import("claude-code", path).files[0].warnings.clone();
+    assert_eq!(import(&one), [""; 0]);
+    let warnings = import(&two);
+    assert!(warnings[0].contains("is also in"), "{warnings:?}");
+    assert!(warnings[0].contains("one/s.jsonl"), "{warnings:?}");
+    // A copy has the same messages.
+    assert_eq!(import(&copy), [""; 0]);
+}
+
+#[test]
 fn old_files_can_be_left_out() {
     let place = Place::new();
     let path = place.copy("claude-code");
@@ -434,6 +473,7 @@ fn a_watched_file_is_followed() {
     let path = place.file("s.jsonl", rows[..10].concat());
     let following = Options {
         with_tail: false,
+        settle: std::time::Duration::from_secs(3600),
         ..options()
     };
     let mut import = contexture_import::Import::new(&place.store, following);
@@ -445,7 +485,7 @@ fn a_watched_file_is_followed() {
         &[format],
         Some(&path),
         &contexture_import::Environment::default(),
-        std::time::Duration::from_millis(1),
+        std::time::Duration::from_millis(5),
         |report| {
             turns.push(report.counts.turns);
             end += 6;
@@ -454,8 +494,19 @@ fn a_watched_file_is_followed() {
         },
     )
     .unwrap();
-    // Everything with an answer is recorded while the file grows.
-    assert_eq!(turns.iter().sum::<u64>(), 8, "{turns:?}");
+    // Every answer that another row of its session follows is recorded while the
+    // file grows.
+    assert_eq!(turns.iter().sum::<u64>(), 7, "{turns:?}");
+    assert!(!place.sessions().contains("Four sails."));
+    // The answer of the sub-agent has a reason for its end, and the file has been
+    // unchanged for some seconds.
+    std::fs::write(&path, text.clone() + "\n").unwrap();
+    let file = std::fs::File::options().append(true).open(&path).unwrap();
+    let earlier = std::time::SystemTime::now() - std::time::Duration::from_secs(10);
+    file.set_modified(earlier).unwrap();
+    let report = import.path(format, &path).unwrap();
+    assert_eq!(report.counts.turns, 1);
+    assert!(place.sessions().contains("Four sails."));
     assert!(place.sessions().contains("Carla is red."));
     assert!(!place.sessions().contains("Thanks, and"));
 }

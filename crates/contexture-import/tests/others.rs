@@ -7,7 +7,7 @@ mod support;
 use std::io::Write as _;
 
 use contexture_import::{Environment, Import, format, formats};
-use contexture_store::Ledger;
+use contexture_store::{Ledger, Trees};
 use serde_json::json;
 use support::{Place, assert_text, options};
 
@@ -250,6 +250,183 @@ You are welcome.
     std::fs::write(&path, format!("{text}\nHelp yourself.\n")).unwrap();
     let report = place.import("aider", &path);
     assert_eq!(report.counts.turns, 1);
+}
+
+#[test]
+fn aider_counts_all_calls_of_a_turn() {
+    let place = Place::new();
+    let text = "\
+# aider chat started at 2026-02-02 10:00:00
+
+#### explain
+
+##### A heading
+of the answer
+
+> Tokens: 3.0k sent, 1.0k cache write, 500 cache hit, 200 received.
+
+More.
+
+> Tokens: 2.0k sent, 2.1k cache hit, 100 received.
+";
+    let path = place.file(".aider.chat.history.md", text);
+    let local = contexture_import::Options {
+        zone: jiff::tz::TimeZone::fixed(jiff::tz::offset(9)),
+        ..options()
+    };
+    let report = place.import_with("aider", &path, local);
+    assert_eq!(report.counts.turns, 1);
+    let session = place.store.sessions(None, 9).unwrap().remove(0);
+    let turn = place.turns(&session).remove(0);
+    assert_eq!(turn.created_at.to_string(), "2026-02-02T01:00:00Z");
+    let usage = turn.turn.usage.unwrap();
+    assert_eq!((usage.input_tokens, usage.output_tokens), (5100, 300));
+    assert_eq!(
+        (usage.cached_input_tokens, usage.cache_write_tokens),
+        (2600, 1000)
+    );
+    let shown = place.sessions();
+    assert!(
+        shown.contains("assistant: ##### A heading|of the answer||"),
+        "{shown}"
+    );
+    // Recorded turns keep their time.
+    std::fs::write(&path, format!("{text}\n#### thanks\n\nYou are welcome.\n")).unwrap();
+    let report = place.import("aider", &path);
+    assert_eq!(report.counts.turns, 1);
+}
+
+#[test]
+fn a_changed_node_is_a_new_version_and_blocks_nothing() {
+    let place = Place::new();
+    let name = "vault/.obsidian/plugins/loom/data.json";
+    let data = |text: &str, more: bool| {
+        let mut nodes = json!({
+            "a": {"text": text, "parentId": null},
+            "b": {"text": " upon", "parentId": "a"},
+        });
+        if more {
+            nodes["c"] = json!({"text": " a time", "parentId": "b"});
+        }
+        json!({"state": {"story.md": {"current": "a", "nodes": nodes}}}).to_string()
+    };
+    place.import("loomsidian", &place.file(name, data("Once", false)));
+    let import = |text: &str| {
+        let report = place.import("loomsidian", &place.file(name, data(text, true)));
+        assert_eq!(report.files[0].warnings, [""; 0]);
+        (report.counts.nodes, report.counts.skipped)
+    };
+    // A version of the first node, and the new node.
+    assert_eq!(import("Twice"), (2, 0));
+    let shown = place.trees();
+    assert!(shown.contains(" a@1 < - human: Twice\n"), "{shown}");
+    assert!(shown.contains(" c < b human:  a time\n"), "{shown}");
+    assert!(shown.contains("path current: a@1\n"), "{shown}");
+    let tree = place
+        .store
+        .export_tree("loomsidian:vault/story.md")
+        .unwrap();
+    let version = tree.nodes.iter().find(|node| node.id.ends_with("@1"));
+    let from = version.unwrap().edited_from.as_deref().unwrap();
+    assert!(from.ends_with("story.md/a"), "{from}");
+    assert_eq!(import("Twice"), (0, 0));
+    // The first text again is another version.
+    assert_eq!(import("Once"), (1, 0));
+    assert_eq!(import("Once"), (0, 0));
+    // A node that has another parent stays where it is, and is reported.
+    let moved = data("Once", true).replace(r#""parentId":"b""#, r#""parentId":"a""#);
+    let report = place.import("loomsidian", &place.file(name, moved));
+    let warning = &report.files[0].warnings[0];
+    assert!(
+        warning.contains("1 node(s) have another parent"),
+        "{warning}"
+    );
+}
+
+#[test]
+fn vaults_with_the_same_name_have_trees_of_their_own() {
+    let place = Place::new();
+    let data = |text: &str| {
+        let nodes = json!({"a": {"text": text, "parentId": null}});
+        json!({"state": {"story.md": {"current": "a", "nodes": nodes}}}).to_string()
+    };
+    let one = place.file("x/vault/.obsidian/plugins/loom/data.json", data("One"));
+    let two = place.file("y/vault/.obsidian/plugins/loom/data.json", data("Two"));
+    for path in [&one, &two] {
+        assert_eq!(place.import("loomsidian", path).counts.trees, 1);
+    }
+    let shown = place.trees();
+    assert!(
+        shown.contains("loomsidian:vault/story.md (buffer)"),
+        "{shown}"
+    );
+    assert!(shown.contains("a < - human: One\n"), "{shown}");
+    assert!(shown.contains("a < - human: Two\n"), "{shown}");
+    // A vault that was moved is still the same.
+    let moved = place.file("z/vault/.obsidian/plugins/loom/data.json", data("One"));
+    std::fs::remove_file(&one).unwrap();
+    let report = place.import("loomsidian", &moved);
+    assert!(report.counts.is_nothing_new(), "{:?}", report.counts);
+}
+
+#[test]
+fn files_of_messages_are_kept() {
+    let place = Place::new();
+    let db = opencode(&place.directory.path().join("opencode.db"));
+    db.execute_batch("INSERT INTO session VALUES ('s', NULL, 'Boats', 1, 1, NULL, 0);")
+        .unwrap();
+    let image = json!({"type": "file", "mime": "image/png", "filename": "a.png",
+        "url": "data:image/png;base64,AA=="});
+    add(
+        &db,
+        "s",
+        "m1",
+        json!({"role": "user"}),
+        &[json!({"type": "text", "text": "Look"})],
+    );
+    add(
+        &db,
+        "s",
+        "m2",
+        json!({"role": "assistant", "finish": "stop"}),
+        &[
+            json!({"type": "tool", "callID": "t1", "tool": "read", "state": {"status": "completed",
+                "input": {}, "output": "An image.", "attachments": [image]}}),
+            json!({"type": "hologram", "data": "x"}),
+        ],
+    );
+    let report = place.import("opencode", &place.directory.path().join("opencode.db"));
+    assert_eq!((report.counts.turns, report.counts.unknown), (1, 1));
+    let shown = place.sessions();
+    assert!(
+        shown.contains("tool: t1 -> An image.\n    tool: Image { media_type: \"image/png\""),
+        "{shown}"
+    );
+
+    let message = json!({"author": {"role": "user"}, "content":
+        {"content_type": "text", "parts": ["Read this"]}, "metadata": {"attachments": [
+            {"id": "file-1", "name": "report.pdf", "mime_type": "application/pdf"}]}});
+    let shown_image = json!({"author": {"role": "user"}, "content":
+        {"content_type": "multimodal_text", "parts": [{"content_type": "image_asset_pointer",
+            "asset_pointer": "file-service://file-9"}]},
+        "metadata": {"attachments": [{"id": "file-9", "name": "cat.png"}]}});
+    let all = json!([{"id": "c", "mapping": {
+        "a": {"message": message, "parent": null},
+        "b": {"message": shown_image, "parent": "a"},
+    }}]);
+    place.import(
+        "chatgpt",
+        &place.file("conversations.json", all.to_string()),
+    );
+    let shown = place.trees();
+    assert!(
+        shown.contains("human: Read this||[attachment report.pdf application/pdf]\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("human: [image_asset_pointer file-service://file-9]\n"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -202,7 +202,12 @@ impl<'db> Batch<'db> {
             ImportStep::Turn { .. } => Ok(nothing),
             ImportStep::Session { new, head, at } => {
                 match sessions::find(self.db, self.tenant, &new.label) {
-                    Ok(_) => return Ok(nothing),
+                    Ok(found) => {
+                        if let Some(parent) = &new.parent_session {
+                            sessions::set_parent(self.db, self.tenant, &found, parent)?;
+                        }
+                        return Ok(nothing);
+                    }
                     Err(Fault::Refused(StoreError::NotFound { .. })) => {}
                     Err(fault) => return Err(fault),
                 }

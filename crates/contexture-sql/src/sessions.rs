@@ -339,6 +339,30 @@ pub(crate) fn create(
     by_key(db, session.key)
 }
 
+/// Sets the parent of a session that has none. Does nothing if the parent is the
+/// session itself or one of its descendants.
+pub(crate) fn set_parent(
+    db: &Connection,
+    tenant: i64,
+    session: &SessionRow,
+    parent: &str,
+) -> Result<(), Fault> {
+    let parent = find(db, tenant, parent)?.key;
+    let mut select = db.prepare_cached("SELECT parent_session FROM sessions WHERE key = ?1")?;
+    let mut above = Some(parent);
+    while let Some(key) = above {
+        if key == session.key {
+            return Ok(());
+        }
+        above = select.query_row([key], |row| row.get(0))?;
+    }
+    db.prepare_cached(
+        "UPDATE sessions SET parent_session = ?2 WHERE key = ?1 AND parent_session IS NULL",
+    )?
+    .execute((session.key, parent))?;
+    Ok(())
+}
+
 fn check_free(db: &Connection, tenant: i64, name: &str) -> Result<(), Fault> {
     match find_row(db, tenant, name) {
         Ok(session) if session.is_deleted => {

@@ -15,7 +15,8 @@ use crate::turn::NewTurn;
 /// One change of an import. The steps of a batch are applied in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImportStep {
-    /// Creates a session, unless one with that label or alias exists.
+    /// Creates a session, unless one with that label or alias exists. An existing
+    /// session without a parent gets the parent of `new`.
     Session {
         /// The session.
         new: NewSession,
@@ -141,7 +142,8 @@ pub struct ImportCursor {
     /// The size of the file when it was read, in bytes.
     pub size: u64,
     /// The time of the file's last change when it was read, in Unix
-    /// nanoseconds.
+    /// nanoseconds. Negative if the end of the file was held back: the time from
+    /// which it is read again.
     pub modified: i64,
     /// The number of bytes that were imported.
     pub offset: u64,

@@ -1,12 +1,12 @@
 //! Reads the rows of a file, and makes turns of them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use contexture_providers::usage_of;
-use contexture_store::{Message, MessageRole, StopReason, TurnId};
+use contexture_store::{Message, MessageRole, StopReason, Turn, TurnId, TurnStatus};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -18,12 +18,13 @@ use state::StoredState;
 
 use super::NAME;
 use super::graph::{Graph, Kind, Node, RowId, row_id};
-use super::row::{ApiMessage, CompactMetadata, Rendered, Row, shorten, user_content};
-use super::sent::Sent;
+use super::row::{ApiMessage, CompactMetadata, ForkedFrom, Rendered, Row, shorten, user_content};
+use super::sent::{OpenRequest, Sent};
 use crate::error::ImportError;
-use crate::file::SourceFile;
+use crate::file::{Rest, SourceFile};
+use crate::import::created;
 use crate::messages;
-use crate::writer::{LaterState, TurnRef, Writer};
+use crate::writer::{TurnRef, Writer};
 
 /// The maximum distance, in bytes, of an answer that waits for more rows.
 const FAR_BACK: u64 = 1 << 20;
@@ -38,6 +39,7 @@ pub(super) struct Reader {
     max_line: usize,
     now: Timestamp,
     with_tail: bool,
+    rest: Rest,
     graph: Graph,
     lanes: Vec<Lane>,
     // The lane of each sub-agent, by its id.
@@ -50,8 +52,13 @@ pub(super) struct Reader {
     sent: Sent,
     // The turns of rows that are imported already.
     known: HashMap<RowId, TurnId>,
+    // Rows of turns that were recorded before, and are read again because more
+    // rows may follow.
+    recorded: HashSet<RowId>,
     // The session that the known rows are from, if it is another one.
     known_label: Option<String>,
+    // The session of a copy of this file that was imported before it.
+    copy: Option<String>,
     is_agent_file: bool,
     is_first_row: bool,
     // A row without its long parts.
@@ -90,6 +97,8 @@ struct Answer {
     usage: Option<String>,
     request: Option<String>,
     is_error: bool,
+    // Whether a message of the user follows.
+    is_followed: bool,
     at: Timestamp,
 }
 
@@ -129,6 +138,7 @@ impl Reader {
             max_line: file.max_line,
             now: file.now,
             with_tail: file.with_tail,
+            rest: file.rest,
             graph: Graph::default(),
             lanes: Vec::new(),
             agents: HashMap::new(),
@@ -137,7 +147,9 @@ impl Reader {
             results: HashMap::new(),
             sent: Sent::default(),
             known: HashMap::new(),
+            recorded: HashSet::new(),
             known_label: None,
+            copy: None,
             is_agent_file,
             is_first_row: file.offset == 0,
             short_row: String::new(),
@@ -220,7 +232,8 @@ impl Reader {
                 let at = at.unwrap_or(self.lanes[0].at);
                 let (path, max) = (self.path.clone(), self.max_line);
                 let reread = |offset| read_line(&path, offset, max);
-                self.sent.request(&row, at, &mut writer.counts, reread);
+                self.sent
+                    .request(&row, offset, at, &mut writer.counts, reread);
                 return Ok(());
             }
             _ => {}
@@ -234,7 +247,14 @@ impl Reader {
         self.first_row(&row, uuid, writer)?;
         let id = row_id(uuid);
         // A row that is there twice counts once.
-        if self.graph.find(id).is_some() {
+        if let Some(known) = self.graph.find(id) {
+            // The request of a recorded answer is saved.
+            if let Some(request) = row.request_ref.as_deref()
+                && self.graph.nodes[known].turn.is_some()
+                && let Some(request) = self.sent.open.remove(request)
+            {
+                writer.content(request.blobs)?;
+            }
             return Ok(());
         }
         let parent = row.parent_uuid.as_deref().map_or(0, row_id);
@@ -321,10 +341,47 @@ impl Reader {
             Some(origin) => {
                 let state = writer.store().import_state(NAME, &origin)?;
                 if let Some(state) = StoredState::of_sessions(state.as_deref(), writer)? {
+                    let is_copy = state.parent() != Some(&self.lanes[0].label)
+                        && !is_older(&self.path, std::path::Path::new(&origin));
                     self.known_label = self.know(state);
+                    match is_copy {
+                        true => self.lanes[0].parent.clone_from(&self.known_label),
+                        // The copy was imported first.
+                        false => self.copy.clone_from(&self.known_label),
+                    }
                 }
             }
             None => writer.root(NAME, uuid, &self.name)?,
+        }
+        if !self.is_agent_file {
+            self.claim_session(writer)?;
+        }
+        if let Some(forked) = row.forked_from
+            && let Ok(forked) = serde_json::from_str::<ForkedFrom>(forked.get())
+        {
+            self.lanes[0].parent = Some(label(&forked.session_id, None));
+        }
+        Ok(())
+    }
+
+    /// Reports another file with the same session that shares no rows with this
+    /// one. The session has one path only.
+    fn claim_session(&self, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        let session = &self.lanes[0].label;
+        let root = format!("session {session}");
+        match writer.origin(NAME, &root)? {
+            None => writer.root(NAME, &root, &self.name)?,
+            Some(other)
+                if other != self.name
+                    && self.known_label.as_ref() != Some(session)
+                    && std::path::Path::new(&other).exists() =>
+            {
+                writer.warn(format!(
+                    "session `{session}` is also in {other}, with other messages; the head of \
+                     the session is at the end of the file that was imported last"
+                ));
+            }
+            Some(_) => {}
         }
         Ok(())
     }
@@ -447,6 +504,9 @@ impl Reader {
         let answers = messages
             .iter()
             .any(|message| message.role == MessageRole::Tool);
+        if !answers && let Some(answer) = &mut self.lanes[lane].answer {
+            answer.is_followed = true;
+        }
         let parent = self.graph.find(self.graph.nodes[at_row].parent);
         if answers
             && let Some(parent) = parent
@@ -535,6 +595,7 @@ impl Reader {
                 usage: None,
                 request: None,
                 is_error: row.is_api_error_message,
+                is_followed: false,
                 at,
             });
         }
@@ -578,15 +639,18 @@ impl Reader {
         self.sent.join_parts();
     }
 
-    /// Ends the import of the file. Returns the offset at which the next import
+    /// Ends the import of the file: sets the offset at which the next import
     /// begins, and the state to store once the ids of all turns are known.
     ///
-    /// The latest answer may get more rows, so it is read again then.
+    /// The latest answer may get more rows, so it is read again then. It is
+    /// recorded when its end is known, or when the file has settled.
     pub(super) fn finish(
         mut self,
         end: u64,
+        file: &mut SourceFile<'_>,
         writer: &mut Writer<'_>,
-    ) -> Result<(u64, LaterState), ImportError> {
+    ) -> Result<(), ImportError> {
+        let mut held = None;
         self.note_answers();
         self.seal_other_lanes(end, writer)?;
         let offset = self.sealed(end);
@@ -595,13 +659,16 @@ impl Reader {
         let kept: Vec<bool> = self.graph.nodes.iter().map(is_kept).collect();
         let heads: Vec<Option<TurnRef>> = self.lanes.iter().map(|lane| lane.head).collect();
         for lane in 0..self.lanes.len() {
-            let complete = self.lanes[lane].answer.as_ref();
-            let complete = complete.is_some_and(|answer| answer.stop_reason.is_some());
-            if self.with_tail || complete {
+            let Some(answer) = &self.lanes[lane].answer else {
+                continue;
+            };
+            let is_certain = answer.is_followed;
+            if is_certain || self.rest.allows(answer.is_complete(), &mut held) {
                 self.close(u16::try_from(lane).unwrap_or(u16::MAX), writer)?;
             }
         }
-        if self.with_tail {
+        let has_tail = self.with_tail && !self.waiting.is_empty();
+        if has_tail && self.rest.allows(false, &mut held) {
             let tails: Vec<usize> = self.waiting.keys().copied().rev().collect();
             for row in tails {
                 if !self.waiting.contains_key(&row) {
@@ -618,8 +685,19 @@ impl Reader {
                 }
             }
         }
+        if self.with_tail && self.rest.is_settled() {
+            for lane in 0..self.lanes.len() {
+                self.known_tail(lane, writer)?;
+            }
+        }
         let open = std::mem::take(&mut self.sent.open);
-        for (_, request) in open {
+        for (id, request) in open {
+            if self.is_awaited(&id, &request) {
+                // It is read again. The state refers to its content.
+                self.rest.allows(false, &mut held);
+                writer.content(request.blobs)?;
+                continue;
+            }
             let head = self.lanes[0].head;
             self.create_session(0, head, writer)?;
             self.put_request(0, request, head, None, writer)?;
@@ -633,6 +711,10 @@ impl Reader {
             let lane = &self.lanes[lane];
             writer.head(&lane.label, head, "imported", lane.at)?;
         }
+        if let Some(copy) = self.copy.take() {
+            let lane = &self.lanes[0];
+            writer.parent(&copy, &lane.label, lane.at)?;
+        }
         let pending = self.sent.pending();
         writer.content(self.sent.requests.take_fresh())?;
         self.sent.forget_messages();
@@ -640,7 +722,41 @@ impl Reader {
             let bytes = self.state(&kept, &heads, pending, writer);
             (bytes, self.sent.requests.contents())
         };
-        Ok((offset, Box::new(state)))
+        file.new_offset = offset;
+        file.later_state = Some(Box::new(state));
+        file.held = held;
+        Ok(())
+    }
+
+    /// Moves the head of a lane to its last messages, if they are imported already
+    /// and have no answer.
+    fn known_tail(&mut self, lane: usize, writer: &Writer<'_>) -> Result<(), ImportError> {
+        let mut nodes = self.graph.nodes.iter().rev();
+        let Some(last) = nodes.find(|node| usize::from(node.lane) == lane) else {
+            return Ok(());
+        };
+        if let Some(turn) = last.turn
+            && last.kind == Kind::Input
+            && self.walk(last.id, last.lane).0 == self.lanes[lane].head
+            && let Some(id) = writer.id(turn)
+        {
+            let stored = writer.store().turns(&[id], "")?;
+            let is_pending = |turn: &Turn| turn.turn.status == Some(TurnStatus::Pending);
+            if stored.iter().any(is_pending) {
+                self.lanes[lane].head = Some(turn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if the answer of a request is not complete or may still come.
+    fn is_awaited(&self, id: &str, request: &OpenRequest) -> bool {
+        let mut answers = self.lanes.iter().filter_map(|lane| lane.answer.as_ref());
+        let mut nodes = self.graph.nodes.iter().rev();
+        let latest = nodes.find(|node| node.kind == Kind::Stop);
+        !self.rest.is_settled()
+            && (latest.is_none_or(|latest| latest.offset < request.offset)
+                || answers.any(|answer| answer.request.as_deref() == Some(id)))
     }
 
     /// Writes turns for the answers of sub-agents that are complete, or that
@@ -653,9 +769,9 @@ impl Reader {
             };
             let lane = u16::try_from(lane).unwrap_or(u16::MAX);
             let begins = self.graph.nodes[answer.first].offset;
-            let stop = answer.stop_reason.as_deref();
-            let is_done = lane != latest && stop.is_some_and(|stop| stop != "tool_use");
-            if is_done || end - begins.min(end) > FAR_BACK {
+            let is_done = answer.is_complete() && self.rest.allows(true, &mut None);
+            let is_far_back = end.saturating_sub(begins) > FAR_BACK;
+            if lane != latest && (is_done || is_far_back) {
                 self.close(lane, writer)?;
             }
         }
@@ -673,7 +789,10 @@ impl Reader {
             }
             rows.extend(lane.boundary.as_ref().map(|boundary| boundary.row));
         }
-        let offsets = rows.into_iter().map(|row| self.graph.nodes[row].offset);
+        let rows = rows.into_iter().map(|row| self.graph.nodes[row].offset);
+        let requests = self.sent.open.iter();
+        let requests = requests.filter(|(id, request)| self.is_awaited(id, request));
+        let offsets = rows.chain(requests.map(|(_, request)| request.offset));
         offsets.min().unwrap_or(end).min(end)
     }
 }
@@ -717,6 +836,14 @@ fn cut_label(label: String) -> String {
     label.trim().to_owned()
 }
 
+/// Returns true if a file was created before another.
+fn is_older(one: &std::path::Path, other: &std::path::Path) -> bool {
+    match (created(one), created(other)) {
+        (Some(one), Some(other)) => one < other,
+        _ => false,
+    }
+}
+
 /// Reads the line that begins at `offset`.
 fn read_line(path: &std::path::Path, offset: u64, max: usize) -> Option<String> {
     let mut file = File::open(path).ok()?;
@@ -742,6 +869,14 @@ impl Lane {
 }
 
 impl Answer {
+    /// Returns true if a message of the user follows the answer, or if the answer
+    /// has a reason for its end. An answer with calls can get more of them after
+    /// the first results.
+    fn is_complete(&self) -> bool {
+        let stop = self.stop_reason.as_deref();
+        self.is_followed || stop.is_some_and(|stop| stop != "tool_use")
+    }
+
     /// Returns the answer as a message of a request.
     fn message(&self) -> String {
         let mut blocks: Vec<&(u64, String)> = self.blocks.iter().collect();

@@ -36,6 +36,8 @@ pub(super) struct Row<'a> {
     #[serde(default)]
     pub(super) is_api_error_message: bool,
     #[serde(borrow)]
+    pub(super) forked_from: Option<&'a RawValue>,
+    #[serde(borrow)]
     pub(super) subtype: Option<Cow<'a, str>>,
     pub(super) api_block_index: Option<u64>,
     #[serde(borrow)]
@@ -140,6 +142,13 @@ pub(super) struct CompactMetadata {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct PreservedSegment {
     pub(super) head_uuid: Option<String>,
+}
+
+/// The session that a row was copied from.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ForkedFrom {
+    pub(super) session_id: String,
 }
 
 /// The message of a row.

@@ -36,6 +36,8 @@ pub(super) struct OpenRequest {
     pub(super) model: String,
     pub(super) blobs: Vec<Blob>,
     pub(super) at: Timestamp,
+    /// The start of its row in the file.
+    pub(super) offset: u64,
 }
 
 /// The sent requests, as far as a file describes them.
@@ -191,12 +193,13 @@ impl Sent {
     pub(super) fn request(
         &mut self,
         row: &Row<'_>,
+        offset: u64,
         at: Timestamp,
         counts: &mut Counts,
         reread: impl FnOnce(u64) -> Option<String>,
     ) {
         self.add_candidates();
-        let rebuilt = self.rebuild(row, at, counts, reread);
+        let rebuilt = self.rebuild(row, offset, at, counts, reread);
         match (rebuilt, &row.id) {
             (Some(request), Some(id)) => {
                 self.open.insert(id.to_string(), request);
@@ -208,6 +211,7 @@ impl Sent {
     fn rebuild(
         &mut self,
         row: &Row<'_>,
+        offset: u64,
         at: Timestamp,
         counts: &mut Counts,
         reread: impl FnOnce(u64) -> Option<String>,
@@ -264,6 +268,7 @@ impl Sent {
             model,
             blobs,
             at,
+            offset,
         })
     }
 

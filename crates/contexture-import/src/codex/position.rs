@@ -22,6 +22,9 @@ pub(super) struct Position {
     pub(super) provider: Option<String>,
     pub(super) instructions: Option<String>,
     pub(super) at: Option<Timestamp>,
+    /// The time of the first row.
+    #[serde(default)]
+    pub(super) started: Option<Timestamp>,
     /// The items that are sent, by number.
     pub(super) items: Vec<u32>,
     /// A hash of all items so far.

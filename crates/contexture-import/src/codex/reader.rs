@@ -20,9 +20,9 @@ use super::row::{Row, SessionMeta, parent_of_source, read_usage};
 use crate::error::ImportError;
 use crate::exported::cut_label;
 use crate::fields;
-use crate::file::SourceFile;
+use crate::file::{Rest, SourceFile};
 use crate::requests::Requests;
-use crate::writer::{LaterState, TurnRef, Writer};
+use crate::writer::{TurnRef, Writer};
 
 /// A field of items that is not sent.
 const NOT_SENT: &str = "internal_chat_message_metadata_passthrough";
@@ -51,6 +51,7 @@ pub(super) struct Reader {
     name: String,
     now: Timestamp,
     with_tail: bool,
+    rest: Rest,
     position: Position,
     // The call whose items are being read, and the one before it, whose usage
     // may still come.
@@ -67,6 +68,8 @@ pub(super) struct Reader {
     made: Vec<(ContentHash, TurnRef)>,
     is_looked_up: bool,
     is_fork: Option<String>,
+    // The session of a copy of this file that was imported before it.
+    copy: Option<String>,
     // A row without its output.
     short_row: String,
     finds_not_sent: Finder<'static>,
@@ -97,6 +100,7 @@ impl Reader {
             name: file.name.clone(),
             now: file.now,
             with_tail: file.with_tail,
+            rest: file.rest,
             position: Position::default(),
             open: None,
             held: None,
@@ -105,12 +109,15 @@ impl Reader {
             fields: None,
             known: HashMap::new(),
             made: Vec::new(),
-            is_looked_up: file.offset > 0,
+            is_looked_up: false,
             is_fork: None,
+            copy: None,
             short_row: String::new(),
             finds_not_sent: Finder::new(NOT_SENT),
         };
         if let Some(stored) = stored {
+            let has_turns = !stored.known.is_empty() || !stored.latest.is_empty();
+            reader.is_looked_up = file.offset > 0 && has_turns;
             reader.known = stored.known.into_iter().collect();
             if file.offset > 0 {
                 reader.position = stored.position;
@@ -170,7 +177,7 @@ impl Reader {
         let at = at.or(self.position.at).unwrap_or(self.now);
         self.position.at = Some(at);
         match &*row.kind {
-            "session_meta" => self.session_meta(payload),
+            "session_meta" => self.session_meta(payload, at),
             "turn_context" => {
                 #[derive(Deserialize)]
                 struct TurnContext {
@@ -198,7 +205,7 @@ impl Reader {
         Ok(())
     }
 
-    fn session_meta(&mut self, payload: &str) {
+    fn session_meta(&mut self, payload: &str, at: Timestamp) {
         let Ok(meta) = serde_json::from_str::<SessionMeta>(payload) else {
             return;
         };
@@ -213,6 +220,7 @@ impl Reader {
         let of_source = meta.source.as_ref().and_then(parent_of_source);
         let parent = meta.forked_from_id.or(meta.parent_thread_id).or(of_source);
         self.position.label = Some(label(&id));
+        self.position.started = Some(at);
         self.position.parent = parent.as_deref().map(label);
         self.position.provider = meta.model_provider;
         self.position.instructions = meta.base_instructions.and_then(|it| it.text);
@@ -355,6 +363,10 @@ impl Reader {
             return Ok(());
         };
         let before = self.position.head_ref;
+        if before.is_some() {
+            // A fork may have had nothing of its own so far.
+            self.create_session(writer)?;
+        }
         self.position.turns.truncate(left);
         self.position.items = turn.items.to_vec();
         self.position.chain = turn.chain;
@@ -368,22 +380,34 @@ impl Reader {
         Ok(())
     }
 
-    /// Ends the import of the file. Returns the offset at which the next import
+    /// Ends the import of the file: sets the offset at which the next import
     /// begins, and the state to store once the ids of all turns are known.
     pub(super) fn finish(
         mut self,
         end: u64,
+        file: &mut SourceFile<'_>,
         writer: &mut Writer<'_>,
-    ) -> Result<(u64, LaterState), ImportError> {
+    ) -> Result<(), ImportError> {
+        let mut held = None;
         // A call may get more rows or its usage, and is read again then.
         let (offset, mut sealed) = match (&self.held, &self.open) {
             (Some(first), _) | (None, Some(first)) => (first.start, first.before.clone()),
             (None, None) => (end, self.position.clone()),
         };
         let count = self.made.len();
-        self.settle(writer)?;
+        // A call whose usage is known is complete in most cases.
+        let open = self.open.iter().filter(|open| !open.outputs.is_empty());
+        let has_usage = |call: &Exchange| call.usage.is_some();
+        let mut calls = self.held.iter().chain(open).peekable();
+        let has_calls = calls.peek().is_some();
+        let is_complete = calls.all(has_usage);
+        if has_calls && self.rest.allows(is_complete, &mut held) {
+            self.settle(writer)?;
+        }
         if self.with_tail
             && self.position.title.is_some()
+            && self.open.is_some()
+            && self.rest.allows(false, &mut held)
             && let Some(open) = self.open.take()
         {
             self.write(open, writer)?;
@@ -394,6 +418,9 @@ impl Reader {
             self.create_session(writer)?;
             let at = self.position.at.unwrap_or(self.now);
             writer.head(&label, self.position.head_ref, "imported", at)?;
+            if let Some(copy) = self.copy.take() {
+                writer.parent(&copy, &label, at)?;
+            }
         }
         writer.content(self.requests.take_fresh())?;
         let state = move |writer: &Writer<'_>| {
@@ -415,6 +442,9 @@ impl Reader {
             let bytes = serde_json::to_vec(&stored).unwrap_or_default();
             (bytes, self.requests.contents())
         };
-        Ok((offset, Box::new(state)))
+        file.new_offset = offset;
+        file.later_state = Some(Box::new(state));
+        file.held = held;
+        Ok(())
     }
 }

@@ -407,7 +407,7 @@ fn an_inspector_opens_the_file_of_a_store() {
 fn an_inspector_imports_the_newest_sessions_of_the_machine() {
     let row = |kind: &str, uuid: &str, parent: &str, content: &str| {
         format!(
-            r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},"timestamp":"2026-02-02T10:00:00Z","message":{{"id":"m-{uuid}","role":"{kind}","content":{content}}}}}"#
+            r#"{{"type":"{kind}","uuid":"{uuid}","parentUuid":{parent},"timestamp":"2026-02-02T10:00:00Z","message":{{"id":"m-{uuid}","role":"{kind}","stop_reason":"end_turn","content":{content}}}}}"#
         ) + "\n"
     };
     let transcript = row("user", "a", "null", r#""Hi""#)

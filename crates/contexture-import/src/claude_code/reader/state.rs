@@ -35,6 +35,11 @@ struct StoredFields {
     latest: Vec<(String, TurnId)>,
     // Messages that the next request may refer to.
     pending: (Vec<String>, Vec<String>),
+    // The turns of imported rows that the file does not have at this time.
+    #[serde(default)]
+    unseen: Vec<(String, TurnId)>,
+    #[serde(default)]
+    known_label: Option<String>,
 }
 
 impl StoredState {
@@ -63,6 +68,11 @@ impl StoredState {
     /// Forgets the turns of rows that are read again when the file grows.
     pub(super) fn forget_latest(&mut self) {
         self.fields.latest.clear();
+    }
+
+    /// Returns the parent session of the file's session.
+    pub(super) fn parent(&self) -> Option<&String> {
+        self.fields.lanes.first()?.parent.as_ref()
     }
 
     fn read(mut bytes: &[u8]) -> Option<Self> {
@@ -103,6 +113,10 @@ impl Reader {
             });
         }
         self.agents = stored.agents.into_iter().collect();
+        self.known_label = stored.known_label;
+        self.know_rows(stored.unseen);
+        let latest = stored.latest.iter();
+        self.recorded = latest.filter_map(|(id, _)| id.parse().ok()).collect();
         self.sent.shapes = stored.shapes.into_iter().collect();
         self.sent.requests = Requests::from_state(stored.requests);
         self.sent.resume(stored.pending);
@@ -116,12 +130,17 @@ impl Reader {
                 self.known.insert(node.id, turn);
             }
         }
-        for (id, turn) in stored.latest {
+        self.know_rows(stored.unseen);
+        self.know_rows(stored.latest);
+        stored.lanes.into_iter().next().map(|lane| lane.label)
+    }
+
+    fn know_rows(&mut self, rows: Vec<(String, TurnId)>) {
+        for (id, turn) in rows {
             if let Ok(id) = id.parse() {
                 self.known.insert(id, turn);
             }
         }
-        stored.lanes.into_iter().next().map(|lane| lane.label)
     }
 
     pub(super) fn state(
@@ -144,6 +163,11 @@ impl Reader {
             shapes: self.sent.shapes.clone().into_iter().collect(),
             requests: self.sent.requests.state(),
             pending,
+            unseen: (self.known.iter())
+                .filter(|(id, _)| self.graph.find(**id).is_none())
+                .map(|(id, turn)| (id.to_string(), *turn))
+                .collect(),
+            known_label: self.known_label.clone(),
             latest: (self.graph.nodes.iter().zip(kept))
                 .filter(|(_, kept)| !**kept)
                 .filter_map(|(node, _)| Some((node.id.to_string(), writer.id(node.turn?)?)))

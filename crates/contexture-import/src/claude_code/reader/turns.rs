@@ -83,7 +83,8 @@ impl Reader {
         }
         let label = self.lanes[at_lane].label.clone();
         let head = self.lanes[at_lane].head;
-        if head.is_some() && head != base {
+        let is_recorded = (self.recorded).contains(&self.graph.nodes[answer.first].id);
+        if head.is_some() && head != base && !is_recorded {
             writer.head(&label, head, "imported", answer.at)?;
             writer.head(&label, base, "rewound", answer.at)?;
         }
@@ -285,11 +286,10 @@ impl Reader {
         base: Option<TurnRef>,
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
-        let known_label = self.known_label.clone().filter(|_| lane == 0);
         let lane = &self.lanes[lane];
         let new = NewSession {
             label: lane.label.clone(),
-            parent_session: known_label.or_else(|| lane.parent.clone()),
+            parent_session: lane.parent.clone(),
             task: lane.title.clone(),
             ..NewSession::default()
         };

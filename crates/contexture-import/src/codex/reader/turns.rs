@@ -135,7 +135,14 @@ impl Reader {
         if let Some(state) = stored_session(state, writer)? {
             self.known.extend(state.known);
             self.known.extend(state.latest);
-            self.is_fork = state.position.label;
+            // The later one of two files with the same beginning is the fork.
+            let (own, other) = (&self.position, state.position);
+            let is_original = other.parent.is_some() && other.parent == own.label
+                || own.parent.is_none() && own.started.is_some() && own.started < other.started;
+            match is_original {
+                true => self.copy = other.label,
+                false => self.is_fork = other.label,
+            }
         }
         Ok(())
     }
