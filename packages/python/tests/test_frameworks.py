@@ -280,7 +280,8 @@ def test_llama_index(tmp_path: Path) -> None:
             await memory.aput(ChatMessage(role="user", content="What is my dog called?"))
             messages = await memory.aget()
             assert any("Rufus" in (message.content or "") for message in messages)
-            recalled = await block.aget([ChatMessage(role="user", content="dog?")])
+            asked = [ChatMessage(role="user", content="dog?")]
+            recalled = await block.aget(asked, session_id="user-42")
             shorter = await block.atruncate(recalled, 5)
             assert shorter is not None
             assert len(shorter) < len(recalled)
