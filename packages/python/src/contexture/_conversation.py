@@ -35,7 +35,7 @@ SUMMARY = "[Previous conversation summary]"
 _MARK = re.compile(r"\[secret masked: [^\]\n]*\]|\n?\[\.\.\. [^\n]*? \.\.\.\]\n?")
 _ATTACHED = "[attached "
 # The most sessions that are tried for a conversation that does not continue its session.
-_MAX_SESSIONS = 20
+_MAX_SESSIONS = 9
 
 
 @dataclass
@@ -160,7 +160,7 @@ class _Prepared(Generic[Message]):
             for call in part.chat.get("tool_calls") or ()
         }
         self.session = SessionChoice(options.session, options.moved)
-        self.has_remote_images = True
+        self.has_images = True
 
     def call(self) -> dict[str, Any]:
         """Returns the arguments of the call."""
@@ -184,12 +184,12 @@ class _Prepared(Generic[Message]):
     def continues_after(self, error: ApiError) -> bool:
         """Changes what is sent, so that the call can succeed. Returns false if nothing can."""
         if error.code == "over_budget":
-            if not self.has_remote_images:
+            if not self.has_images:
                 return False
-            # The size of an image at an address is not known, and the most is counted for it.
-            self.has_remote_images = False
+            # If the size of an image cannot be read, the most is counted for it.
+            self.has_images = False
             before = self.sent
-            self.sent = [replace(part, chat=_without_remote(part.chat)) for part in before]
+            self.sent = [replace(part, chat=_without_images(part.chat)) for part in before]
             return any(old.chat != new.chat for old, new in zip(before, self.sent, strict=True))
         return self.session.continues_after(error)
 
@@ -268,7 +268,7 @@ class SessionChoice:
         self.label = moved.get(named, named) if isinstance(named, str) else named
         self._named = named
         self._moved = moved
-        self._tries = 1
+        self._number = 1 if self.label == named else int(str(self.label).rpartition("~")[2])
         self._error: ApiError | None = None
 
     def continues_after(self, error: ApiError) -> bool:
@@ -277,9 +277,9 @@ class SessionChoice:
         if not isinstance(self.label, str) or not is_rejected:
             return False
         self._error = error
-        self._tries += 1
-        if error.status == 409 and self._tries <= _MAX_SESSIONS:
-            self.label = f"{self._named}~{self._tries}"
+        self._number += 1
+        if error.status == 409 and self._number <= _MAX_SESSIONS:
+            self.label = f"{self._named}~{self._number}"
         else:
             self.label = UNSET
         return True
@@ -617,16 +617,14 @@ def other_texts(given: Sequence[str], chat: ChatMessage) -> list[str]:
     return ["\n\n".join(texts), *[""] * (len(given) - 1)]
 
 
-def _without_remote(chat: ChatMessage) -> ChatMessage:
-    """Returns a message in which a text takes the place of each image at an address."""
+def _without_images(chat: ChatMessage) -> ChatMessage:
+    """Returns a message in which a text takes the place of each image."""
     content = chat.get("content")
     if isinstance(content, str) or not content:
         return chat
-    parts = []
-    for part in content:
-        url = part.get("image_url", {}).get("url", "") if part.get("type") == "image_url" else ""
-        is_remote = url and not url.startswith("data:")
-        parts.append(attachment_of(f"image {url}") if is_remote else part)
+    parts = [
+        attachment_of("image") if part.get("type") == "image_url" else part for part in content
+    ]
     return {**chat, "content": parts}
 
 

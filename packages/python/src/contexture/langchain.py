@@ -295,10 +295,11 @@ def _with_texts(message: BaseMessage, chat: dict[str, Any], calls: dict[str, Any
     """Returns the content of a message with another text. Images and other blocks are kept."""
     if isinstance(message.content, str):
         return conversation.text_of(chat)
-    found = [text for block in message.content if (text := _block_text(block) or "").strip()]
+    found = [_block_text(block) or "" for block in message.content]
+    found = [text for text in found if text.strip()]
     texts = conversation.other_texts(found, chat)
     content: list[Any] = []
-    if not found and texts[0]:
+    if not found and texts and texts[0]:
         content.append({"type": "text", "text": texts[0]})
     for block in message.content:
         text = _block_text(block)
