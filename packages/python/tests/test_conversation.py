@@ -213,7 +213,8 @@ def test_pydantic_ai_counts_instructions_and_keeps_images(
             late = ModelRequest(parts=[UserPromptPart("go on"), ToolReturnPart("t", "r1", "c1")])
             calls = ModelResponse(parts=[ToolCallPart("t", {}, "c1")])
             shown = await process([ModelRequest(parts=[UserPromptPart("go")]), calls, late])
-            assert [part.content for part in shown[-1].parts] == ["r1", "go on"]
+            last: Any = shown[-1]
+            assert [part.content for part in last.parts] == ["r1", "go on"]
 
     asyncio.run(go())
 

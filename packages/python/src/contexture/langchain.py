@@ -301,7 +301,8 @@ def _with_texts(message: BaseMessage, chat: dict[str, Any], calls: dict[str, Any
     content: list[Any] = []
     if not found and texts and texts[0]:
         content.append({"type": "text", "text": texts[0]})
-    for block in message.content:
+    blocks: list[Any] = message.content
+    for block in blocks:
         text = _block_text(block)
         if text is None:
             call = calls.get(block.get("id", "")) if isinstance(block, dict) else None
