@@ -45,12 +45,13 @@ from .errors import ContextureError, SessionWarning  # noqa: E402
 if TYPE_CHECKING:
     _Request = ModelRequest[Any]
     _Response = ModelResponse[Any]
+    _Middleware = AgentMiddleware[Any, Any, Any]
 else:
-    # The classes of LangChain 1.0 are not generic.
-    _Request, _Response = ModelRequest, ModelResponse
+    # The classes of LangChain 1.0 have fewer parameters.
+    _Request, _Response, _Middleware = ModelRequest, ModelResponse, AgentMiddleware
 
 
-class ContextureMiddleware(AgentMiddleware[Any, Any, Any]):
+class ContextureMiddleware(_Middleware):
     """Fits the messages of each model call into the context window.
 
     The agent's state keeps all messages; only what the model sees is shortened. Tool calls and
