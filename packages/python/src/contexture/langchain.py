@@ -94,7 +94,7 @@ class ContextureMiddleware(_Middleware):
         self, request: _Request, handler: Callable[[_Request], _Response]
     ) -> _Response:
         """Fits the request, calls the model and records the answer."""
-        client = self._client or default_client()
+        client = self._client or default_client(self._session is None)
         messages, options = encoded(request.messages), self._options(request)
         fitted = conversation.fit(client, messages, _ADAPTER, options)
         response = handler(request.override(messages=cast("Any", fitted.messages)))
@@ -110,7 +110,7 @@ class ContextureMiddleware(_Middleware):
         self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
     ) -> _Response:
         """Fits the request, calls the model and records the answer."""
-        client = self._async_client or default_async_client()
+        client = self._async_client or default_async_client(self._session is None)
         messages, options = encoded(request.messages), self._options(request)
         fitted = await conversation.afit(client, messages, _ADAPTER, options)
         response = await handler(request.override(messages=cast("Any", fitted.messages)))
@@ -164,7 +164,7 @@ def fit_messages(
         report=False,
         system="\n\n".join(_text(message) for message in messages[:start]) or None,
     )
-    client = client or default_client()
+    client = client or default_client(session is UNSET)
     fitted = conversation.fit(client, encoded(messages[start:]), _ADAPTER, options)
     return [*messages[:start], *fitted.messages]
 

@@ -158,7 +158,7 @@ def fit_input(
         choice = SessionChoice(session, moved)
         while True:
             try:
-                answer = await (client or default_async_client()).fit(
+                answer = await (client or default_async_client(session is UNSET)).fit(
                     request=request,
                     from_="openai-responses",
                     max_tokens=max_tokens,

@@ -87,7 +87,8 @@ def fit_history(
         given = _units(messages)
         whole = originals.of(given)
         sent: list[Encoded[_Unit]] = [Encoded(_chat(unit), unit) for unit in whole]
-        fitted = await conversation.afit(client or default_async_client(), sent, _ADAPTER, options)
+        caller = client or default_async_client(session is UNSET)
+        fitted = await conversation.afit(caller, sent, _ADAPTER, options)
         if not fitted.changed and len(whole) == len(given):
             return messages
         originals.remember(fitted)
