@@ -1,11 +1,11 @@
 from typing import Any, cast
 
 from langchain.agents import create_agent
-from standin import StandIn
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from contexture.langchain import ContextureMiddleware
 
-model = StandIn()  # or "openai:gpt-5.6"
+model = FakeListChatModel(responses=["Hello."])  # or "openai:gpt-5.6"
 agent = create_agent(model, tools=[], middleware=[ContextureMiddleware(max_tokens=8_000)])
 
 history: list[Any] = [("user", "word " * 200), ("assistant", "word " * 200)] * 50

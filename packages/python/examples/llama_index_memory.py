@@ -10,7 +10,8 @@ memory = Memory.from_defaults(session_id="user-42", memory_blocks=[block])
 
 
 async def main() -> None:
-    await block.aput([ChatMessage(role="user", content="My dog is called Rufus.")])
+    said = [ChatMessage(role="user", content="My dog is called Rufus.")]
+    await block.aput(said, session_id=memory.session_id)
     await memory.aput(ChatMessage(role="user", content="What is my dog called?"))
     print(await memory.aget())
 

@@ -1,8 +1,6 @@
-from typing import Any
-
 import contexture
 
-messages: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}]
+messages = [{"role": "system", "content": "Be brief."}]
 for number in range(200):
     messages.append({"role": "user", "content": f"Question {number}: " + "why? " * 100})
     messages.append({"role": "assistant", "content": f"Answer {number}: " + "because. " * 50})

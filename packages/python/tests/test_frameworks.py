@@ -280,7 +280,8 @@ def test_llama_index(tmp_path: Path) -> None:
             await memory.aput(ChatMessage(role="user", content="What is my dog called?"))
             messages = await memory.aget()
             assert any("Rufus" in (message.content or "") for message in messages)
-            recalled = await block.aget([ChatMessage(role="user", content="dog?")])
+            asked = [ChatMessage(role="user", content="dog?")]
+            recalled = await block.aget(asked, session_id="user-42")
             shorter = await block.atruncate(recalled, 5)
             assert shorter is not None
             assert len(shorter) < len(recalled)
@@ -337,3 +338,26 @@ def test_the_memory_tool(own_client: contexture.Client) -> None:
         .view(beta.BetaMemoryTool20250818ViewCommand(command="view", path="/memories"))
         .endswith("0B\t/memories")
     )
+
+
+def test_the_memory_tool_is_like_a_file_system(own_client: contexture.Client) -> None:
+    tool = ContextureMemoryTool(client=own_client)
+    tool.call({"command": "create", "path": "/memories/a", "file_text": "x\ny\nx\n"})
+    tool.call({"command": "create", "path": "/memories/d/.hidden", "file_text": "x"})
+    assert "hidden\n" not in str(tool.call({"command": "view", "path": "/memories"}))
+    for command, message in (
+        ({"command": "create", "path": "/memories/a/b", "file_text": ""}, "not a directory"),
+        ({"command": "create", "path": "/memories/d", "file_text": ""}, "already exists"),
+        ({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/d/e"}, "itself"),
+        ({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/a/e"}, "not a"),
+        ({"command": "insert", "path": "/memories/d", "insert_line": 0, "insert_text": ""}, "file"),
+        ({"command": "str_replace", "path": "/memories/a", "old_str": "x", "new_str": ""}, "1, 3"),
+        ({"command": "view", "path": "/memories/../x"}, "would escape"),
+        ({"command": "create", "path": "/memories/" + "a" * 600, "file_text": ""}, "limit"),
+    ):
+        with pytest.raises(ToolError, match=message):
+            tool.call(command)
+    # A name is not a path: other users do not see its files.
+    other = ContextureMemoryTool(name="default/memories/x", client=own_client)
+    other.call({"command": "create", "path": "/memories/planted", "file_text": "x"})
+    assert "planted" not in str(tool.call({"command": "view", "path": "/memories"}))

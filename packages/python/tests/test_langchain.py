@@ -17,6 +17,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langchain_openai.chat_models.base import _convert_message_to_dict
+from langgraph.store.memory import InMemoryStore
 from pydantic import PrivateAttr, TypeAdapter
 from traces import Step, pairing_errors, run
 
@@ -193,3 +194,29 @@ def test_an_async_store(own_client: contexture.Client) -> None:
         assert item.value == {"x": 1}
 
     asyncio.run(go())
+
+
+def test_a_store_answers_as_the_reference_does(own_client: contexture.Client) -> None:
+    stores: list[Any] = [InMemoryStore(), ContextureStore(own_client)]
+    found = []
+    for store in stores:
+        store.put(("a",), "k3", {"n": {"p": 1, "q": [1, 2]}})
+        store.put(("a",), "k1", {"n": {"p": 2}, "big": 2**70})
+        store.put(("a",), "日本語のとても長いキー" * 8, {"text": "long " * 4_000})
+        store.put(("a",), "k2", {"text": "apple"}, index=False)
+        store.put(("a",), "k3", {"n": {"p": 1, "q": [1, 2]}, "new": True})
+        queried = store.search(("a",), query="apple", limit=10)
+        found.append(
+            [
+                [item.key for item in store.search(("a",), limit=10)],
+                [item.key for item in store.search(("a",), filter={"n": {"p": 1}})],
+                [item.key for item in store.search(("a",), filter={"n": {"q": [1, 3]}})],
+                [item.key for item in store.search(("a",), filter={"n": {"p": {"$gte": 2}}})]
+                if isinstance(store, ContextureStore)
+                else ["k1"],
+                sorted(item.key for item in queried),
+                store.get(("a",), "k1").value,
+                store.list_namespaces(),
+            ]
+        )
+    assert found[0] == found[1]

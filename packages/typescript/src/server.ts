@@ -93,7 +93,10 @@ export class LocalServer {
     if (db !== undefined) args.push("--db", db);
     // The log is only read when the server fails.
     const env = { CONTEXTURE_SERVER_LOG: "error", ...process.env };
-    const child = spawn(binary, args, { stdio: ["pipe", "ignore", "pipe"], env });
+    // Ctrl-C at a terminal is for this process, which may still need the server: the server has a
+    // group of its own. On Windows that would open a window.
+    const detached = process.platform !== "win32";
+    const child = spawn(binary, args, { stdio: ["pipe", "ignore", "pipe"], env, detached });
     this.#child = child;
     // A write to a server that has ended is no error of ours.
     child.stdin?.on("error", () => undefined);

@@ -140,3 +140,92 @@ test("a framework that is too old", async () => {
   const call = { params: { prompt: [] }, model: { modelId: "x", specificationVersion: "v2" } };
   await assert.rejects(middleware.transformParams(call), (error: unknown) => error instanceof FrameworkVersionError && /version 7 or newer/.test(error.message));
 });
+
+const words = "word ".repeat(80);
+const secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+const fitTo = (messages: unknown[], maxTokens: number) =>
+  fitModelMessages(messages as ModelMessage[], { maxTokens, model: "gpt-5.6", client });
+
+test("repeated call ids keep their results", async () => {
+  const messages: unknown[] = [{ role: "user", content: "go" }];
+  for (let at = 0; at < 40; at += 1) {
+    messages.push({ role: "assistant", content: [{ type: "tool-call", toolCallId: "call_0", toolName: "t", input: { at } }] });
+    messages.push({ role: "tool", content: [{ type: "tool-result", toolCallId: "call_0", toolName: "t", output: { type: "text", value: `r${at} ${words}` } }] });
+  }
+  const fitted = await fitTo(messages, 4000);
+  assert.ok(fitted.length < 60);
+  assert.deepEqual(fitted.slice(1), messages.slice(1 - fitted.length));
+});
+
+test("a late result is moved to its call", async () => {
+  const call = { role: "assistant", content: [{ type: "tool-call", toolCallId: "c1", toolName: "t", input: {} }] };
+  const result = { role: "tool", content: [{ type: "tool-result", toolCallId: "c1", toolName: "t", output: { type: "text", value: "4711" } }] };
+  const [first, late] = [{ role: "user", content: "book" }, { role: "user", content: "hurry" }];
+  assert.deepEqual(await fitTo([first, call, late, result], 8000), [first, call, result, late]);
+});
+
+test("images stay with their messages, and secrets are masked", async () => {
+  const picture = (name: string, text = "What is this?") => ({ role: "user", content: [{ type: "text", text }, { type: "image", image: `https://example.com/${name}.png` }] });
+  const messages = Array.from({ length: 40 }, (_, at) => [picture(String(at)), { role: "assistant", content: `answer ${at} ${words}` }]).flat();
+  messages.push(picture("last"));
+  const fitted = await fitTo(messages, 5000);
+  assert.ok(fitted.length < 60);
+  assert.ok(fitted.slice(1).every((message, at) => (message as unknown) === messages[messages.length - fitted.length + 1 + at]));
+  const [masked] = await fitTo([picture("a", `see ${secret}`)], 8000);
+  assert.match(JSON.stringify(masked), /secret masked.*a\.png/);
+  const calls = { role: "assistant", content: [{ type: "tool-call", toolCallId: "c1", toolName: "t", input: { key: secret } }] };
+  const results = { role: "tool", content: [{ type: "tool-result", toolCallId: "c1", toolName: "t", output: { type: "error-text", value: `${secret} failed` } }] };
+  const shown = JSON.stringify(await fitTo([{ role: "user", content: "go" }, calls, results], 8000));
+  assert.ok(!shown.includes(secret));
+  assert.match(shown, /error-text/);
+});
+
+test("a system message between the messages is kept", async () => {
+  const messages: unknown[] = [{ role: "system", content: "Be brief." }];
+  for (let at = 0; at < 30; at += 1) {
+    messages.push({ role: "user", content: `q${at} ${words}` }, { role: "assistant", content: `a${at} ${words}` });
+    if (at === 28) messages.push({ role: "system", content: "From now on answer in French." });
+  }
+  messages.push({ role: "user", content: "go" });
+  const fitted = await fitTo(messages, 5000);
+  assert.ok(fitted.length < messages.length);
+  assert.equal(fitted[0], messages[0]);
+  assert.equal(fitted.filter((message) => message.role === "system").length, 2);
+});
+
+test("an approval that was answered does not stop the fitting", async () => {
+  const answered: unknown[] = [
+    { role: "user", content: "delete x" },
+    { role: "assistant", content: [{ type: "tool-call", toolCallId: "c1", toolName: "del", input: {} }, { type: "tool-approval-request", approvalId: "a1", toolCallId: "c1" }] },
+  ];
+  assert.deepEqual(await fitTo(answered, 5000), answered);
+  const response = { type: "tool-approval-response", approvalId: "a1", approved: true };
+  const result = { type: "tool-result", toolCallId: "c1", toolName: "del", output: { type: "text", value: "deleted" } };
+  answered.push({ role: "tool", content: [response, result] });
+  const talk = Array.from({ length: 40 }, (_, at) => [{ role: "user", content: `q${at} ${words}` }, { role: "assistant", content: `a${at} ${words}` }]).flat();
+  const messages = [...talk, ...answered, { role: "user", content: "last" }];
+  const fitted = await fitTo(messages, 5000);
+  assert.ok(fitted.length < messages.length);
+  assert.deepEqual(fitted.slice(-4), messages.slice(-4));
+});
+
+for (const session of [undefined, "steps"]) {
+  test(`prepareStep never summarises a summary${session ? ", with a session" : ""}`, async () => {
+    standInCalls = [];
+    const settings = { maxTokens: 8000, client, ...(session ? { session } : {}) };
+    await generateText({ model: standIn(30), tools, prompt: "Read all.", stopWhen: stepCountIs(40), prepareStep: prepareStep(settings) });
+    assert.equal(standInCalls.length, 31);
+    for (const prompt of standInCalls) checkPairs(prompt);
+    const last = JSON.stringify(standInCalls.at(-1));
+    assert.equal(last.split("[Previous conversation summary]").length, 2);
+    assert.ok(!last.includes("[message 2]"));
+  });
+}
+
+test("an edited conversation continues in another session", async () => {
+  const settings = { maxTokens: 8000, model: "gpt-5.6", client, session: "edited" };
+  await fitModelMessages([{ role: "user", content: "one" }], settings);
+  const other = [{ role: "user" as const, content: "other" }, { role: "assistant" as const, content: "0" }, { role: "user" as const, content: "?" }];
+  assert.deepEqual(await fitModelMessages(other, settings), other);
+  assert.ok((await client.getHistory({ label: "edited~2" })).total > 0);
+});

@@ -27,6 +27,7 @@ from .errors import (
     InvalidAnswerError,
     ServerStartError,
     ServerUnavailableError,
+    SessionWarning,
     VersionWarning,
 )
 from .server import LocalServer
@@ -43,6 +44,7 @@ __all__ = [
     "LocalServer",
     "ServerStartError",
     "ServerUnavailableError",
+    "SessionWarning",
     "Unset",
     "VersionWarning",
     "__version__",

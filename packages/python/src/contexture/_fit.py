@@ -41,7 +41,7 @@ def fit(
         client: The client to use. Default: the client of this process.
     """
     body = _body(request)
-    answer = (client or default_client()).fit(
+    answer = (client or default_client(session is UNSET)).fit(
         request=body,
         max_tokens=max_tokens,
         session=session,
@@ -63,7 +63,7 @@ async def afit(
 ) -> dict[str, Any]:
     """Returns a provider's request within its context window, as :func:`fit` does."""
     body = _body(request)
-    answer = await (client or default_async_client()).fit(
+    answer = await (client or default_async_client(session is UNSET)).fit(
         request=body,
         max_tokens=max_tokens,
         session=session,
@@ -78,9 +78,42 @@ def _body(request: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the part of the arguments that is the body of the request, as JSON data."""
     body = {}
     for name, value in request.items():
-        if name not in _OF_THE_CLIENT and not _is_omitted(value):
+        is_config = name == "config" and "contents" in request
+        if name not in _OF_THE_CLIENT and not is_config and not _is_omitted(value):
             body[name] = _plain(value, name)
+    if "contents" in body:
+        body["contents"] = _contents(body["contents"])
+    config = request.get("config")
+    if "contents" in body and config is not None:
+        body |= _config(config)
     return body
+
+
+def _config(config: Any) -> dict[str, Any]:
+    """Returns what is counted of the `config` of Gemini's client: instructions and tools."""
+    named = config if isinstance(config, Mapping) else vars(config)
+    found: dict[str, Any] = {}
+    instruction = named.get("system_instruction") or named.get("systemInstruction")
+    if isinstance(instruction, str):
+        found["systemInstruction"] = {"parts": [{"text": instruction}]}
+    elif isinstance(instruction, (BaseModel, Mapping)):
+        found["systemInstruction"] = _plain(instruction, "config.system_instruction")
+    tools = [tool for tool in named.get("tools") or () if isinstance(tool, (BaseModel, Mapping))]
+    if tools:
+        found["tools"] = _plain(tools, "config.tools")
+    return found
+
+
+def _contents(contents: Any) -> Any:
+    """Returns Gemini's contents as a list of objects. Its client accepts texts, too."""
+    if isinstance(contents, (str, dict)):
+        contents = [contents]
+    if not isinstance(contents, list):
+        return contents
+    return [
+        {"role": "user", "parts": [{"text": one}]} if isinstance(one, str) else one
+        for one in contents
+    ]
 
 
 def _result(
@@ -91,7 +124,8 @@ def _result(
     # Arguments that are not part of the body, or kept their value, stay as they were given.
     result = {name: value for name, value in request.items() if name not in body or name in fitted}
     for name, value in fitted.items():
-        if body.get(name) != value:
+        is_of_config = "config" in request and name not in request
+        if body.get(name) != value and not is_of_config:
             result[name] = value
     return result
 

@@ -13,7 +13,9 @@ other requests find it.
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import Any
+from urllib.parse import quote
 
 from ._require import require
 
@@ -45,7 +47,7 @@ class ContextureMemoryTool(BetaAbstractMemoryTool):
     ) -> None:
         """Opens the files of `name`, such as a user. Tools with other names see other files."""
         super().__init__(**options)
-        self._prefix = f"memory-tool/{name}"
+        self._prefix = f"memory-tool/{quote(name, safe='')}"
         self._given = client
 
     @property
@@ -69,29 +71,36 @@ class ContextureMemoryTool(BetaAbstractMemoryTool):
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
         """Creates a file."""
         path = _path(command.path)
-        if path == _ROOT or self._files(path):
-            raise ToolError(f"{command.path} is a directory")
-        if self._read(path) is not None:
+        if path == _ROOT or self._files(path) or self._read(path) is not None:
             raise ToolError(f"File {command.path} already exists")
+        self._check_parents(path)
         self._write(path, command.file_text)
         return f"File created successfully at: {command.path}"
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
         """Replaces a text that occurs once in a file."""
         path, text = self._existing(command.path)
-        count = text.count(command.old_str) if command.old_str else 0
-        if count != 1:
-            found = "did not appear verbatim" if count == 0 else f"appeared {count} times"
+        found = [match.start() for match in re.finditer(re.escape(command.old_str), text)]
+        if not found:
             raise ToolError(
-                f"No replacement was performed, old_str `{command.old_str}` {found} in "
-                f"{command.path}. Please ensure it is unique."
+                f"No replacement was performed, old_str `{command.old_str}` did not appear "
+                f"verbatim in {command.path}."
+            )
+        if len(found) > 1:
+            lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in found)
+            raise ToolError(
+                f"No replacement was performed. Multiple occurrences of old_str "
+                f"`{command.old_str}` in lines: {lines}. Please ensure it is unique"
             )
         line = text[: text.index(command.old_str)].count("\n") + 1
         text = text.replace(command.old_str, command.new_str)
         self._write(path, text)
-        lines = text.split("\n")
-        shown = _numbered(lines, max(1, line - 2), min(len(lines), line + 2))
-        return f"The memory file has been edited. Here is the snippet showing the change:\n{shown}"
+        rows = text.split("\n")
+        shown = _numbered(rows, max(1, line - 2), min(len(rows), line + 2))
+        return (
+            "The memory file has been edited. Here is the snippet showing the change (with line "
+            f"numbers):\n{shown}"
+        )
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
         """Inserts a text after a line of a file."""
@@ -127,10 +136,13 @@ class ContextureMemoryTool(BetaAbstractMemoryTool):
             raise ToolError("Cannot rename the /memories directory itself")
         if self._read(new) is not None or self._files(new):
             raise ToolError(f"The destination {command.new_path} already exists")
+        if new.startswith(f"{old}/"):
+            raise ToolError(f"Cannot move {command.old_path} into itself: {command.new_path}")
         text = self._read(old)
         files = {old: text} if text is not None else self._files(old)
         if not files:
             raise ToolError(f"The path {command.old_path} does not exist")
+        self._check_parents(new)
         for path, content in files.items():
             self._write(new + path[len(old) :], content)
             self._client.forget_record(self._id(path))
@@ -149,8 +161,18 @@ class ContextureMemoryTool(BetaAbstractMemoryTool):
         path = _path(named)
         text = self._read(path)
         if text is None:
+            if path == _ROOT or self._files(path):
+                raise ToolError(f"The path {named} is not a file.")
             raise ToolError(f"The path {named} does not exist. Please provide a valid path.")
         return path, text
+
+    def _check_parents(self, path: str) -> None:
+        """Raises an error if a file has the name of a directory that the path needs."""
+        parent = posixpath.dirname(path)
+        while parent != _ROOT:
+            if self._read(parent) is not None:
+                raise ToolError(f"{parent} is a file, not a directory")
+            parent = posixpath.dirname(parent)
 
     def _read(self, path: str) -> str | None:
         try:
@@ -172,7 +194,12 @@ class ContextureMemoryTool(BetaAbstractMemoryTool):
             "source": path,
             "content": {"path": path, "text": text},
         }
-        self._client.record_memory(records=[record])
+        try:
+            self._client.record_memory(records=[record])
+        except ApiError as error:
+            if error.status != 422:
+                raise
+            raise ToolError(f"Cannot write {path}: {error.message}") from error
 
     def _files(self, directory: str) -> dict[str, str]:
         """Returns the files below a directory, by path."""
@@ -191,6 +218,8 @@ class ContextureMemoryTool(BetaAbstractMemoryTool):
         sizes: dict[str, int] = {}
         for file, text in files.items():
             parts = file[len(path) :].strip("/").split("/")
+            if any(part.startswith(".") for part in parts):
+                continue
             for depth in range(1, min(len(parts), 2) + 1):
                 name = "/".join(parts[:depth]) + ("/" if depth < len(parts) else "")
                 sizes[name] = sizes.get(name, 0) + len(text.encode())
@@ -204,7 +233,11 @@ class ContextureMemoryTool(BetaAbstractMemoryTool):
 
 def _path(named: str) -> str:
     """Returns a path in its shortest form. Only paths below `/memories` are accepted."""
+    if "\0" in named:
+        raise ToolError("A path cannot contain a NUL character")
     path = posixpath.normpath(named)
+    if named.startswith(f"{_ROOT}/") and not f"{path}/".startswith(f"{_ROOT}/"):
+        raise ToolError(f"Path {named} would escape {_ROOT} directory")
     if path != _ROOT and not path.startswith(f"{_ROOT}/"):
         raise ToolError(f"Path must start with {_ROOT}, got: {named}")
     return path
@@ -216,4 +249,6 @@ def _numbered(lines: list[str], start: int, end: int) -> str:
 
 
 def _size(size: int) -> str:
-    return f"{size}B" if size < 1024 else f"{size / 1024:.1f}K"
+    if size < 1024:
+        return f"{size}B"
+    return f"{size / 1024:.1f}K" if size < 1024**2 else f"{size / 1024**2:.1f}M"

@@ -7,6 +7,7 @@ server with the first call and stop it with :meth:`Client.close`, or when the pr
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
 from typing import Any
@@ -92,6 +93,7 @@ class Client(Operations):
         self._timeout = timeout
         self._http: httpx.Client | None = None
         self._http_url = ""
+        self._owner = os.getpid()
 
     def __enter__(self) -> Client:
         return self
@@ -106,9 +108,9 @@ class Client(Operations):
 
     def close(self) -> None:
         """Closes the connections and stops the local server. The client can be used again."""
-        if self._http is not None:
-            self._http.close()
-            self._http = None
+        http, self._http = self._http, None
+        if http is not None and self._owner == os.getpid():
+            http.close()
         self._connection.close()
 
     @property
@@ -119,7 +121,9 @@ class Client(Operations):
     def _client(self) -> httpx.Client:
         url = self._connection.url()
         http = self._http
-        if http is None or url != self._http_url:
+        # A forked child has connections of its own: answers on shared ones would get mixed up.
+        if http is None or url != self._http_url or self._owner != os.getpid():
+            self._owner = os.getpid()
             http = httpx.Client(
                 base_url=url,
                 headers=self._connection.headers,
@@ -184,6 +188,7 @@ class AsyncClient(AsyncOperations):
         self._timeout = timeout
         self._http: httpx.AsyncClient | None = None
         self._http_url = ""
+        self._owner = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> AsyncClient:
@@ -201,7 +206,8 @@ class AsyncClient(AsyncOperations):
         """Closes the connections and stops the local server. The client can be used again."""
         http, self._http = self._http, None
         # The connections of another loop, which may be closed, cannot be closed in this one.
-        if http is not None and self._loop is asyncio.get_running_loop():
+        is_own = self._owner == os.getpid()
+        if http is not None and is_own and self._loop is asyncio.get_running_loop():
             await http.aclose()
         await asyncio.to_thread(self._connection.close)
 
@@ -219,7 +225,9 @@ class AsyncClient(AsyncOperations):
             url = self._connection.url()
         loop = asyncio.get_running_loop()
         http = self._http
-        if http is None or loop is not self._loop or url != self._http_url:
+        is_own = self._owner == os.getpid() and loop is self._loop
+        if http is None or not is_own or url != self._http_url:
+            self._owner = os.getpid()
             http = httpx.AsyncClient(
                 base_url=url,
                 headers=self._connection.headers,

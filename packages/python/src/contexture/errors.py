@@ -59,5 +59,9 @@ class VersionWarning(UserWarning):
     """The server has another version than this package."""
 
 
+class SessionWarning(UserWarning):
+    """A conversation does not continue its session, or an answer could not be recorded."""
+
+
 class FrameworkVersionError(ContextureError, ImportError):
     """A framework that an adapter needs is missing or too old."""

@@ -11,8 +11,10 @@ agent = create_agent(model, tools, middleware=[ContextureMiddleware(max_tokens=1
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ._require import require
 
@@ -38,13 +40,18 @@ from ._conversation import Encoded  # noqa: E402
 from ._default import default_async_client, default_client  # noqa: E402
 from ._transport import UNSET, Unset  # noqa: E402
 from .client import AsyncClient, Client  # noqa: E402
-from .errors import ApiError  # noqa: E402
+from .errors import ContextureError, SessionWarning  # noqa: E402
 
-_Request = ModelRequest[Any]
-_Response = ModelResponse[Any]
+if TYPE_CHECKING:
+    _Request = ModelRequest[Any]
+    _Response = ModelResponse[Any]
+    _Middleware = AgentMiddleware[Any, Any, Any]
+else:
+    # The classes of LangChain 1.0 have fewer parameters.
+    _Request, _Response, _Middleware = ModelRequest, ModelResponse, AgentMiddleware
 
 
-class ContextureMiddleware(AgentMiddleware[Any, Any, Any]):
+class ContextureMiddleware(_Middleware):
     """Fits the messages of each model call into the context window.
 
     The agent's state keeps all messages; only what the model sees is shortened. Tool calls and
@@ -81,51 +88,53 @@ class ContextureMiddleware(AgentMiddleware[Any, Any, Any]):
         self._reserve_response = reserve_response
         self._client = client
         self._async_client = async_client
+        self._moved: dict[str, str] = {}
 
     def wrap_model_call(
         self, request: _Request, handler: Callable[[_Request], _Response]
     ) -> _Response:
         """Fits the request, calls the model and records the answer."""
-        client = self._client or default_client()
-        options, messages = self._options(request), encoded(request.messages)
-        try:
-            fitted = conversation.fit(client, messages, _ADAPTER, options)
-        except ApiError as error:
-            options = _without_session(options, error)
-            fitted = conversation.fit(client, messages, _ADAPTER, options)
+        client = self._client or default_client(self._session is None)
+        messages, options = encoded(request.messages), self._options(request)
+        fitted = conversation.fit(client, messages, _ADAPTER, options)
         response = handler(request.override(messages=cast("Any", fitted.messages)))
-        recorded = _described(response, fitted)
-        if options.session is not UNSET and recorded is not None:
-            client.record_turn(str(options.session), recorded)
+        described, recorded = _described(response, fitted)
+        if isinstance(fitted.session, str) and recorded is not None:
+            try:
+                client.record_turn(fitted.session, recorded)
+            except ContextureError as error:
+                _warn_unrecorded(described, fitted.session, error)
         return response
 
     async def awrap_model_call(
         self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
     ) -> _Response:
         """Fits the request, calls the model and records the answer."""
-        client = self._async_client or default_async_client()
-        options, messages = self._options(request), encoded(request.messages)
-        try:
-            fitted = await conversation.afit(client, messages, _ADAPTER, options)
-        except ApiError as error:
-            options = _without_session(options, error)
-            fitted = await conversation.afit(client, messages, _ADAPTER, options)
+        client = self._async_client or default_async_client(self._session is None)
+        messages, options = encoded(request.messages), self._options(request)
+        fitted = await conversation.afit(client, messages, _ADAPTER, options)
         response = await handler(request.override(messages=cast("Any", fitted.messages)))
-        recorded = _described(response, fitted)
-        if options.session is not UNSET and recorded is not None:
-            await client.record_turn(str(options.session), recorded)
+        described, recorded = _described(response, fitted)
+        if isinstance(fitted.session, str) and recorded is not None:
+            try:
+                await client.record_turn(fitted.session, recorded)
+            except ContextureError as error:
+                _warn_unrecorded(described, fitted.session, error)
         return response
 
     def _options(self, request: _Request) -> conversation.Options:
         session = self._session(request) if callable(self._session) else self._session
-        system = request.system_message
+        # LangChain 1.0 has the text only.
+        system = getattr(request, "system_message", None)
+        text = _text(system) if system is not None else getattr(request, "system_prompt", None)
         return conversation.Options(
             max_tokens=self._max_tokens,
             model=self._model or _model_name(request.model) or UNSET,
             reserve_response=self._reserve_response,
             session=session or UNSET,
-            tools=[convert_to_openai_tool(tool) for tool in request.tools],
-            system=_text(system) if system is not None else None,
+            tools=[_tool(tool) for tool in request.tools],
+            system=text,
+            moved=self._moved,
         )
 
 
@@ -155,12 +164,8 @@ def fit_messages(
         report=False,
         system="\n\n".join(_text(message) for message in messages[:start]) or None,
     )
-    client = client or default_client()
-    given = encoded(messages[start:])
-    try:
-        fitted = conversation.fit(client, given, _ADAPTER, options)
-    except ApiError as error:
-        fitted = conversation.fit(client, given, _ADAPTER, _without_session(options, error))
+    client = client or default_client(session is UNSET)
+    fitted = conversation.fit(client, encoded(messages[start:]), _ADAPTER, options)
     return [*messages[:start], *fitted.messages]
 
 
@@ -174,7 +179,7 @@ def _chat(message: BaseMessage) -> dict[str, Any]:
         return {
             "role": "tool",
             "tool_call_id": message.tool_call_id,
-            "content": _text(message),
+            "content": _content(message),
         }
     if isinstance(message, AIMessage):
         # Calls whose arguments cannot be parsed are sent to the provider, too.
@@ -190,13 +195,48 @@ def _chat(message: BaseMessage) -> dict[str, Any]:
             chat["content"] = ""
         return chat
     role = "system" if isinstance(message, SystemMessage) else "user"
-    content: Any = message.content
-    if not isinstance(content, str):
+    return {"role": role, "content": _content(message)}
+
+
+def _content(message: BaseMessage) -> Any:
+    """Returns the content of a message with its images and files, so that they are counted."""
+    if isinstance(message.content, str):
+        return message.content
+    parts: list[Any] = []
+    for block in message.content:
+        if isinstance(block, str):
+            parts.append({"type": "text", "text": block})
+        elif block.get("type") == "text":
+            parts.append({"type": "text", "text": str(block.get("text", ""))})
+        else:
+            parts += _counted(block)
+    return parts
+
+
+def _counted(block: dict[str, Any]) -> list[Any]:
+    try:
+        found = convert_to_openai_messages(HumanMessage([block]))["content"]
+    except ValueError:
+        found = None
+    if isinstance(found, list) and found and isinstance(found[0], dict):
+        return found
+    # Another provider's block: its name tells what it is.
+    return [conversation.attachment_of(str(block.get("type", "block")))]
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    """Returns a tool in the form of OpenAI's Chat API. Tools of providers have many forms."""
+    if not isinstance(tool, dict) or tool.get("type") == "function":
         try:
-            content = convert_to_openai_messages(message)["content"]
+            return convert_to_openai_tool(tool)
         except ValueError:
-            content = _text(message)
-    return {"role": role, "content": content}
+            pass
+    name = "tool"
+    if isinstance(tool, dict):
+        name = str(tool.get("name") or tool.get("type") or next(iter(tool), name))
+    name = re.sub(r"[^\w-]", "_", name)[:64]
+    description = json.dumps(tool, ensure_ascii=False, default=str)
+    return {"type": "function", "function": {"name": name, "description": description}}
 
 
 def _text(message: BaseMessage) -> str:
@@ -207,13 +247,15 @@ def _new(chat: dict[str, Any]) -> BaseMessage:
     content = chat.get("content") or ""
     match chat["role"]:
         case "tool":
-            return ToolMessage(content=content, tool_call_id=chat["tool_call_id"])
+            return ToolMessage(
+                content=content, tool_call_id=chat["tool_call_id"], name=chat.get("name")
+            )
         case "assistant":
             calls = [
                 {
                     "id": call["id"],
                     "name": call["function"]["name"],
-                    "args": json.loads(call["function"]["arguments"] or "{}"),
+                    "args": conversation.arguments_of(call),
                 }
                 for call in chat.get("tool_calls") or ()
             ]
@@ -224,11 +266,62 @@ def _new(chat: dict[str, Any]) -> BaseMessage:
             return HumanMessage(content=content)
 
 
-def _shortened(message: BaseMessage, text: str) -> BaseMessage:
-    return message.model_copy(update={"content": text})
+def _changed(message: BaseMessage, chat: dict[str, Any]) -> BaseMessage:
+    """Returns a copy of a message with another text and other arguments."""
+    calls = {call["id"]: call for call in chat.get("tool_calls") or ()}
+    update: dict[str, Any] = {"content": _with_texts(message, chat, calls)}
+    if isinstance(message, AIMessage) and calls:
+        update["tool_calls"] = [
+            {**call, "args": conversation.arguments_of(calls[call["id"]])}
+            if call["id"] in calls
+            else call
+            for call in message.tool_calls
+        ]
+        update["invalid_tool_calls"] = [
+            {**call, "args": calls[call["id"]]["function"]["arguments"]}
+            if call["id"] in calls
+            else call
+            for call in message.invalid_tool_calls
+        ]
+        # The calls as the provider sent them, with the former arguments.
+        update["additional_kwargs"] = {
+            name: value
+            for name, value in message.additional_kwargs.items()
+            if name not in ("tool_calls", "function_call")
+        }
+    return message.model_copy(update=update)
 
 
-_ADAPTER = conversation.Adapter[BaseMessage](new=_new, shortened=_shortened)
+def _with_texts(message: BaseMessage, chat: dict[str, Any], calls: dict[str, Any]) -> Any:
+    """Returns the content of a message with another text. Images and other blocks are kept."""
+    if isinstance(message.content, str):
+        return conversation.text_of(chat)
+    found = [_block_text(block) or "" for block in message.content]
+    found = [text for text in found if text.strip()]
+    texts = conversation.other_texts(found, chat)
+    content: list[Any] = []
+    if not found and texts and texts[0]:
+        content.append({"type": "text", "text": texts[0]})
+    blocks: list[Any] = message.content
+    for block in blocks:
+        text = _block_text(block)
+        if text is None:
+            call = calls.get(block.get("id", "")) if isinstance(block, dict) else None
+            if call is not None and "input" in block:
+                block = {**block, "input": conversation.arguments_of(call)}
+            content.append(block)
+        elif text.strip() and (shown := texts.pop(0)):
+            content.append(shown if isinstance(block, str) else {**block, "text": shown})
+    return content
+
+
+def _block_text(block: Any) -> str | None:
+    if isinstance(block, str):
+        return block
+    return str(block.get("text", "")) if block.get("type") == "text" else None
+
+
+_ADAPTER = conversation.Adapter[BaseMessage](new=_new, changed=_changed)
 
 
 def _model_name(model: Any) -> str | None:
@@ -239,27 +332,22 @@ def _model_name(model: Any) -> str | None:
     return None
 
 
-def _without_session(options: conversation.Options, error: ApiError) -> conversation.Options:
-    """Returns the options for a second try after the session was rejected.
-
-    A conversation whose earlier messages were edited or removed does not continue its session.
-    The model must still get an answer, so the call is fitted without the session.
-    """
-    if options.session is UNSET or error.status not in (409, 422):
-        raise error
-    options.session = UNSET
-    return options
+def _warn_unrecorded(described: dict[str, Any], session: str, error: ContextureError) -> None:
+    """Reports that an answer was not recorded. The answer itself must not be lost."""
+    warning = f"the answer is not recorded in session {session!r}: {error}"
+    described["warnings"].append(warning)
+    warnings.warn(warning, SessionWarning, stacklevel=3)
 
 
 def _described(
     response: _Response, fitted: conversation.Fitted[BaseMessage]
-) -> dict[str, Any] | None:
-    """Adds the report to the answer, and returns the answer as a turn to record."""
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Adds the report to the answer. Returns the report, and the answer as a turn to record."""
     answer = next((message for message in response.result if isinstance(message, AIMessage)), None)
     if answer is None:
-        return None
+        return {}, None
     report = fitted.report
-    answer.response_metadata["contexture"] = {
+    described: dict[str, Any] = {
         "changed": fitted.changed,
         "tokens": report.budget.used if report else None,
         "max_tokens": report.budget.max if report else None,
@@ -267,7 +355,11 @@ def _described(
         "left_out": [row.id for row in report.excluded][:50] if report else [],
         "warnings": [warning.message for warning in report.warnings] if report else [],
     }
-    chat = _chat(answer)
+    described["warnings"] += fitted.warnings
+    if isinstance(fitted.session, str):
+        described["session"] = fitted.session
+    answer.response_metadata["contexture"] = described
+    chat = fitted.recorded(_chat(answer))
     turn: dict[str, Any] = {
         "object": "chat.completion",
         "model": answer.response_metadata.get("model_name", "unknown"),
@@ -291,5 +383,5 @@ def _described(
         }
     if not chat.get("tool_calls") and not str(chat["content"]).strip():
         # An empty answer is no turn.
-        return None
-    return {"response": turn}
+        return described, None
+    return described, {"response": turn}

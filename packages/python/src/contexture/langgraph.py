@@ -13,6 +13,8 @@ request with memory can use them.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import Any
@@ -108,6 +110,11 @@ class ContextureStore(BaseStore):
         now = datetime.now(timezone.utc).isoformat()
         created = _content(known).get("created_at", now) if known is not None else now
         content = {"value": op.value, "created_at": created, "updated_at": now}
+        if _has_large_numbers(op.value):
+            # JSON numbers of the store have 64 bits.
+            content["json"] = json.dumps(op.value)
+        if record_id != _plain_id(op.namespace, op.key):
+            content |= {"namespace": list(op.namespace), "key": op.key}
         record: dict[str, Any] = {"kind": "event", "id": record_id, "content": content}
         record["type"] = _type(op.namespace)
         if op.index is False:
@@ -117,14 +124,16 @@ class ContextureStore(BaseStore):
 
     def _all(self, prefix: tuple[str, ...]) -> Iterator[models.RecordEventOutput]:
         for record in self._client.export_memory():
-            record_id = record.get("id", "")
-            if record.get("kind") == "event" and record_id.startswith(_PREFIX):
-                namespace, _ = _parsed(record_id)
-                if namespace[: len(prefix)] == prefix:
-                    yield models.RecordEventOutput.model_validate(record)
+            if record.get("kind") == "event" and record.get("id", "").startswith(_PREFIX):
+                found = models.RecordEventOutput.model_validate(record)
+                if _place(found)[0][: len(prefix)] == prefix:
+                    yield found
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        records = {record.id: record for record in self._all(op.namespace_prefix)}
+        found_records = sorted(
+            self._all(op.namespace_prefix), key=lambda record: str(_content(record)["created_at"])
+        )
+        records = {record.id or "": record for record in found_records}
         scores: dict[str, float | None] = dict.fromkeys(records)
         if op.query and records:
             found = self._client.recall(
@@ -132,11 +141,10 @@ class ContextureStore(BaseStore):
                 max_tokens=_SEARCH_TOKENS,
                 filters={"event_types": sorted({record.type or "" for record in records.values()})},
             )
-            scores = {
-                part.source: part.relevance_score
-                for part in found.components
-                if part.source in records
-            }
+            # Items that are not indexed, or not recalled, follow those with a score.
+            for part in found.components:
+                if part.source in scores:
+                    scores[part.source] = part.relevance_score
         items = []
         for record_id, score in scores.items():
             item = _item(records[record_id])
@@ -152,11 +160,11 @@ class ContextureStore(BaseStore):
                     )
                 )
         if op.query:
-            items.sort(key=lambda item: -(item.score or 0.0))
+            items.sort(key=lambda item: (item.score is None, -(item.score or 0.0)))
         return items[op.offset : op.offset + op.limit]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        found = {_parsed(record.id or "")[0] for record in self._all(())}
+        found = {_place(record)[0] for record in self._all(())}
         conditions = op.match_conditions or ()
         found = {name for name in found if all(_fits(name, condition) for condition in conditions)}
         if op.max_depth is not None:
@@ -164,17 +172,45 @@ class ContextureStore(BaseStore):
         return sorted(found)[op.offset : op.offset + op.limit]
 
 
+# The store accepts ids of 512 bytes.
+_MAX_ID = 500
+
+
 def _type(namespace: tuple[str, ...]) -> str:
-    return _PREFIX + "/".join(quote(part, safe="") for part in namespace)
+    plain = _PREFIX + "/".join(quote(part, safe="") for part in namespace)
+    return plain if len(plain) <= _MAX_ID else f"{_PREFIX}~{_digest(plain)}"
 
 
-def _id(namespace: tuple[str, ...], key: str) -> str:
+def _plain_id(namespace: tuple[str, ...], key: str) -> str:
     return f"{_type(namespace)}#{quote(key, safe='')}"
 
 
-def _parsed(record_id: str) -> tuple[tuple[str, ...], str]:
-    namespace, _, key = record_id.removeprefix(_PREFIX).rpartition("#")
+def _id(namespace: tuple[str, ...], key: str) -> str:
+    plain = _plain_id(namespace, key)
+    if len(plain) <= _MAX_ID and not plain.startswith(f"{_PREFIX}~"):
+        return plain
+    return f"{_PREFIX}~~{_digest(repr((namespace, key)))}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _place(record: models.RecordEventOutput) -> tuple[tuple[str, ...], str]:
+    """Returns the namespace and the key of a record. Long ones are in its content."""
+    content = _content(record)
+    if "key" in content and "namespace" in content:
+        return tuple(content["namespace"]), content["key"]
+    namespace, _, key = (record.id or "").removeprefix(_PREFIX).rpartition("#")
     return tuple(unquote(part) for part in namespace.split("/") if part), unquote(key)
+
+
+def _has_large_numbers(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_large_numbers, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_large_numbers, value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _content(record: models.RecordEventOutput) -> dict[str, Any]:
@@ -182,12 +218,13 @@ def _content(record: models.RecordEventOutput) -> dict[str, Any]:
 
 
 def _item(record: models.RecordEventOutput) -> Item:
-    namespace, key = _parsed(record.id or "")
+    namespace, key = _place(record)
     content = _content(record)
+    value = json.loads(content["json"]) if "json" in content else content["value"]
     return Item(
         namespace=namespace,
         key=key,
-        value=content["value"],
+        value=value,
         created_at=datetime.fromisoformat(content["created_at"]),
         updated_at=datetime.fromisoformat(content["updated_at"]),
     )
@@ -195,15 +232,20 @@ def _item(record: models.RecordEventOutput) -> Item:
 
 def _matches(value: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Returns true if a value has the wanted fields. Operators are those of LangGraph's stores."""
-    for name, want in wanted.items():
-        have = value.get(name)
-        if isinstance(want, dict) and any(key.startswith("$") for key in want):
-            for operator, operand in want.items():
-                if not _compares(operator, have, operand):
-                    return False
-        elif have != want:
+    return all(_agrees(value.get(name), want) for name, want in wanted.items())
+
+
+def _agrees(have: Any, want: Any) -> bool:
+    if isinstance(want, dict):
+        if any(key.startswith("$") for key in want):
+            return all(_compares(operator, have, operand) for operator, operand in want.items())
+        if not isinstance(have, dict):
             return False
-    return True
+        return all(_agrees(have.get(name), inner) for name, inner in want.items())
+    if isinstance(want, (list, tuple)):
+        is_list = isinstance(have, (list, tuple)) and len(have) == len(want)
+        return is_list and all(map(_agrees, have, want))
+    return bool(have == want)
 
 
 def _compares(operator: str, have: Any, operand: Any) -> bool:

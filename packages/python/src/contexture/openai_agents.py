@@ -10,6 +10,10 @@ await Runner.run(agent, "…", session=ContextureSession("user-42"),
 
 from __future__ import annotations
 
+import json
+import time
+import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 from urllib.parse import quote
@@ -23,20 +27,23 @@ from agents.memory import SessionABC  # noqa: E402
 from agents.run import CallModelData, ModelInputData  # noqa: E402
 
 from . import models  # noqa: E402
-from ._conversation import NO_RESULT  # noqa: E402
+from ._conversation import NO_RESULT, SessionChoice  # noqa: E402
 from ._default import default_async_client  # noqa: E402
 from ._transport import UNSET, Unset  # noqa: E402
 from .client import AsyncClient  # noqa: E402
 from .errors import ApiError  # noqa: E402
 
-# Items of one record: small enough to be rewritten often, large enough to be read with few calls.
-_PAGE = 32
+# Records of one call when items are read, and the most bytes of one call when they are written.
+_PAGE = 200
+_MAX_BYTES = 4_000_000
 
 
 class ContextureSession(SessionABC):
     """A session whose items are in Contexture's store.
 
-    The items are not found by memory searches: they are visible to this session only.
+    Each item is a record of its own, which is written once: several processes can add items at
+    the same time. The items are not found by memory searches: they are visible to this session
+    only.
     """
 
     def __init__(self, session_id: str, *, client: AsyncClient | None = None) -> None:
@@ -50,67 +57,76 @@ class ContextureSession(SessionABC):
         return self._given or default_async_client()
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Returns the items, oldest first: all, or the latest `limit`."""
-        items: list[TResponseInputItem] = []
-        for page in await self._pages():
-            items += page
-        return items if limit is None else items[max(0, len(items) - limit) :]
+        """Returns the items, oldest first: all, or the latest `limit`.
+
+        The default of `limit` is that of `session_settings`.
+        """
+        if limit is None:
+            limit = getattr(getattr(self, "session_settings", None), "limit", None)
+        items = [_item(record) for record in await self._records()]
+        return items if limit is None or limit < 0 else items[max(0, len(items) - limit) :]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Appends items."""
-        if not items:
-            return
-        pages = await self._pages()
-        at = max(0, len(pages) - 1)
-        last = [*(pages[-1] if pages else []), *items]
-        records = []
-        for start in range(0, len(last), _PAGE):
-            records.append(self._record(at + start // _PAGE, last[start : start + _PAGE]))
-        await self._client.record_memory(records=records)
+        records: list[dict[str, Any]] = []
+        size = 0
+        for item in items:
+            record = self._record(item)
+            length = len(json.dumps(record, default=str))
+            if records and size + length > _MAX_BYTES:
+                await self._client.record_memory(records=records)
+                records, size = [], 0
+            records.append(record)
+            size += length
+        if records:
+            await self._client.record_memory(records=records)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Removes the latest item and returns it."""
-        pages = await self._pages()
-        if not pages:
-            return None
-        *rest, item = pages[-1]
-        at = len(pages) - 1
-        if rest:
-            await self._client.record_memory(records=[self._record(at, rest)])
-        else:
-            await self._client.forget_record(self._id(at))
-        return item
+        records = await self._records()
+        while records:
+            record = records.pop()
+            try:
+                await self._client.forget_record(record.id or "")
+            except ApiError as error:
+                # Another call has removed it, and returns it.
+                if error.status != 404:
+                    raise
+                continue
+            return _item(record)
+        return None
 
     async def clear_session(self) -> None:
         """Removes all items. No copy of them stays in the store."""
-        for at in reversed(range(len(await self._pages()))):
-            await self._client.forget_record(self._id(at))
+        await self._client.forget(models.ForgetRequest2(session=self._owner))
 
-    def _id(self, page: int) -> str:
-        return f"{self._owner}#{page}"
-
-    def _record(self, page: int, items: list[TResponseInputItem]) -> dict[str, Any]:
+    def _record(self, item: TResponseInputItem) -> dict[str, Any]:
         return {
             "kind": "event",
-            "id": self._id(page),
+            "id": f"{self._owner}#{time.time_ns():x}-{uuid.uuid4().hex}",
             "type": "openai-agents",
-            "content": {"items": items},
+            "content": {"item": item},
+            "session_id": self._owner,
             "visible_to": [self._owner],
         }
 
-    async def _pages(self) -> list[list[TResponseInputItem]]:
-        pages: list[list[TResponseInputItem]] = []
+    async def _records(self) -> list[models.RecordEventOutput]:
+        records: list[models.RecordEventOutput] = []
+        after: str | Unset = UNSET
         while True:
-            try:
-                found = await self._client.get_record(self._id(len(pages)))
-            except ApiError as error:
-                if error.status == 404:
-                    return pages
-                raise
-            record = found.records[0]
-            assert isinstance(record, models.RecordEventOutput)
-            content = cast("dict[str, Any]", record.content)
-            pages.append(content["items"])
+            page = await self._client.list_records(
+                kind="event", session=self._owner, limit=_PAGE, after=after
+            )
+            records += [
+                record for record in page.records if isinstance(record, models.RecordEventOutput)
+            ]
+            if not page.next:
+                return records
+            after = page.next
+
+
+def _item(record: models.RecordEventOutput) -> TResponseInputItem:
+    return cast("TResponseInputItem", cast("dict[str, Any]", record.content)["item"])
 
 
 def fit_input(
@@ -127,49 +143,86 @@ def fit_input(
     are those of :func:`contexture.fit`.
     """
 
+    moved: dict[str, str] = {}
+
     async def filter_input(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
         items = _paired(given.input)
-        name = data.agent.model if isinstance(data.agent.model, str) else None
-        request: dict[str, Any] = {"model": name or "gpt-5", "input": items}
+        request: dict[str, Any] = {"model": _model_name(data.agent.model) or "gpt-5"}
+        request["input"] = items
         if given.instructions:
             request["instructions"] = given.instructions
-        answer = await (client or default_async_client()).fit(
-            request=request,
-            from_="openai-responses",
-            max_tokens=max_tokens,
-            session=session,
-            model=model,
-            reserve_response=reserve_response,
-            report=False,
-        )
+        tools = [*data.agent.tools, *data.agent.handoffs]
+        if tools:
+            request["tools"] = [_tool(tool) for tool in tools]
+        choice = SessionChoice(session, moved)
+        while True:
+            try:
+                answer = await (client or default_async_client(session is UNSET)).fit(
+                    request=request,
+                    from_="openai-responses",
+                    max_tokens=max_tokens,
+                    session=choice.label,
+                    model=model,
+                    reserve_response=reserve_response,
+                    report=False,
+                )
+                break
+            except ApiError as error:
+                if not choice.continues_after(error):
+                    raise
+        choice.warnings()
         fitted = answer.request["input"] if answer.changed else items
         return ModelInputData(input=fitted, instructions=given.instructions)
 
     return filter_input
 
 
+def _model_name(model: Any) -> str | None:
+    """Returns the name of a model, which is a string or an object."""
+    name = model if isinstance(model, str) else getattr(model, "model", None)
+    return name.rsplit("/", 1)[-1] if isinstance(name, str) else None
+
+
+def _tool(tool: Any) -> dict[str, Any]:
+    """Returns a tool or a handoff as a function, so that it is counted."""
+    name = getattr(tool, "tool_name", None) or getattr(tool, "name", None) or type(tool).__name__
+    described = getattr(tool, "description", None) or getattr(tool, "tool_description", None)
+    schema = getattr(tool, "params_json_schema", None)
+    return {
+        "type": "function",
+        "name": str(name),
+        "description": str(described or getattr(tool, "handoff_description", None) or ""),
+        "parameters": schema or getattr(tool, "input_json_schema", None) or {},
+    }
+
+
 def _paired(items: list[TResponseInputItem]) -> list[TResponseInputItem]:
     """Returns items in which every function call has one output, before the next message.
 
-    A call without an output gets one that says so. An output without a call is left out.
+    An output that comes later is moved to its call. A call without an output gets one that says
+    so. An output without a call is left out. Ids that are repeated get a number.
     """
-    found = [cast("dict[str, Any]", item) for item in items]
+    found = _with_unique_ids([cast("dict[str, Any]", item) for item in items])
     outputs = {item["call_id"]: item for item in found if _kind(item) == "function_call_output"}
     result: list[dict[str, Any]] = []
     waiting: dict[str, None] = {}
+    done: set[str] = set()
 
     def close() -> None:
         for call in waiting:
             none = {"type": "function_call_output", "call_id": call, "output": NO_RESULT}
             result.append(outputs.get(call, none))
+            done.add(call)
         waiting.clear()
 
     for item in found:
         kind = _kind(item)
         if kind == "function_call_output":
-            if item["call_id"] in waiting:
-                del waiting[item["call_id"]]
+            call = item["call_id"]
+            if call in waiting and call not in done:
+                del waiting[call]
+                done.add(call)
                 result.append(item)
             continue
         # Parallel calls, each with its reasoning, come before their outputs.
@@ -181,6 +234,31 @@ def _paired(items: list[TResponseInputItem]) -> list[TResponseInputItem]:
             waiting[item["call_id"]] = None
     close()
     return cast("list[TResponseInputItem]", result)
+
+
+def _with_unique_ids(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns items in which no two calls have the same id.
+
+    Several providers count their calls from zero in each answer. An output belongs to the latest
+    call with its id that has none.
+    """
+    counts: Counter[str] = Counter()
+    waiting: dict[str, list[str]] = {}
+    result = []
+    for item in items:
+        call = item.get("call_id")
+        if _kind(item) == "function_call" and isinstance(call, str):
+            counts[call] += 1
+            name = call if counts[call] == 1 else f"{call}~{counts[call]}"
+            waiting.setdefault(call, []).append(name)
+            item = item if name == call else {**item, "call_id": name}
+        elif _kind(item) == "function_call_output" and waiting.get(str(call)):
+            name = waiting[str(call)].pop()
+            item = item if name == call else {**item, "call_id": name}
+        elif _kind(item) == "function_call_output":
+            continue
+        result.append(item)
+    return result
 
 
 def _kind(item: dict[str, Any]) -> str:

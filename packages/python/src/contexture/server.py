@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import os
 import re
 import subprocess
 import threading
 import time
+import weakref
 from types import TracebackType
 from typing import IO
 
 from ._binary import find_binary
 from .errors import ServerStartError
 
+_NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 _SERVING = re.compile(rb"^serving on (http://\S+)")
+
+# A forked child must not keep the server of its parent alive: it closes its copy of the pipe that
+# the server watches.
+_servers: weakref.WeakSet[LocalServer] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for server in list(_servers):
+        server._forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 _Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -51,6 +67,19 @@ class LocalServer:
         self._owner = 0
         self._url = ""
         self._printed: collections.deque[bytes] = collections.deque(maxlen=20)
+        _servers.add(self)
+
+    def _forget(self) -> None:
+        """Leaves the process to the parent of this process, without waiting for it."""
+        # A thread of the parent may hold the lock, and does not exist here.
+        self._lock = threading.Lock()
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            # Python warns about processes that nobody waited for, and must not wait here.
+            process.returncode = 0
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        atexit.unregister(self.stop)
 
     def url(self) -> str:
         """Returns the address of the server. Starts the server if it does not run."""
@@ -134,6 +163,9 @@ class LocalServer:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=environment,
+                # Ctrl-C at a terminal is for this process, which may still need the server.
+                start_new_session=True,
+                creationflags=_NEW_GROUP,
             )
         except OSError as error:
             raise ServerStartError(f"cannot run {command[0]!r}: {error}") from error
@@ -159,8 +191,11 @@ class LocalServer:
             if process.stdin:
                 process.stdin.close()
             printed = b"".join(self._printed).decode("utf-8", "replace").strip()
+            note = ""
+            if self._root is None and not os.access(root, os.W_OK):
+                note = f" [{root!r} is not writable: use Client(root=…) with another directory]"
             raise ServerStartError(
-                f"`contexture serve` did not start: {printed or 'it printed nothing'}"
+                f"`contexture serve` did not start: {printed or 'it printed nothing'}{note}"
             )
         self._process, self._owner, self._url = process, os.getpid(), address[0]
         atexit.register(self.stop)
