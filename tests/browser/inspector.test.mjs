@@ -416,6 +416,26 @@ view("everything can be reached by keyboard alone", async ({ page, go }) => {
   }
 });
 
+view("Enter presses what has the focus, and arrows move in the list from anywhere", async ({ page, go }) => {
+  await go("#/requests?session=harbour");
+  const selected = () => page.locator('#requests [aria-selected="true"]').getAttribute("aria-posinset");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await selected(), "2");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "requests");
+  await page.keyboard.press("j");
+  assert.equal(await selected(), "3");
+  await page.locator("header.top nav").getByText("Memory").focus();
+  await page.keyboard.press("k");
+  assert.equal(await selected(), "2");
+  await page.locator("header.top nav").getByText("Memory").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/#\/memory/);
+  await go("#/requests?session=harbour");
+  await page.getByRole("button", { name: "Compare…" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: /Compare with/ }).waitFor();
+});
+
 const ADDRESSES = () => ({
   sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
   "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,

@@ -91,6 +91,12 @@ export function useKeys(group, keys) {
 
 export const keyGroups = () => layers;
 
+// The keys of each list on the page, the latest last.
+const lists = [];
+
+/** Returns true if a key presses the link or button that has the focus. */
+const isPress = (event) => ["Enter", " "].includes(event.key) && Boolean(event.target.closest("a, button, summary"));
+
 const isTyping = (target) =>
   target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
 
@@ -98,6 +104,7 @@ addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
   if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+  if (isPress(event)) return;
   for (const layer of [...layers].reverse())
     for (const [names, , handler] of layer.keys)
       if (names.split(" ").includes(event.key)) {
@@ -105,6 +112,11 @@ addEventListener("keydown", (event) => {
         handler(event);
         return;
       }
+  // The keys of the list also work before it has the focus, so that the first
+  // Tab still goes to the start of the page. Where text has the focus, they
+  // scroll it.
+  const list = lists[lists.length - 1];
+  if (list && event.target.matches("body, main, a, button")) list.current?.(event);
 });
 
 // --- Lists ---
@@ -140,12 +152,18 @@ export function List({ id, label, size, height = 44, row, rowClass, selected, on
   const move = (i) => onSelect?.(Math.max(0, Math.min(size - 1, i)));
   const page = Math.max(1, Math.floor(view.room / height) - 1);
   const onKeyDown = (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isPress(event)) return;
     const at = selected ?? -1;
     const steps = { ArrowDown: at + 1, j: at + 1, ArrowUp: at - 1, k: at - 1, Home: 0, End: size - 1, PageDown: at + page, PageUp: at - page };
-    if (event.key in steps) { event.preventDefault(); event.stopPropagation(); if (size) move(steps[event.key]); }
+    if (event.key in steps) { event.preventDefault(); event.stopPropagation(); box.current.focus({ preventScroll: true }); if (size) move(steps[event.key]); }
     else if (event.key === "Enter" && onOpen && at >= 0) { event.preventDefault(); event.stopPropagation(); onOpen(at); }
   };
+  const keys = useRef();
+  keys.current = onKeyDown;
+  useEffect(() => {
+    lists.push(keys);
+    return () => lists.splice(lists.indexOf(keys), 1);
+  }, []);
   const item = role === "tree" ? "treeitem" : "option";
   // Rows that leave the view are used again for those that enter it.
   const pool = Math.ceil(view.room / height) + 18;
