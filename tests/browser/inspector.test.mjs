@@ -436,6 +436,21 @@ view("Enter presses what has the focus, and arrows move in the list from anywher
   await page.getByRole("button", { name: /Compare with/ }).waitFor();
 });
 
+view("a selection that is dragged out of a dialog does not close it", async ({ page, go }) => {
+  await go("#/tree/story?node=fog");
+  await page.getByRole("button", { name: "Edit" }).click();
+  const field = page.getByLabel("Content");
+  await field.fill("Fog hid the pier, and much else.");
+  const box = await field.boundingBox();
+  await page.mouse.move(box.x + 80, box.y + 12);
+  await page.mouse.down();
+  await page.mouse.move(5, 5, { steps: 4 });
+  await page.mouse.up();
+  assert.equal(await field.inputValue(), "Fog hid the pier, and much else.");
+  await page.mouse.click(5, 5);
+  await page.waitForFunction(() => !document.querySelector("dialog"));
+});
+
 const ADDRESSES = () => ({
   sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
   "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,

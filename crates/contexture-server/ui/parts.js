@@ -322,9 +322,12 @@ export function WindowBar({ layers, max, reserved = 0, used, selected, onSelect,
 /** A dialog that takes the keyboard until it is closed. */
 export function Dialog({ title, close, children, wide }) {
   const dialog = useRef();
+  // A selection that is dragged out of the dialog also ends in a click outside.
+  const pressed = useRef(false);
   useEffect(() => { dialog.current.showModal(); }, []);
   return html`<dialog ref=${dialog} class=${wide ? "wide" : ""} aria-label=${title} onClose=${close}
-    onClick=${(event) => event.target === dialog.current && dialog.current.close()}>
+    onMouseDown=${(event) => { pressed.current = event.target === dialog.current; }}
+    onClick=${(event) => event.target === dialog.current && pressed.current && dialog.current.close()}>
     <div class="dialog"><header><h2>${title}</h2>
       <button type="button" class="quiet" aria-label="Close" onClick=${() => dialog.current.close()}>✕</button></header>
       ${children}</div>
