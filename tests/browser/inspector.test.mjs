@@ -451,6 +451,19 @@ view("a selection that is dragged out of a dialog does not close it", async ({ p
   await page.waitForFunction(() => !document.querySelector("dialog"));
 });
 
+view("a new address in the same view is followed", async ({ page, go }) => {
+  await go("#/session/harbour?turn=9");
+  await go("#/session/harbour?turn=3");
+  await page.getByRole("heading", { name: "Turn 3" }).waitFor();
+  await go("#/tree/story?node=calm");
+  await go("#/tree/story?node=fog");
+  await page.locator(".detail").getByText("Fog hid the pier").waitFor();
+  await go("#/sessions?q=quiet");
+  await go("#/sessions?q=harbour");
+  await page.locator("#sessions").getByText("harbour").first().waitFor();
+  assert.equal(await page.getByLabel("Search sessions").inputValue(), "harbour");
+});
+
 const ADDRESSES = () => ({
   sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
   "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,

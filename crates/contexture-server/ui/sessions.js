@@ -70,7 +70,7 @@ contexture session record support turn.json</pre><p>Requests without a session a
 export function Requests({ query }) {
   const session = query.session ?? "";
   const pages = usePages("/v1/snapshots" + (session ? at`?session=${session}` : ""), "snapshots", "before");
-  const [wanted, setWanted] = useState("");
+  const [wanted, setWanted] = useState(query.q ?? "");
   const [selected, setSelected] = useState(0);
   const [first, setFirst] = useState(null);
   const shown = useMemo(() => {
@@ -91,8 +91,8 @@ export function Requests({ query }) {
   const most = Math.max(1, ...shown.slice(0, 2000).map((one) => one.tokens));
   return html`<div class="page">
     <div class="head"><h1>Requests${session && html` of <a href=${to("session", session)}>${visible(session)}</a>`}</h1>
-      <${Search} value=${wanted} onInput=${(text) => { setWanted(text); setSelected(0); }} label="Search by session, model or hash" />
-      <span class="muted">${pages.value && many(shown.length, "request")}${pages.more ? ", loading more" : ""}</span>
+      <${Search} value=${wanted} onInput=${(text) => { setWanted(text); setSelected(0); setQuery({ q: text }); }} label="Search by session, model or hash" />
+      <span class="muted">${loaded(pages, shown.length, "request")}</span>
       <button type="button" onClick=${compare} disabled=${!shown.length}>${first ? `Compare with ${brief(first.hash)}` : "Compare…"}</button></div>
     <${Loaded} of=${pages} lines=${8}>${() => (shown.length === 0
       ? html`<${Empty} title=${wanted ? "No request matches" : "No requests yet"}>
