@@ -464,6 +464,20 @@ view("a new address in the same view is followed", async ({ page, go }) => {
   assert.equal(await page.getByLabel("Search sessions").inputValue(), "harbour");
 });
 
+view("the requests of a fork and of a long session are found, and a failed cost is said", { allow: (message) => /status of 503/.test(message) }, async ({ page, go }) => {
+  await call("POST", "/v1/sessions/harbour/fork", { label: "fork" });
+  // A list that ends before the request, as with more than 1,000.
+  await page.route(/\/v1\/snapshots\?session=/, (route) => route.fulfill({ json: { snapshots: [], next: "0" } }));
+  await page.route("**/cost", (route) => route.fulfill({ status: 503, json: { error: { code: "timeout", message: "the request took longer than 60 s" } } }));
+  for (const label of ["fork", "harbour"]) {
+    await go(`#/session/${label}?turn=5`);
+    await page.getByRole("link", { name: "See what the model saw" }).waitFor();
+    assert.equal(await page.getByRole("link", { name: "See what the model saw" }).getAttribute("href"), `#/request/${seeded.requests[4]}`);
+    assert.match(await text(page, ".banner.warn"), /could not be loaded: the request took longer than 60 s/);
+    assert.match(await text(page, "#turns"), /unknown/);
+  }
+});
+
 const ADDRESSES = () => ({
   sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
   "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,
