@@ -478,6 +478,20 @@ view("the requests of a fork and of a long session are found, and a failed cost 
   }
 });
 
+view("a list of more than 20,000 requests is loaded and searched to its end", async ({ page, go }) => {
+  const total = 26_000;
+  await page.route(/\/v1\/snapshots\?/, (route) => {
+    const query = new URL(route.request().url()).searchParams;
+    const from = Number(query.get("before") ?? 0), to = Math.min(total, from + Number(query.get("limit")));
+    const snapshots = Array.from({ length: to - from }, (_, i) => ({ hash: (from + i).toString(16).padStart(64, "0"), session: `s${from + i}`, model: "m", tokens: 10, created_at: "2026-03-01T10:00:00Z" }));
+    route.fulfill({ json: { snapshots, next: to < total ? String(to) : null } });
+  });
+  await go("#/requests?q=s25999");
+  await page.locator("#requests").getByText("s25999").waitFor();
+  await page.getByLabel("Search by session, model or hash").fill("");
+  await page.getByText("26,000 requests", { exact: true }).waitFor();
+});
+
 const ADDRESSES = () => ({
   sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
   "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,

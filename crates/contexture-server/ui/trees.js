@@ -2,12 +2,12 @@
 
 import { get, post, readOnly } from "./api.js";
 import { contentText, count, line, many, time, visible } from "./format.js";
-import { usePages } from "./sessions.js";
-import { Badge, Empty, Form, List, Loaded, Search, html, note, to, useKeys, useMemo, useState } from "./parts.js";
+import { loaded, usePages } from "./sessions.js";
+import { Badge, Empty, Form, List, Loaded, Search, html, note, setQuery, to, useKeys, useMemo, useState } from "./parts.js";
 
-export function Trees() {
+export function Trees({ query }) {
   const pages = usePages("/v1/trees", "trees", "after");
-  const [wanted, setWanted] = useState("");
+  const [wanted, setWanted] = useState(query.q ?? "");
   const [selected, setSelected] = useState(0);
   const [form, setForm] = useState(false);
   const shown = useMemo(() => {
@@ -17,8 +17,8 @@ export function Trees() {
   const open = (i) => { location.hash = to("tree", shown[i].tree.id); };
   useKeys("Trees", [["Enter", "open the selected tree", () => shown.length && open(selected)], ...(readOnly ? [] : [["i", "import a tree", () => setForm(true)]])]);
   return html`<div class="page">
-    <div class="head"><h1>Trees</h1><${Search} value=${wanted} onInput=${(text) => { setWanted(text); setSelected(0); }} label="Search trees" />
-      <span class="muted grow">${pages.value && many(shown.length, "tree")}</span>
+    <div class="head"><h1>Trees</h1><${Search} value=${wanted} onInput=${(text) => { setWanted(text); setSelected(0); setQuery({ q: text }); }} label="Search trees" />
+      <span class="muted grow">${loaded(pages, shown.length, "tree")}</span>
       ${!readOnly && html`<button type="button" onClick=${() => setForm(true)}>Import…</button>`}</div>
     <${Loaded} of=${pages}>${() => (shown.length === 0
       ? html`<${Empty} title=${wanted ? "No tree matches" : "No trees yet"}>${!wanted && html`<p>A tree appears here when it is imported:</p><pre>contexture tree import story.json</pre>`}<//>`
