@@ -492,6 +492,19 @@ view("a list of more than 20,000 requests is loaded and searched to its end", as
   await page.getByText("26,000 requests", { exact: true }).waitFor();
 });
 
+view("a long text is compared in part, and the page says so", async ({ page, go }) => {
+  const long = "The ferry sails at nine and returns at five.\n".repeat(9500);
+  await call("POST", "/v1/trees", {
+    tree: { id: "long-texts", mode: "dialogue" },
+    nodes: [{ id: "t", author: "human", content: "Go." }, { id: "one", author: "model", content: long + "left\n" }, { id: "two", author: "model", content: long + "right\n" }],
+    edges: ["one", "two"].map((id) => ({ id: `e-${id}`, type: "continuation", sources: [{ node_id: "t", role: "primary" }], target_node_id: id })),
+  });
+  await go("#/tree/long-texts?node=one&view=siblings");
+  await page.getByText(/Only the first 400,000 of 427,50\d characters are compared/).waitFor();
+  await page.getByRole("button", { name: "Compare all" }).click();
+  await page.locator(".diff .added").getByText("right").waitFor();
+});
+
 const ADDRESSES = () => ({
   sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
   "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,

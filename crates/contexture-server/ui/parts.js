@@ -239,10 +239,18 @@ function marked(text, word) {
 
 const CONTEXT = 3;
 
+// Longer texts are compared in part at first, so that the page answers.
+const MOST_COMPARED = 400_000;
+
 /** The lines that differ between two texts, with a few around them. */
 export function DiffText({ before, now }) {
+  const [whole, setWhole] = useState(false);
+  useEffect(() => setWhole(false), [before, now]);
+  const longest = Math.max(String(before ?? "").length, String(now ?? "").length);
+  const isPart = !whole && longest > MOST_COMPARED;
   const lines = useMemo(() => {
-    const all = lineDiff(visible(String(before ?? "").slice(0, 400_000)), visible(String(now ?? "").slice(0, 400_000)));
+    const part = (text) => visible(isPart ? String(text ?? "").slice(0, MOST_COMPARED) : text);
+    const all = lineDiff(part(before), part(now));
     const near = new Uint8Array(all.length);
     all.forEach(([kind], i) => {
       if (kind !== " ") near.fill(1, Math.max(0, i - CONTEXT), Math.min(all.length, i + CONTEXT + 1));
@@ -258,12 +266,14 @@ export function DiffText({ before, now }) {
     });
     if (hidden) shown.push(["…", `${count(hidden)} equal ${hidden === 1 ? "line" : "lines"}`]);
     return shown;
-  }, [before, now]);
+  }, [before, now, isPart]);
   const names = { "+": "added", "-": "removed", "…": "hidden", " ": "" };
   const most = 2000;
   return html`<div class="text"><pre tabindex="0" class="diff">${lines.slice(0, most).map(([kind, text], i) =>
     html`<span key=${i} class=${names[kind]}>${kind + " " + text.slice(0, 5000) + "\n"}</span>`)}</pre>
     ${lines.length > most && html`<p class="muted">${count(lines.length - most)} more lines are not shown.</p>`}
+    ${isPart && html`<p class="more"><span class="muted">Only the first ${count(MOST_COMPARED)} of ${count(longest)} characters are compared.</span>
+      <button type="button" onClick=${() => setWhole(true)}>Compare all</button></p>`}
   </div>`;
 }
 
