@@ -505,6 +505,17 @@ view("a long text is compared in part, and the page says so", async ({ page, go 
   await page.locator(".diff .added").getByText("right").waitFor();
 });
 
+view("the path of an excluded node and an unknown view are accessible", async ({ page, go }) => {
+  await call("PATCH", "/v1/trees/story/nodes/calm-more", { excluded: true });
+  await go("#/tree/story?node=calm-crew&view=path");
+  await page.locator(".reading").getByText("excluded").waitFor();
+  await picture(page, "tree-path-excluded");
+  await call("PATCH", "/v1/trees/story/nodes/calm-more", { excluded: false });
+  await go("#/nowhere");
+  await page.getByText("No such view").waitFor();
+  await accessible(page, "no such view");
+});
+
 const ADDRESSES = () => ({
   sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
   "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,

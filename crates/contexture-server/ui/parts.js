@@ -216,7 +216,7 @@ export function Text({ value, mark }) {
   const isLong = !all && whole.length > MOST_TEXT;
   const shown = visible(isLong ? whole.slice(0, MOST_TEXT) : whole);
   return html`<div class="text">
-    <pre tabindex="0">${mark ? marked(shown, mark) : shown}</pre>
+    <pre tabindex="0" dir="auto">${mark ? marked(shown, mark) : shown}</pre>
     ${isLong && html`<p class="more"><span class="muted">${bytes(MOST_TEXT)} of ${bytes(whole.length)}</span>
       <button type="button" onClick=${() => setAll(true)}>Show all</button></p>`}
   </div>`;
@@ -269,7 +269,7 @@ export function DiffText({ before, now }) {
   }, [before, now, isPart]);
   const names = { "+": "added", "-": "removed", "…": "hidden", " ": "" };
   const most = 2000;
-  return html`<div class="text"><pre tabindex="0" class="diff">${lines.slice(0, most).map(([kind, text], i) =>
+  return html`<div class="text"><pre tabindex="0" dir="auto" class="diff">${lines.slice(0, most).map(([kind, text], i) =>
     html`<span key=${i} class=${names[kind]}>${kind + " " + text.slice(0, 5000) + "\n"}</span>`)}</pre>
     ${lines.length > most && html`<p class="muted">${count(lines.length - most)} more lines are not shown.</p>`}
     ${isPart && html`<p class="more"><span class="muted">Only the first ${count(MOST_COMPARED)} of ${count(longest)} characters are compared.</span>
@@ -360,7 +360,7 @@ export function Form({ title, fields, action, close, save, danger, children }) {
       ${children}
       ${fields.map((field) => {
         const set = (event) => setValues({ ...values, [field.name]: event.target.value });
-        const shared = { name: field.name, value: values[field.name], onInput: set, required: field.required, autocomplete: "off" };
+        const shared = { name: field.name, value: values[field.name], onInput: set, required: field.required, autocomplete: "off", dir: "auto" };
         return html`<label key=${field.name}><span>${field.label}</span>
           ${field.lines ? html`<textarea rows=${field.lines} ...${shared}></textarea>`
             : field.options ? html`<select ...${shared}>${field.options.map((option) => html`<option key=${option} value=${option}>${option}</option>`)}</select>`

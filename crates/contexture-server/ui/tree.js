@@ -133,7 +133,7 @@ function TreeView({ document, tree, query, reload }) {
     attributes=${(i) => ({ "aria-level": rows[i].level + 1, ...(rows[i].children.length && !wanted ? { "aria-expanded": folded.has(rows[i].id) ? "false" : "true" } : {}) })} />`;
   const foldAll = () => setFolded(folded.size ? new Set() : new Set(all.filter((one) => one.children.length > 1).flatMap((one) => one.children.filter((child) => child.children.length).map((child) => child.id))));
   return html`<div class="page">
-    <div class="head"><h1>${visible(document.tree.title || document.tree.id)}</h1>
+    <div class="head"><h1 title=${line(document.tree.title, 1000)}>${line(document.tree.title || document.tree.id)}</h1>
       <${Search} value=${wanted} onInput=${(text) => { setWanted(text); setQuery({ q: text }); }} label="Search in the tree"><span class="muted">${wanted && many(hits.length, "match", "matches")}</span><//>
       <span class="muted grow">${many(all.length, "node")}${pruned ? html`, <button type="button" class="link" onClick=${() => setHidden(!hidden)}>${hidden ? "show" : "hide"} ${count(pruned)} pruned</button>` : ""}</span>
       ${saved.length > 0 && html`<label class="line">Path <select value="" onChange=${(event) => { const path = saved.find((one) => one.name === event.target.value); if (path) { show(places.get(placeOf.get(path.head))); setView("path"); setOpen(true); } }}>
@@ -216,16 +216,25 @@ function Reading({ place, show }) {
   </article>`;
 }
 
+const MOST_SIBLINGS = 12;
+
 function Siblings({ place, roots, show }) {
   const siblings = place.parent?.children ?? roots;
   const others = siblings.filter((one) => one !== place);
+  const [most, setMost] = useState(MOST_SIBLINGS);
+  useEffect(() => setMost(MOST_SIBLINGS), [place.parent]);
+  // The node itself is always shown, in its position.
+  const before = others.slice(0, most - 1);
+  const columns = siblings.filter((one) => one === place || before.includes(one));
   const [other, setOther] = useState(null);
   const chosen = others.includes(other) ? other : others[0];
   if (!chosen) return html`<${Empty} title="No siblings">This node is the only continuation of its parent.<//>`;
   return html`<article><header class="sub"><h2>${many(siblings.length, "sibling")}</h2></header>
-    <div class="columns">${siblings.slice(0, 12).map((one) => html`<section key=${one.id} class=${one === place ? "chosen" : ""}>
+    <div class="columns">${columns.map((one) => html`<section key=${one.id} class=${one === place ? "chosen" : ""}>
       <h3><button type="button" class="link" onClick=${() => show(one)}>${visible(one.shown.local_id ?? one.id)}</button> <small>${many(one.size - 1, "node")} below</small>
       ${one !== place && html` <button type="button" class="quiet" aria-pressed=${one === chosen ? "true" : "false"} onClick=${() => setOther(one)}>compare</button>`}</h3><${Text} value=${one.text} /></section>`)}</div>
+    ${columns.length < siblings.length && html`<p class="more"><span class="muted">${count(columns.length)} of ${count(siblings.length)} siblings are shown.</span>
+      <button type="button" onClick=${() => setMost(most + MOST_SIBLINGS)}>Show more</button></p>`}
     <h3>Difference between this node and ${visible(chosen.shown.local_id ?? chosen.id)}</h3><${DiffText} before=${place.text} now=${chosen.text} />
   </article>`;
 }

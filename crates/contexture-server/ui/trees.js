@@ -24,7 +24,7 @@ export function Trees({ query }) {
       ? html`<${Empty} title=${wanted ? "No tree matches" : "No trees yet"}>${!wanted && html`<p>A tree appears here when it is imported:</p><pre>contexture tree import story.json</pre>`}<//>`
       : html`<${List} id="trees" label="Trees" size=${shown.length} height=${52} selected=${selected} onSelect=${setSelected} onOpen=${open} clickOpens row=${(i) => {
           const { tree, nodes, paths } = shown[i];
-          return html`<div class="cells"><span class="grow"><b>${visible(tree.title || tree.id)}</b><small>${visible(tree.id)} · ${tree.mode}</small></span>
+          return html`<div class="cells"><span class="grow"><b>${line(tree.title || tree.id)}</b><small>${visible(tree.id)} · ${tree.mode}</small></span>
             ${paths.length > 0 && html`<${Badge}>${many(paths.length, "saved path")}<//>`}
             <span class="number">${count(nodes)}<small>${nodes === 1 ? "node" : "nodes"}</small></span><span class="when wide-only">${time(tree.created_at)}</span></div>`;
         }} />`)}<//>
