@@ -367,11 +367,20 @@ view("a tree is grown, edited, excluded, bookmarked and pruned by keyboard", asy
     await page.locator(".notes").getByText(name).first().waitFor();
     assert.equal((await flags())[name], true, name);
   }
+  // Without the edit, the original is the version that requests have.
   await page.keyboard.press("d");
-  await page.getByText("show 1 pruned").waitFor();
+  await page.getByRole("treeitem", { name: /The captain said no/ }).waitFor();
   assert.equal(await page.getByRole("treeitem", { name: /The captain said yes/ }).count(), 0);
-  await page.keyboard.press("u");
+  await page.getByRole("button", { name: "2 (pruned)" }).click();
+  await page.getByRole("button", { name: "Restore this version" }).click();
   await page.getByRole("treeitem", { name: /The captain said yes/ }).waitFor();
+  for (const left of [/The captain said no/, /show 1 pruned/]) {
+    await page.locator("#nodes").focus();
+    await page.keyboard.press("d");
+    await page.getByText(left).first().waitFor();
+  }
+  await page.keyboard.press("u");
+  await page.getByRole("treeitem", { name: /The captain said/ }).waitFor();
 });
 
 view("everything can be reached by keyboard alone", async ({ page, go }) => {
@@ -514,6 +523,27 @@ view("the path of an excluded node and an unknown view are accessible", async ({
   await go("#/nowhere");
   await page.getByText("No such view").waitFor();
   await accessible(page, "no such view");
+});
+
+view("an edit keeps the image of a node, and an annotation has an address", async ({ page, go }) => {
+  const image = { type: "image", media_type: "image/png", data: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==" };
+  await call("POST", "/v1/trees", {
+    tree: { id: "picture", mode: "dialogue", title: "A picture" },
+    nodes: [{ id: "seen", author: "human", content: [{ type: "text", text: "What is this?" }, image] }, { id: "remark", author: "human", content: "It is a dot." }],
+    edges: [{ id: "e1", type: "annotation", sources: [{ node_id: "seen", role: "primary" }], target_node_id: "remark" }],
+    paths: [{ name: "main", head: "seen" }],
+  });
+  await go("#/tree/picture?node=remark");
+  assert.match(await text(page, ".detail"), /What is this\?[\s\S]*Annotations[\s\S]*It is a dot/);
+  await page.getByRole("button", { name: "Edit" }).click();
+  await page.getByText("1 other part of the node stays as it is: image").waitFor();
+  await page.getByLabel("Content").fill("Who drew this?");
+  await page.getByRole("button", { name: "Add a version" }).click();
+  await page.getByRole("treeitem", { name: /Who drew this/ }).waitFor();
+  const { nodes } = await call("GET", "/v1/trees/picture/document");
+  const [first, second] = nodes.find((node) => node.edited_from === "seen").content;
+  assert.equal(first.text, "Who drew this?");
+  assert.deepEqual([second.type, second.data ?? second.source ?? second.url], [image.type, image.data]);
 });
 
 const ADDRESSES = () => ({

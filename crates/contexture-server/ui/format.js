@@ -83,6 +83,9 @@ export function titleOf(block, text = block.text) {
   return (isHash && line(text, 120)) || line(block.id, 120);
 }
 
+/** Returns true if a model stopped because its answer had reached the limit of tokens. */
+export const isCut = (stop) => ["length", "max_tokens", "MAX_TOKENS", "max_output_tokens"].includes(stop);
+
 /** Returns the first digits of a hash or id. */
 export const brief = (hash) => String(hash ?? "").slice(0, 8);
 

@@ -89,7 +89,8 @@ function* shaping(document) {
     if (++done % STEP === 0) yield;
   }
   const targets = new Set();
-  const material = new Set();
+  // Annotations and context sources, each with the place where it is shown.
+  const material = new Map();
   for (const edge of document.edges) {
     if (++done % STEP === 0) yield;
     const target = places.get(placeOf.get(edge.target_node_id));
@@ -97,8 +98,8 @@ function* shaping(document) {
     for (const source of edge.sources) {
       const place = places.get(placeOf.get(source.node_id));
       if (!place || place === target) continue;
-      if (source.role !== "primary") { target.context.push({ role: source.role, node: nodes.get(source.node_id) }); material.add(place.id); }
-      else if (edge.type === "annotation") { place.annotations.push(nodes.get(edge.target_node_id)); material.add(target.id); }
+      if (source.role !== "primary") { target.context.push({ role: source.role, node: nodes.get(source.node_id) }); material.set(place.id, target); }
+      else if (edge.type === "annotation") { place.annotations.push(nodes.get(edge.target_node_id)); material.set(target.id, place); }
       else if (!target.parent) { target.parent = place; place.children.push(target); targets.add(target.id); }
     }
   }
@@ -112,7 +113,8 @@ function* shaping(document) {
   while (stack.length) {
     const [place, depth, level] = stack.pop();
     Object.assign(place, { depth, level });
-    place.shown = place.versions[place.versions.length - 1];
+    // A version that was pruned is not the one that requests have.
+    place.shown = place.versions.findLast((version) => !version.metadata?.pruned) ?? place.versions[place.versions.length - 1];
     place.text = contentText(place.shown.content);
     place.flags = place.shown.metadata ?? {};
     all.push(place);
@@ -123,7 +125,18 @@ function* shaping(document) {
   }
   // The size of each part, from the leaves up.
   for (let i = all.length - 1; i >= 0; i--) all[i].size = 1 + all[i].children.reduce((sum, child) => sum + child.size, 0);
-  return { places, placeOf, roots, all };
+  return { places, placeOf, roots, all, material };
+}
+
+/** Returns the place in the tree where a node is shown: for an annotation, that of the annotated node. */
+export function placeOfNode(tree, id) {
+  const seen = new Set();
+  let place = tree.places.get(tree.placeOf.get(id));
+  while (place && place.shown === undefined && !seen.has(place)) {
+    seen.add(place);
+    place = tree.material.get(place.id);
+  }
+  return place?.shown && place;
 }
 
 /** Returns the places from the root to `place`. */
