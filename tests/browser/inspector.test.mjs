@@ -100,6 +100,29 @@ test("an imported request shows the size that the provider reported", async () =
     await page.getByText("Left-out candidates are unknown").waitFor();
     await check();
     await page.close();
+    const what = await open(browser.context, other.base);
+    await what.go(`#/request/${latest.hash}/what-if`);
+    await what.page.getByText("The request would be the same.").waitFor();
+    // A larger window changes nothing either, and a smaller one needs no other reserve.
+    for (const window of ["150000", "100000", "9000"]) {
+      await what.page.getByLabel("Exact").fill(window);
+      await what.page.keyboard.press("Enter");
+      await what.page.getByText(`Now: claude-opus-5-5, ${Number(window).toLocaleString("en-US")} tokens`).waitFor();
+      await settled(what.page);
+      await what.page.getByText("The request would be the same.").waitFor();
+    }
+    assert.equal(await what.page.getByLabel("Reserved for the answer").inputValue(), "2250");
+    await what.page.getByLabel("Reserved for the answer").fill("1000");
+    await what.page.keyboard.press("Enter");
+    await what.page.waitForFunction(() => /reserved\s*1k/.test([...document.querySelectorAll(".pair .legend")].pop().textContent));
+    assert.match(what.page.url(), /max=9000&reserve=1000/);
+    await accessible(what.page, "what if, imported");
+    for (const format of ["anthropic", "openai-chat", "openai-responses", "gemini"]) {
+      await what.go(`#/request/${latest.hash}/sent?format=${format}`);
+      await what.page.waitForFunction(() => document.querySelector(".sent pre")?.textContent.startsWith("{"));
+    }
+    await what.check();
+    await what.page.close();
   } finally {
     await other.stop();
     discard(own);

@@ -252,6 +252,14 @@ impl Saved {
         }
     }
 
+    /// Returns the form of a request that was a provider's own: another program
+    /// sent it, or it was fitted.
+    pub fn own_format(&self) -> Option<Format> {
+        let recorded = self.recorded.as_ref();
+        let recorded = recorded.and_then(|recorded| recorded.format());
+        recorded.or(self.settings.given.as_ref().map(|given| given.format))
+    }
+
     /// Returns the fields around the conversation, if they were given in a
     /// provider's own request.
     fn given(&self, store: &dyn Snapshots) -> Result<Option<GivenFields>, Error> {

@@ -29,6 +29,9 @@ const VERSION: u32 = 3;
 /// The version of the root blob of a request with a list of chunks.
 const LISTED: u32 = 4;
 
+/// The room for the answer to a request without a limit, in tokens.
+const USUAL_ANSWER: Tokens = 32_000;
+
 /// A request that another program sent, in pieces.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedRequest {
@@ -160,7 +163,9 @@ impl RecordedRequest {
             version: VERSION,
             model: recorded.request.model.clone(),
             max_output,
-            spare: 0,
+            // The window is unknown, and the provider accepted the request: it had
+            // room for the answer.
+            spare: max_output.unwrap_or(USUAL_ANSWER),
             continues: false,
             follows_stored: false,
             sampling: Sampling::unset().clone(),
