@@ -299,6 +299,8 @@ test("a tree is continued with a model, and its samples are nodes", async () => 
         response.write(`data: ${JSON.stringify({ choices: [{ delta: { content: part } }] })}\n\n`);
         await new Promise((done) => setTimeout(done, 60));
       }
+      response.write(`data: ${JSON.stringify({ model: "writer-1b", choices: [{ delta: {}, finish_reason: number === 1 ? "length" : "stop" }] })}\n\n`);
+      response.write(`data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 21, completion_tokens: 6 } })}\n\n`);
       response.end("data: [DONE]\n\n");
     });
   }).listen(0, "127.0.0.1");
@@ -323,10 +325,22 @@ test("a tree is continued with a model, and its samples are nodes", async () => 
     await page.getByRole("button", { name: "Continue", exact: true }).click();
     await page.locator("dialog .columns").getByText("Sample").first().waitFor();
     await page.getByText("Added 2 nodes").waitFor();
+    // A sample that the limit has cut is not taken for a whole one.
+    await page.locator("dialog").getByText("cut: length").waitFor();
+    await page.keyboard.press("Escape");
     await page.getByRole("treeitem", { name: /Sample [12]: the ferry <b>sailed/ }).first().waitFor();
     assert.equal(await page.getByRole("treeitem").count(), 3);
     const { nodes } = await seeded("GET", "/v1/trees/story/document");
     assert.deepEqual(nodes.filter((one) => one.author === "model").map((one) => one.content).sort(), ["Sample 1: the ferry <b>sailed</b>.", "Sample 2: the ferry <b>sailed</b>."]);
+    await page.getByRole("treeitem", { name: /Sample 1/ }).click();
+    await page.locator(".detail").getByText("cut: length").waitFor();
+    assert.match(await text(page, ".detail"), /Model\s*writer-1b[\s\S]*Input\s*21[\s\S]*Output\s*6/);
+    const { node } = await seeded("GET", `/v1/trees/story/nodes/${nodes.find((one) => /Sample 1/.test(one.content)).id}`);
+    assert.equal(node.raw_response.provider, "openai");
+    assert.equal(node.raw_response.body.choices[0].finish_reason, "length");
+    assert.deepEqual([node.raw_response.usage.input_tokens, node.raw_response.usage.output_tokens], [21, 6]);
+    await page.getByRole("link", { name: "See what the model saw" }).click();
+    await page.getByText("Tell me a story about a ferry.").first().waitFor();
     await watched.check();
   } finally { await page.close(); await server.stop(); model.close(); delete process.env.CONTEXTURE_TRUST_FILE; discard(root); }
 });
