@@ -583,6 +583,27 @@ view("an edit keeps the image of a node, and an annotation has an address", asyn
   assert.deepEqual([second.type, second.data ?? second.source ?? second.url], [image.type, image.data]);
 });
 
+view("many siblings, long titles, invisible characters and other directions", async ({ page, go }) => {
+  const nodes = [{ id: "top", author: "human", content: "Choose." }], edges = [];
+  for (let i = 0; i < 30; i++) {
+    nodes.push({ id: `way-${i}`, author: "model", content: `Way ${i}.`, created_at: `2026-03-01T10:00:${String(i).padStart(2, "0")}Z` });
+    edges.push({ id: `e${i}`, type: "continuation", sources: [{ node_id: "top", role: "primary" }], target_node_id: `way-${i}` });
+  }
+  nodes[30].content = "a\u{e0041}b\u061cc\u00add";
+  nodes[29].content = "שלום, המעבורת יוצאת בתשע";
+  await call("POST", "/v1/trees", { tree: { id: "ways", mode: "dialogue", title: "T".repeat(4000) }, nodes, edges });
+  await assert.rejects(call("POST", "/v1/trees", { tree: { id: "long", mode: "dialogue", title: "T".repeat(5000) }, nodes: [], edges: [] }), /limit[\s\S]*tree\.title/);
+  await go("#/tree/ways?node=way-29&view=siblings");
+  assert.ok((await text(page, "h1")).length < 220);
+  assert.match(await text(page, ".detail"), /30 siblings[\s\S]*12 of 30 siblings are shown/);
+  assert.match(await text(page, ".columns .chosen"), /a⟨U\+E0041⟩b⟨U\+061C⟩c⟨U\+00AD⟩d/);
+  await page.getByRole("button", { name: "Show more" }).click();
+  assert.equal(await page.locator(".columns section").count(), 24);
+  await go("#/tree/ways?node=way-28");
+  assert.equal(await page.locator(".detail pre").first().evaluate((element) => getComputedStyle(element).direction), "rtl");
+  assert.equal(await page.locator("#nodes .grow").first().evaluate((element) => getComputedStyle(element).unicodeBidi), "plaintext");
+});
+
 const ADDRESSES = () => ({
   sessions: "#/sessions", session: "#/session/harbour?turn=9", requests: "#/requests", request: `#/request/${seeded.requests[9]}`,
   "left-out": `#/request/${seeded.left}/left-out`, "what-if": `#/request/${seeded.left}/what-if?max=3000`, diff: `#/diff/${seeded.requests[8]}/${seeded.requests[9]}`,
