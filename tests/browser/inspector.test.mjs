@@ -100,6 +100,29 @@ test("an imported request shows the size that the provider reported", async () =
     await page.getByText("Left-out candidates are unknown").waitFor();
     await check();
     await page.close();
+    const what = await open(browser.context, other.base);
+    await what.go(`#/request/${latest.hash}/what-if`);
+    await what.page.getByText("The request would be the same.").waitFor();
+    // A larger window changes nothing either, and a smaller one needs no other reserve.
+    for (const window of ["150000", "100000", "9000"]) {
+      await what.page.getByLabel("Exact").fill(window);
+      await what.page.keyboard.press("Enter");
+      await what.page.getByText(`Now: claude-opus-5-5, ${Number(window).toLocaleString("en-US")} tokens`).waitFor();
+      await settled(what.page);
+      await what.page.getByText("The request would be the same.").waitFor();
+    }
+    assert.equal(await what.page.getByLabel("Reserved for the answer").inputValue(), "2250");
+    await what.page.getByLabel("Reserved for the answer").fill("1000");
+    await what.page.keyboard.press("Enter");
+    await what.page.waitForFunction(() => /reserved\s*1k/.test([...document.querySelectorAll(".pair .legend")].pop().textContent));
+    assert.match(what.page.url(), /max=9000&reserve=1000/);
+    await accessible(what.page, "what if, imported");
+    for (const format of ["anthropic", "openai-chat", "openai-responses", "gemini"]) {
+      await what.go(`#/request/${latest.hash}/sent?format=${format}`);
+      await what.page.waitForFunction(() => document.querySelector(".sent pre")?.textContent.startsWith("{"));
+    }
+    await what.check();
+    await what.page.close();
   } finally {
     await other.stop();
     discard(own);
@@ -276,6 +299,8 @@ test("a tree is continued with a model, and its samples are nodes", async () => 
         response.write(`data: ${JSON.stringify({ choices: [{ delta: { content: part } }] })}\n\n`);
         await new Promise((done) => setTimeout(done, 60));
       }
+      response.write(`data: ${JSON.stringify({ model: "writer-1b", choices: [{ delta: {}, finish_reason: number === 1 ? "length" : "stop" }] })}\n\n`);
+      response.write(`data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 21, completion_tokens: 6 } })}\n\n`);
       response.end("data: [DONE]\n\n");
     });
   }).listen(0, "127.0.0.1");
@@ -300,10 +325,22 @@ test("a tree is continued with a model, and its samples are nodes", async () => 
     await page.getByRole("button", { name: "Continue", exact: true }).click();
     await page.locator("dialog .columns").getByText("Sample").first().waitFor();
     await page.getByText("Added 2 nodes").waitFor();
+    // A sample that the limit has cut is not taken for a whole one.
+    await page.locator("dialog").getByText("cut: length").waitFor();
+    await page.keyboard.press("Escape");
     await page.getByRole("treeitem", { name: /Sample [12]: the ferry <b>sailed/ }).first().waitFor();
     assert.equal(await page.getByRole("treeitem").count(), 3);
     const { nodes } = await seeded("GET", "/v1/trees/story/document");
     assert.deepEqual(nodes.filter((one) => one.author === "model").map((one) => one.content).sort(), ["Sample 1: the ferry <b>sailed</b>.", "Sample 2: the ferry <b>sailed</b>."]);
+    await page.getByRole("treeitem", { name: /Sample 1/ }).click();
+    await page.locator(".detail").getByText("cut: length").waitFor();
+    assert.match(await text(page, ".detail"), /Model\s*writer-1b[\s\S]*Input\s*21[\s\S]*Output\s*6/);
+    const { node } = await seeded("GET", `/v1/trees/story/nodes/${nodes.find((one) => /Sample 1/.test(one.content)).id}`);
+    assert.equal(node.raw_response.provider, "openai");
+    assert.equal(node.raw_response.body.choices[0].finish_reason, "length");
+    assert.deepEqual([node.raw_response.usage.input_tokens, node.raw_response.usage.output_tokens], [21, 6]);
+    await page.getByRole("link", { name: "See what the model saw" }).click();
+    await page.getByText("Tell me a story about a ferry.").first().waitFor();
     await watched.check();
   } finally { await page.close(); await server.stop(); model.close(); delete process.env.CONTEXTURE_TRUST_FILE; discard(root); }
 });
@@ -367,11 +404,20 @@ view("a tree is grown, edited, excluded, bookmarked and pruned by keyboard", asy
     await page.locator(".notes").getByText(name).first().waitFor();
     assert.equal((await flags())[name], true, name);
   }
+  // Without the edit, the original is the version that requests have.
   await page.keyboard.press("d");
-  await page.getByText("show 1 pruned").waitFor();
+  await page.getByRole("treeitem", { name: /The captain said no/ }).waitFor();
   assert.equal(await page.getByRole("treeitem", { name: /The captain said yes/ }).count(), 0);
-  await page.keyboard.press("u");
+  await page.getByRole("button", { name: "2 (pruned)" }).click();
+  await page.getByRole("button", { name: "Restore this version" }).click();
   await page.getByRole("treeitem", { name: /The captain said yes/ }).waitFor();
+  for (const left of [/The captain said no/, /show 1 pruned/]) {
+    await page.locator("#nodes").focus();
+    await page.keyboard.press("d");
+    await page.getByText(left).first().waitFor();
+  }
+  await page.keyboard.press("u");
+  await page.getByRole("treeitem", { name: /The captain said/ }).waitFor();
 });
 
 view("everything can be reached by keyboard alone", async ({ page, go }) => {
@@ -414,6 +460,148 @@ view("everything can be reached by keyboard alone", async ({ page, go }) => {
     await page.keyboard.press("t");
     await page.waitForFunction((theme) => document.documentElement.dataset.theme === theme, theme);
   }
+});
+
+view("Enter presses what has the focus, and arrows move in the list from anywhere", async ({ page, go }) => {
+  await go("#/requests?session=harbour");
+  const selected = () => page.locator('#requests [aria-selected="true"]').getAttribute("aria-posinset");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await selected(), "2");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "requests");
+  await page.keyboard.press("j");
+  assert.equal(await selected(), "3");
+  await page.locator("header.top nav").getByText("Memory").focus();
+  await page.keyboard.press("k");
+  assert.equal(await selected(), "2");
+  await page.locator("header.top nav").getByText("Memory").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/#\/memory/);
+  await go("#/requests?session=harbour");
+  await page.getByRole("button", { name: "Compare…" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: /Compare with/ }).waitFor();
+});
+
+view("a selection that is dragged out of a dialog does not close it", async ({ page, go }) => {
+  await go("#/tree/story?node=fog");
+  await page.getByRole("button", { name: "Edit" }).click();
+  const field = page.getByLabel("Content");
+  await field.fill("Fog hid the pier, and much else.");
+  const box = await field.boundingBox();
+  await page.mouse.move(box.x + 80, box.y + 12);
+  await page.mouse.down();
+  await page.mouse.move(5, 5, { steps: 4 });
+  await page.mouse.up();
+  assert.equal(await field.inputValue(), "Fog hid the pier, and much else.");
+  await page.mouse.click(5, 5);
+  await page.waitForFunction(() => !document.querySelector("dialog"));
+});
+
+view("a new address in the same view is followed", async ({ page, go }) => {
+  await go("#/session/harbour?turn=9");
+  await go("#/session/harbour?turn=3");
+  await page.getByRole("heading", { name: "Turn 3" }).waitFor();
+  await go("#/tree/story?node=calm");
+  await go("#/tree/story?node=fog");
+  await page.locator(".detail").getByText("Fog hid the pier").waitFor();
+  await go("#/sessions?q=quiet");
+  await go("#/sessions?q=harbour");
+  await page.locator("#sessions").getByText("harbour").first().waitFor();
+  assert.equal(await page.getByLabel("Search sessions").inputValue(), "harbour");
+});
+
+view("the requests of a fork and of a long session are found, and a failed cost is said", { allow: (message) => /status of 503/.test(message) }, async ({ page, go }) => {
+  await call("POST", "/v1/sessions/harbour/fork", { label: "fork" });
+  // A list that ends before the request, as with more than 1,000.
+  await page.route(/\/v1\/snapshots\?session=/, (route) => route.fulfill({ json: { snapshots: [], next: "0" } }));
+  await page.route("**/cost", (route) => route.fulfill({ status: 503, json: { error: { code: "timeout", message: "the request took longer than 60 s" } } }));
+  for (const label of ["fork", "harbour"]) {
+    await go(`#/session/${label}?turn=5`);
+    await page.getByRole("link", { name: "See what the model saw" }).waitFor();
+    assert.equal(await page.getByRole("link", { name: "See what the model saw" }).getAttribute("href"), `#/request/${seeded.requests[4]}`);
+    assert.match(await text(page, ".banner.warn"), /could not be loaded: the request took longer than 60 s/);
+    assert.match(await text(page, "#turns"), /unknown/);
+  }
+});
+
+view("a list of more than 20,000 requests is loaded and searched to its end", async ({ page, go }) => {
+  const total = 26_000;
+  await page.route(/\/v1\/snapshots\?/, (route) => {
+    const query = new URL(route.request().url()).searchParams;
+    const from = Number(query.get("before") ?? 0), to = Math.min(total, from + Number(query.get("limit")));
+    const snapshots = Array.from({ length: to - from }, (_, i) => ({ hash: (from + i).toString(16).padStart(64, "0"), session: `s${from + i}`, model: "m", tokens: 10, created_at: "2026-03-01T10:00:00Z" }));
+    route.fulfill({ json: { snapshots, next: to < total ? String(to) : null } });
+  });
+  await go("#/requests?q=s25999");
+  await page.locator("#requests").getByText("s25999").waitFor();
+  await page.getByLabel("Search by session, model or hash").fill("");
+  await page.getByText("26,000 requests", { exact: true }).waitFor();
+});
+
+view("a long text is compared in part, and the page says so", async ({ page, go }) => {
+  const long = "The ferry sails at nine and returns at five.\n".repeat(9500);
+  await call("POST", "/v1/trees", {
+    tree: { id: "long-texts", mode: "dialogue" },
+    nodes: [{ id: "t", author: "human", content: "Go." }, { id: "one", author: "model", content: long + "left\n" }, { id: "two", author: "model", content: long + "right\n" }],
+    edges: ["one", "two"].map((id) => ({ id: `e-${id}`, type: "continuation", sources: [{ node_id: "t", role: "primary" }], target_node_id: id })),
+  });
+  await go("#/tree/long-texts?node=one&view=siblings");
+  await page.getByText(/Only the first 400,000 of 427,50\d characters are compared/).waitFor();
+  await page.getByRole("button", { name: "Compare all" }).click();
+  await page.locator(".diff .added").getByText("right").waitFor();
+});
+
+view("the path of an excluded node and an unknown view are accessible", async ({ page, go }) => {
+  await call("PATCH", "/v1/trees/story/nodes/calm-more", { excluded: true });
+  await go("#/tree/story?node=calm-crew&view=path");
+  await page.locator(".reading").getByText("excluded").waitFor();
+  await picture(page, "tree-path-excluded");
+  await call("PATCH", "/v1/trees/story/nodes/calm-more", { excluded: false });
+  await go("#/nowhere");
+  await page.getByText("No such view").waitFor();
+  await accessible(page, "no such view");
+});
+
+view("an edit keeps the image of a node, and an annotation has an address", async ({ page, go }) => {
+  const image = { type: "image", media_type: "image/png", data: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==" };
+  await call("POST", "/v1/trees", {
+    tree: { id: "picture", mode: "dialogue", title: "A picture" },
+    nodes: [{ id: "seen", author: "human", content: [{ type: "text", text: "What is this?" }, image] }, { id: "remark", author: "human", content: "It is a dot." }],
+    edges: [{ id: "e1", type: "annotation", sources: [{ node_id: "seen", role: "primary" }], target_node_id: "remark" }],
+    paths: [{ name: "main", head: "seen" }],
+  });
+  await go("#/tree/picture?node=remark");
+  assert.match(await text(page, ".detail"), /What is this\?[\s\S]*Annotations[\s\S]*It is a dot/);
+  await page.getByRole("button", { name: "Edit" }).click();
+  await page.getByText("1 other part of the node stays as it is: image").waitFor();
+  await page.getByLabel("Content").fill("Who drew this?");
+  await page.getByRole("button", { name: "Add a version" }).click();
+  await page.getByRole("treeitem", { name: /Who drew this/ }).waitFor();
+  const { nodes } = await call("GET", "/v1/trees/picture/document");
+  const [first, second] = nodes.find((node) => node.edited_from === "seen").content;
+  assert.equal(first.text, "Who drew this?");
+  assert.deepEqual([second.type, second.data ?? second.source ?? second.url], [image.type, image.data]);
+});
+
+view("many siblings, long titles, invisible characters and other directions", async ({ page, go }) => {
+  const nodes = [{ id: "top", author: "human", content: "Choose." }], edges = [];
+  for (let i = 0; i < 30; i++) {
+    nodes.push({ id: `way-${i}`, author: "model", content: `Way ${i}.`, created_at: `2026-03-01T10:00:${String(i).padStart(2, "0")}Z` });
+    edges.push({ id: `e${i}`, type: "continuation", sources: [{ node_id: "top", role: "primary" }], target_node_id: `way-${i}` });
+  }
+  nodes[30].content = "a\u{e0041}b\u061cc\u00add";
+  nodes[29].content = "שלום, המעבורת יוצאת בתשע";
+  await call("POST", "/v1/trees", { tree: { id: "ways", mode: "dialogue", title: "T".repeat(4000) }, nodes, edges });
+  await assert.rejects(call("POST", "/v1/trees", { tree: { id: "long", mode: "dialogue", title: "T".repeat(5000) }, nodes: [], edges: [] }), /limit[\s\S]*tree\.title/);
+  await go("#/tree/ways?node=way-29&view=siblings");
+  assert.ok((await text(page, "h1")).length < 220);
+  assert.match(await text(page, ".detail"), /30 siblings[\s\S]*12 of 30 siblings are shown/);
+  assert.match(await text(page, ".columns .chosen"), /a⟨U\+E0041⟩b⟨U\+061C⟩c⟨U\+00AD⟩d/);
+  await page.getByRole("button", { name: "Show more" }).click();
+  assert.equal(await page.locator(".columns section").count(), 24);
+  await go("#/tree/ways?node=way-28");
+  assert.equal(await page.locator(".detail pre").first().evaluate((element) => getComputedStyle(element).direction), "rtl");
+  assert.equal(await page.locator("#nodes .grow").first().evaluate((element) => getComputedStyle(element).unicodeBidi), "plaintext");
 });
 
 const ADDRESSES = () => ({

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use contexture::core::{Code, Layout};
 use contexture::snapshot::{self, Change, Saved};
 use contexture::store::Snapshot;
 use contexture::stored_report::{self, ReportedBlock, SnapshotReport};
@@ -49,7 +50,8 @@ struct RefitBody {
     /// if `model` is set, the model's.
     max_tokens: Option<u64>,
     /// The number of tokens reserved for the response. Default: that of the
-    /// request.
+    /// request, if the window has room for it. For a request with inline or
+    /// imported content: at most a quarter of the window and 32,000.
     reserve_response: Option<u64>,
     /// Whether to check that the sources still produce the saved request at its
     /// own budget. This assembles the request twice. Default: false.
@@ -240,6 +242,10 @@ fn refitted(
         request.max_tokens = None;
     }
     request.max_tokens = body.max_tokens.or(request.max_tokens);
+    if let Some(window) = body.max_tokens {
+        // The recorded reserve may be more than a smaller window holds.
+        request.reserve_response = (request.reserve_response).filter(|tokens| *tokens < window / 2);
+    }
     request.reserve_response = body.reserve_response.or(request.reserve_response);
     request
 }
@@ -262,6 +268,9 @@ fn preview(
     Ok(tenant.engine.preview(&tenant.root, &request, preview)?)
 }
 
+/// The most tokens that are reserved for the response by default.
+const MOST_RESERVED: u64 = 32_000;
+
 /// Shortens the content of a saved request.
 fn shorten(
     tenant: &Tenant,
@@ -269,18 +278,67 @@ fn shorten(
     saved: &Saved,
     body: &RefitBody,
 ) -> Result<Assembled, Problem> {
-    let provider = tenant.engine.models().resolve(&snapshot.model).provider;
-    let format = usual_format(provider).unwrap_or(contexture::Format::OpenAiChat);
-    let sent = saved.render(tenant.store()?, format)?;
+    let store = tenant.store()?;
+    let models = tenant.engine.models();
+    let name = body.model.as_ref().unwrap_or(&snapshot.model);
+    let model = models.resolve(name);
+    // A request in its own form is read with the ids that it has in the snapshot.
+    let own = saved.own_format();
+    let usual = || usual_format(models.resolve(&snapshot.model).provider);
+    let format = own.or_else(usual).unwrap_or(contexture::Format::OpenAiChat);
+    let sent = saved.render(store, format)?;
+    let recorded = match *name == snapshot.model {
+        true => stored_report::window(store, snapshot.hash)?,
+        false => None,
+    };
+    let default = recorded.unwrap_or(model.window);
+    let window = body.max_tokens.unwrap_or(default);
+    let reserve = body.reserve_response.unwrap_or_else(|| {
+        let answer = saved.max_output().or(model.max_output);
+        let most = MOST_RESERVED.min(window / 4);
+        answer.map_or(most, |answer| answer.min(most))
+    });
     let options = FitOptions {
-        model: body.model.clone().or(Some(snapshot.model.clone())),
-        max_tokens: body.max_tokens,
-        reserve_response: body.reserve_response.or(saved.max_output()),
+        model: Some(name.clone()),
+        max_tokens: Some(window),
+        reserve_response: Some(reserve),
         now: Some(snapshot.created_at),
         ..FitOptions::default()
     };
     let fitted = tenant
         .engine
         .preview_fit(&tenant.root, sent.as_bytes(), &options)?;
-    Ok(fitted.assembled)
+    let mut assembled = fitted.assembled;
+    let before = saved.layout(store)?;
+    let sum = |layout: &Layout| layout.blocks().map(|block| block.tokens).sum::<u64>();
+    // The fields around a fitted conversation are not blocks.
+    let given = saved.tokens().saturating_sub(sum(&before));
+    let report = &assembled.report;
+    let is_cut = |id: &str| {
+        let mut rows = report.included.iter();
+        rows.any(|row| row.truncated && row.id.as_ref() == id)
+    };
+    let mut excluded = report.excluded.iter();
+    let is_shorter = excluded.any(|row| row.code != Code::NOT_FOR_PROVIDER)
+        || report.included.iter().any(|row| row.truncated);
+    // The provider accepted the request as it is.
+    let is_same = *name == snapshot.model && window == default && body.reserve_response.is_none();
+    assembled.layout = match is_shorter && !is_same {
+        // Other differences come from the form, and from masks of secrets.
+        true => {
+            let is_whole = |id: &str| own.is_some() && !is_cut(id);
+            stored_report::aligned(&before, &assembled.layout, &is_whole)
+        }
+        false => before,
+    };
+    // The reserve of the fitted request includes instructions and tools, which
+    // are blocks here.
+    let used = sum(&assembled.layout) + given;
+    let budget = &mut assembled.report.budget;
+    budget.reserved = reserve;
+    budget.used = used;
+    budget.effective = budget.max.saturating_sub(reserve);
+    budget.remaining = budget.max.saturating_sub(used);
+    budget.available = budget.effective.saturating_sub(used);
+    Ok(assembled)
 }

@@ -67,7 +67,7 @@ struct TreeList {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct TreePatch {
-    /// The title of the tree.
+    /// The title of the tree, at most 4,096 bytes.
     title: Option<String>,
     /// Text at the start of every request from the tree.
     system_context: Option<String>,
@@ -400,6 +400,7 @@ fn list(tenant: &Tenant, _: Nothing, page: Page, _: Nothing) -> Result<TreeList,
 
 fn change(tenant: &Tenant, at: InTree, _: Nothing, body: TreePatch) -> Result<TreeInfo, Problem> {
     let store = tenant.store()?;
+    contexture::loom::check_title(body.title.as_deref(), "title")?;
     // An empty text clears a setting.
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
     let change = SettingsChange {

@@ -6,8 +6,8 @@
 //! content.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 use contexture_core::guard::Mark;
 use contexture_core::{Block, ContentHash, Layout, Part, Role, Section, Text, Tokens, markup};
@@ -39,7 +39,7 @@ pub(crate) use recent::RecentRequests;
 pub(crate) use take::{NewSnapshot, take};
 
 use form::{Entry, RootBlob, SavedFields, SavedNative, SavedPart, Settings, json};
-use recorded::RecordedBody;
+use recorded::{LoadedConversation, RecordedBody};
 
 /// A request that can be rendered again.
 #[derive(Debug, Clone)]
@@ -55,6 +55,8 @@ pub struct Saved {
     // The new texts of the request, if they are short and it was assembled
     // here: the next request most likely differs from it there.
     new: Vec<(ContentHash, Arc<str>)>,
+    // The byte of the text form at which blocks start, as far as it is known.
+    starts: Arc<Mutex<Vec<u64>>>,
     durability: Arc<AtomicU8>,
     // The body that another program sent, if it was not assembled here. Texts
     // of blocks are derived from it, and are not in the store.
@@ -87,12 +89,19 @@ impl PartialEq for Saved {
 
 /// The parts of the request that was loaded last.
 #[derive(Debug, Default)]
-pub struct LoadedChunks(BTreeMap<ContentHash, Vec<Entry>>);
+pub struct LoadedChunks {
+    chunks: BTreeMap<ContentHash, Vec<Entry>>,
+    conversation: LoadedConversation,
+}
 
 impl Saved {
     /// Loads a snapshot's list of blocks, without their content.
     pub fn load(store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Self, Error> {
-        Self::load_with(store, snapshot, &mut LoadedChunks::default())
+        let root = fetch(store, &[snapshot.root])?.swap_remove(0);
+        match recorded::read(&root)? {
+            Some(recorded) => recorded.load(store, snapshot),
+            None => Self::load_parts(&root, store, snapshot, &mut LoadedChunks::default()),
+        }
     }
 
     /// Loads a snapshot like [`load`](Self::load), and reads only the parts
@@ -104,14 +113,23 @@ impl Saved {
     ) -> Result<Self, Error> {
         let root = fetch(store, &[snapshot.root])?.swap_remove(0);
         if let Some(recorded) = recorded::read(&root)? {
-            return recorded.load(store, snapshot);
+            return recorded.load_after(store, snapshot, &mut chunks.conversation);
         }
-        let root: RootBlob = parse(&root)?;
+        Self::load_parts(&root, store, snapshot, chunks)
+    }
+
+    fn load_parts(
+        root: &[u8],
+        store: &dyn Snapshots,
+        snapshot: &Snapshot,
+        chunks: &mut LoadedChunks,
+    ) -> Result<Self, Error> {
+        let root: RootBlob = parse(root)?;
         let mut entries = Vec::new();
         let mut lengths = Vec::new();
         let mut loaded = BTreeMap::new();
         for hash in &root.chunks {
-            let chunk = match chunks.0.remove(hash).or_else(|| loaded.remove(hash)) {
+            let chunk = match chunks.chunks.remove(hash).or_else(|| loaded.remove(hash)) {
                 Some(chunk) => chunk,
                 None => parse::<Vec<Entry>>(&fetch(store, &[*hash])?[0])?,
             };
@@ -119,7 +137,7 @@ impl Saved {
             entries.extend_from_slice(&chunk);
             loaded.insert(*hash, chunk);
         }
-        chunks.0 = loaded;
+        chunks.chunks = loaded;
         Ok(Self {
             hash: snapshot.hash,
             settings: root.settings,
@@ -127,6 +145,7 @@ impl Saved {
             chunks: root.chunks,
             lengths,
             new: Vec::new(),
+            starts: Arc::default(),
             durability: Arc::default(),
             recorded: None,
             made_at: snapshot.created_at,
@@ -226,7 +245,7 @@ impl Saved {
         if let Some(recorded) = &self.recorded
             && recorded.format() == Some(format)
         {
-            return Ok(recorded.body().to_owned());
+            return recorded.body(store);
         }
         let layout = self.layout(store)?;
         let deferred = self.deferred(store)?;
@@ -250,6 +269,14 @@ impl Saved {
             }
             _ => prompt.render(format).map_err(refused),
         }
+    }
+
+    /// Returns the form of a request that was a provider's own: another program
+    /// sent it, or it was fitted.
+    pub fn own_format(&self) -> Option<Format> {
+        let recorded = self.recorded.as_ref();
+        let recorded = recorded.and_then(|recorded| recorded.format());
+        recorded.or(self.settings.given.as_ref().map(|given| given.format))
     }
 
     /// Returns the fields around the conversation, if they were given in a

@@ -5,10 +5,12 @@
 //! and the [`Request`] that was assembled, so that it can be assembled again
 //! with another budget or for another model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use contexture_core::{
-    Block, Code, ContentHash, Excluded, GuardLine, Included, Layout, Part, TokenizerInfo, Tokens,
+    Block, Code, ContentHash, Excluded, GuardLine, Included, Layout, Part, Section, TokenizerInfo,
+    Tokens,
 };
 use contexture_store::{Snapshot, Snapshots};
 use jiff::Timestamp;
@@ -222,6 +224,13 @@ pub fn request(store: &dyn Snapshots, hash: ContentHash) -> Result<Option<Reques
     Ok(request.and_then(|request| serde_json::from_value(request).ok()))
 }
 
+/// Returns the size of the context window that a request was assembled for, if
+/// it is stored.
+pub fn window(store: &dyn Snapshots, hash: ContentHash) -> Result<Option<Tokens>, Error> {
+    let budget = read(store, hash)?.and_then(|read| read.budget);
+    Ok(budget.and_then(|budget| budget.get("max")?.as_u64()))
+}
+
 /// Returns the report of a saved request. Without `content`, blocks have no
 /// text.
 pub fn load(
@@ -344,6 +353,61 @@ pub fn changes(store: &dyn Snapshots, saved: &Saved, other: &Layout) -> Result<V
             .map(|old| Change::between(Some(old), None)),
     );
     Ok(changes)
+}
+
+/// Returns the blocks of a saved request that was fitted again, with the ids,
+/// the layers and the tokens that they have in the saved one.
+///
+/// Fitting changes only the conversation. Instructions and tools are those of
+/// the saved request. A block of the conversation is the saved one with the same
+/// content, or else with the same id; `is_whole` tells by the id that the block
+/// was not cut, so that its content is the saved one.
+pub fn aligned(saved: &Layout, fitted: &Layout, is_whole: &dyn Fn(&str) -> bool) -> Layout {
+    let known = |section| move |block| (section, block);
+    let history = saved.history.iter().map(known(Section::History));
+    let current = saved.current.iter().map(known(Section::Current));
+    let mut known: Vec<Option<(Section, &Block)>> = history.chain(current).map(Some).collect();
+    let mut by_hash: BTreeMap<ContentHash, VecDeque<usize>> = BTreeMap::new();
+    let mut by_id: BTreeMap<&str, VecDeque<usize>> = BTreeMap::new();
+    for (at, (_, block)) in known.iter().flatten().enumerate() {
+        by_hash.entry(block.body_hash()).or_default().push_back(at);
+        by_id.entry(&block.id).or_default().push_back(at);
+    }
+    let mut aligned = Layout {
+        mark: saved.mark,
+        system: saved.system.clone(),
+        ..Layout::default()
+    };
+    let blocks = fitted.history.iter().chain(&fitted.current);
+    // Blocks with the same content come first: an id may have moved.
+    let mut same = |queue: Option<&mut VecDeque<usize>>| {
+        let queue = queue?;
+        let mut found = None;
+        while found.is_none() {
+            found = known[queue.pop_front()?].take();
+        }
+        found
+    };
+    let found: Vec<_> = blocks
+        .map(|block| (block, same(by_hash.get_mut(&block.body_hash()))))
+        .collect();
+    for (block, by_content) in found {
+        let by_id = || same(by_id.get_mut(&*block.id)).map(|found| (found, is_whole(&block.id)));
+        let (section, block) = match by_content.map(|found| (found, true)).or_else(by_id) {
+            Some(((section, old), true)) => (section, old.clone()),
+            Some(((section, old), false)) => {
+                let mut cut = block.clone();
+                cut.layer = Arc::clone(&old.layer);
+                (section, cut)
+            }
+            None => (Section::History, block.clone()),
+        };
+        match section {
+            Section::Current => aligned.current.push(block),
+            _ => aligned.history.push(block),
+        }
+    }
+    aligned
 }
 
 /// Returns the blocks of a request, in the order they are sent.

@@ -29,7 +29,9 @@ use contexture_core::Code;
 pub use contexture_store::FlagChange;
 pub use source::register;
 pub use target::{LoomSummary, check_agent};
-pub use write::{Looms, Material, NewNode, NodeEdit, raw_response, tree_from_json};
+pub use write::{
+    Looms, MAX_TITLE_BYTES, Material, NewNode, NodeEdit, check_title, raw_response, tree_from_json,
+};
 
 #[cfg(feature = "schema")]
 pub(crate) use contexture_engine::schema;

@@ -183,6 +183,21 @@ pub fn raw_response(body: Value, request: Option<String>) -> RawResponse {
     }
 }
 
+/// The most bytes of the title of a tree.
+pub const MAX_TITLE_BYTES: usize = 4096;
+
+/// Fails if the title of a tree is too long. `at` is its field.
+pub fn check_title(title: Option<&str>, at: &str) -> Result<(), Error> {
+    let bytes = title.map_or(0, str::len);
+    match bytes <= MAX_TITLE_BYTES {
+        true => Ok(()),
+        false => {
+            let message = format!("is {bytes} bytes; the limit is {MAX_TITLE_BYTES}");
+            Err(Error::input(message).at(at))
+        }
+    }
+}
+
 /// The trees of an engine.
 #[derive(Clone, Copy)]
 pub struct Looms<'e> {
@@ -201,6 +216,7 @@ impl<'e> Looms<'e> {
         document: &TreeDocument,
         now: Option<Timestamp>,
     ) -> Result<Imported, Error> {
+        check_title(document.tree.title.as_deref(), "tree.title")?;
         let most = self.engine.config().limits.max_message_bytes;
         for (i, node) in document.nodes.iter().enumerate() {
             node.check_size(&format!("nodes[{i}]"), most)?;

@@ -3,7 +3,7 @@
 import { render } from "./vendor/preact.js";
 import { key, onKeyNeeded, readOnly, version } from "./api.js";
 import { visible } from "./format.js";
-import { Dialog, Empty, Failure, Loading, Notes, html, keyGroups, to, useEffect, useKeys, useState } from "./parts.js";
+import { Dialog, Empty, Failure, Loading, Notes, html, keyGroups, to, useEffect, useKeys, useRef, useState } from "./parts.js";
 import { Requests, Sessions } from "./sessions.js";
 
 // The lists come with the page; the other views are loaded when they are opened.
@@ -65,9 +65,16 @@ function App() {
   const [asked, setAsked] = useState(null);
   const [help, setHelp] = useState(false);
   const [opened, setOpened] = useState(0);
+  const shown = useRef(at);
   const [theme, nextTheme] = useTheme();
   useEffect(() => {
-    const changed = () => setAt(route());
+    const changed = () => {
+      const next = route(), before = shown.current;
+      // An address with another query opens the view again. Memory follows its query itself.
+      if (next.view === before.view && next.view !== "memory" && next.parts.join("/") === before.parts.join("/")) setOpened((n) => n + 1);
+      shown.current = next;
+      setAt(next);
+    };
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);
@@ -97,7 +104,7 @@ function App() {
     </header>
     <main id="main" tabindex="-1">
       ${VIEWS[at.view] ? html`<${View} name=${at.view} key=${at.view + "/" + at.parts[0] + "/" + opened} parts=${at.parts} query=${at.query} />`
-        : html`<${Empty} title="No such view">There is no view at this address. <a href=${to("sessions")}>Go to the sessions</a>.<//>`}
+        : html`<${Empty} title="No such view"><p>There is no view at this address. <a href=${to("sessions")}>Go to the sessions</a>.</p><//>`}
     </main>
     <${Notes} />
     ${help && html`<${Help} close=${() => setHelp(false)} />`}

@@ -2,7 +2,7 @@
 // written, each a new node.
 
 import { at, stream } from "./api.js";
-import { many, visible } from "./format.js";
+import { isCut, many, visible } from "./format.js";
 import { Badge, Dialog, Text, html, useEffect, useRef, useState } from "./parts.js";
 
 const MOST_SAMPLES = 16;
@@ -27,11 +27,12 @@ export function Continue({ document, place, close, done }) {
       const body = { head: place.shown.id, samples, ...(agent && { agent }) };
       await stream(at`/v1/trees/${document.tree.id}/continuations`, body, (one) => {
         if (one.event === "text") change(one.sample, { text: now[one.sample].text + one.text });
-        else if (one.event === "node") { first ??= one.node.id; change(one.sample, { state: "added" }); }
+        else if (one.event === "node") { first ??= one.node.id; change(one.sample, { state: "added", stop: one.stop_reason }); }
         else change(one.sample, { state: "failed", message: one.message });
       }, abort.current.signal);
       await done(first, now.filter((one) => one.state === "added").length);
-      if (now.every((one) => one.state === "added")) close();
+      // A sample that is not whole is shown before the dialog is closed.
+      if (now.every((one) => one.state === "added" && !isCut(one.stop))) close();
     } catch (problem) {
       if (problem.name === "AbortError") return;
       setTexts(null);
@@ -48,7 +49,7 @@ export function Continue({ document, place, close, done }) {
       </div>
       ${error && html`<p class="wrong" role="alert">${visible(error.message)}${error.hint && html`<br />${visible(error.hint)}`}</p>`}
     </form>
-    ${texts && html`<div class="columns" role="status" aria-label=${many(texts.length, "sample")}>${texts.map((one, i) => html`<section key=${i}><h3>Sample ${i + 1} <${Badge} kind=${one.state === "failed" ? "warn" : ""}>${one.state}<//></h3>
+    ${texts && html`<div class="columns" role="status" aria-label=${many(texts.length, "sample")}>${texts.map((one, i) => html`<section key=${i}><h3>Sample ${i + 1} <${Badge} kind=${one.state === "failed" ? "warn" : ""}>${one.state}<//>${isCut(one.stop) && html` <${Badge} kind="warn" title="The answer has reached its limit of tokens">cut: ${visible(one.stop)}<//>`}</h3>
       ${one.message && html`<p class="wrong">${visible(one.message)}</p>`}<${Text} value=${one.text} /></section>`)}</div>`}
   <//>`;
 }

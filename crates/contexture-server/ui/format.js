@@ -54,11 +54,12 @@ export function ago(text) {
   }
 }
 
-// Control characters would move text around; marks of direction would reorder it.
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]/g;
+// Control characters would move text around; marks of direction would reorder it;
+// characters without a width, such as tags, would hide text from the reader.
+const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]/gu;
 
 function symbol(c) {
-  const code = c.charCodeAt(0);
+  const code = c.codePointAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
   if (code === 0x7f) return "\u2421";
   return `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
@@ -81,6 +82,9 @@ export function titleOf(block, text = block.text) {
   const isHash = /^[0-9a-f]{8,}(\/|$)/.test(block.id);
   return (isHash && line(text, 120)) || line(block.id, 120);
 }
+
+/** Returns true if a model stopped because its answer had reached the limit of tokens. */
+export const isCut = (stop) => ["length", "max_tokens", "MAX_TOKENS", "max_output_tokens"].includes(stop);
 
 /** Returns the first digits of a hash or id. */
 export const brief = (hash) => String(hash ?? "").slice(0, 8);

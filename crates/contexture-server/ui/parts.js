@@ -91,6 +91,12 @@ export function useKeys(group, keys) {
 
 export const keyGroups = () => layers;
 
+// The keys of each list on the page, the latest last.
+const lists = [];
+
+/** Returns true if a key presses the link or button that has the focus. */
+const isPress = (event) => ["Enter", " "].includes(event.key) && Boolean(event.target.closest("a, button, summary"));
+
 const isTyping = (target) =>
   target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
 
@@ -98,6 +104,7 @@ addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.key === "Escape" && isTyping(event.target)) return event.target.blur();
   if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+  if (isPress(event)) return;
   for (const layer of [...layers].reverse())
     for (const [names, , handler] of layer.keys)
       if (names.split(" ").includes(event.key)) {
@@ -105,6 +112,11 @@ addEventListener("keydown", (event) => {
         handler(event);
         return;
       }
+  // The keys of the list also work before it has the focus, so that the first
+  // Tab still goes to the start of the page. Where text has the focus, they
+  // scroll it.
+  const list = lists[lists.length - 1];
+  if (list && event.target.matches("body, main, a, button")) list.current?.(event);
 });
 
 // --- Lists ---
@@ -140,12 +152,18 @@ export function List({ id, label, size, height = 44, row, rowClass, selected, on
   const move = (i) => onSelect?.(Math.max(0, Math.min(size - 1, i)));
   const page = Math.max(1, Math.floor(view.room / height) - 1);
   const onKeyDown = (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isPress(event)) return;
     const at = selected ?? -1;
     const steps = { ArrowDown: at + 1, j: at + 1, ArrowUp: at - 1, k: at - 1, Home: 0, End: size - 1, PageDown: at + page, PageUp: at - page };
-    if (event.key in steps) { event.preventDefault(); event.stopPropagation(); if (size) move(steps[event.key]); }
+    if (event.key in steps) { event.preventDefault(); event.stopPropagation(); box.current.focus({ preventScroll: true }); if (size) move(steps[event.key]); }
     else if (event.key === "Enter" && onOpen && at >= 0) { event.preventDefault(); event.stopPropagation(); onOpen(at); }
   };
+  const keys = useRef();
+  keys.current = onKeyDown;
+  useEffect(() => {
+    lists.push(keys);
+    return () => lists.splice(lists.indexOf(keys), 1);
+  }, []);
   const item = role === "tree" ? "treeitem" : "option";
   // Rows that leave the view are used again for those that enter it.
   const pool = Math.ceil(view.room / height) + 18;
@@ -198,7 +216,7 @@ export function Text({ value, mark }) {
   const isLong = !all && whole.length > MOST_TEXT;
   const shown = visible(isLong ? whole.slice(0, MOST_TEXT) : whole);
   return html`<div class="text">
-    <pre tabindex="0">${mark ? marked(shown, mark) : shown}</pre>
+    <pre tabindex="0" dir="auto">${mark ? marked(shown, mark) : shown}</pre>
     ${isLong && html`<p class="more"><span class="muted">${bytes(MOST_TEXT)} of ${bytes(whole.length)}</span>
       <button type="button" onClick=${() => setAll(true)}>Show all</button></p>`}
   </div>`;
@@ -221,10 +239,18 @@ function marked(text, word) {
 
 const CONTEXT = 3;
 
+// Longer texts are compared in part at first, so that the page answers.
+const MOST_COMPARED = 400_000;
+
 /** The lines that differ between two texts, with a few around them. */
 export function DiffText({ before, now }) {
+  const [whole, setWhole] = useState(false);
+  useEffect(() => setWhole(false), [before, now]);
+  const longest = Math.max(String(before ?? "").length, String(now ?? "").length);
+  const isPart = !whole && longest > MOST_COMPARED;
   const lines = useMemo(() => {
-    const all = lineDiff(visible(String(before ?? "").slice(0, 400_000)), visible(String(now ?? "").slice(0, 400_000)));
+    const part = (text) => visible(isPart ? String(text ?? "").slice(0, MOST_COMPARED) : text);
+    const all = lineDiff(part(before), part(now));
     const near = new Uint8Array(all.length);
     all.forEach(([kind], i) => {
       if (kind !== " ") near.fill(1, Math.max(0, i - CONTEXT), Math.min(all.length, i + CONTEXT + 1));
@@ -240,12 +266,14 @@ export function DiffText({ before, now }) {
     });
     if (hidden) shown.push(["…", `${count(hidden)} equal ${hidden === 1 ? "line" : "lines"}`]);
     return shown;
-  }, [before, now]);
+  }, [before, now, isPart]);
   const names = { "+": "added", "-": "removed", "…": "hidden", " ": "" };
   const most = 2000;
-  return html`<div class="text"><pre tabindex="0" class="diff">${lines.slice(0, most).map(([kind, text], i) =>
+  return html`<div class="text"><pre tabindex="0" dir="auto" class="diff">${lines.slice(0, most).map(([kind, text], i) =>
     html`<span key=${i} class=${names[kind]}>${kind + " " + text.slice(0, 5000) + "\n"}</span>`)}</pre>
     ${lines.length > most && html`<p class="muted">${count(lines.length - most)} more lines are not shown.</p>`}
+    ${isPart && html`<p class="more"><span class="muted">Only the first ${count(MOST_COMPARED)} of ${count(longest)} characters are compared.</span>
+      <button type="button" onClick=${() => setWhole(true)}>Compare all</button></p>`}
   </div>`;
 }
 
@@ -304,9 +332,12 @@ export function WindowBar({ layers, max, reserved = 0, used, selected, onSelect,
 /** A dialog that takes the keyboard until it is closed. */
 export function Dialog({ title, close, children, wide }) {
   const dialog = useRef();
+  // A selection that is dragged out of the dialog also ends in a click outside.
+  const pressed = useRef(false);
   useEffect(() => { dialog.current.showModal(); }, []);
   return html`<dialog ref=${dialog} class=${wide ? "wide" : ""} aria-label=${title} onClose=${close}
-    onClick=${(event) => event.target === dialog.current && dialog.current.close()}>
+    onMouseDown=${(event) => { pressed.current = event.target === dialog.current; }}
+    onClick=${(event) => event.target === dialog.current && pressed.current && dialog.current.close()}>
     <div class="dialog"><header><h2>${title}</h2>
       <button type="button" class="quiet" aria-label="Close" onClick=${() => dialog.current.close()}>✕</button></header>
       ${children}</div>
@@ -329,7 +360,7 @@ export function Form({ title, fields, action, close, save, danger, children }) {
       ${children}
       ${fields.map((field) => {
         const set = (event) => setValues({ ...values, [field.name]: event.target.value });
-        const shared = { name: field.name, value: values[field.name], onInput: set, required: field.required, autocomplete: "off" };
+        const shared = { name: field.name, value: values[field.name], onInput: set, required: field.required, autocomplete: "off", dir: "auto" };
         return html`<label key=${field.name}><span>${field.label}</span>
           ${field.lines ? html`<textarea rows=${field.lines} ...${shared}></textarea>`
             : field.options ? html`<select ...${shared}>${field.options.map((option) => html`<option key=${option} value=${option}>${option}</option>`)}</select>`

@@ -2,8 +2,8 @@
 
 import { readOnly } from "./api.js";
 import { Change, textOf } from "./change.js";
-import { line, many, visible } from "./format.js";
-import { usePages } from "./sessions.js";
+import { line, visible } from "./format.js";
+import { loaded, usePages } from "./sessions.js";
 import { Badge, Empty, List, Loaded, Split, Text, html, setQuery, useKeys, useMemo, useState } from "./parts.js";
 
 const KINDS = ["event", "chunk", "entity", "relation", "pattern", "task"];
@@ -33,10 +33,10 @@ export function Records({ query }) {
       <label class="grow"><span>Source</span><input value=${source} placeholder="any" onInput=${(event) => setSource(event.target.value)} /></label>
       <button type="submit" class="primary">Filter</button>
     </form>
-    <${Loaded} of=${pages}>${(records) => html`<${Found} key=${path} records=${records} more=${pages.more} again=${pages.reload} />`}<//>`;
+    <${Loaded} of=${pages}>${(records) => html`<${Found} key=${path} records=${records} number=${loaded(pages, records.length, "record")} again=${pages.reload} />`}<//>`;
 }
 
-function Found({ records, more, again }) {
+function Found({ records, number, again }) {
   const [selected, setSelected] = useState(0);
   const [open, setOpen] = useState(false);
   const [form, setForm] = useState(null);
@@ -49,7 +49,7 @@ function Found({ records, more, again }) {
   if (records.length === 0)
     return html`<${Empty} title="No records">No record matches this kind, session and source.<//>`;
   return html`
-    <p class="verdict">${many(records.length, "record")}${more ? ", loading more" : ""}, in the order they were first recorded</p>
+    <p class="verdict">${number}, in the order they were first recorded</p>
     <${Split} open=${open} close=${() => setOpen(false)} title="Record"
       list=${html`<${List} id="records" label="Records" size=${records.length} height=${48} selected=${selected} onSelect=${(i) => { setSelected(i); setOpen(true); }}
         rowClass=${(i) => (records[i].valid_to ? "out" : "")} row=${(i) => {

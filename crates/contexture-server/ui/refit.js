@@ -9,10 +9,12 @@ let models;
 
 export function Refit({ report, layers, used, query }) {
   const { snapshot } = report;
-  const recorded = report.budget?.max ?? Math.ceil((used + (report.max_output ?? 0)) / 1000) * 1000;
-  const [max, setMax] = useState(Number(query.max) || recorded);
+  // Null: as recorded. The window of an imported request is that of its model.
+  const [chosen, setChosen] = useState(Number(query.max) || null);
   const [model, setModel] = useState(query.model ?? snapshot.model);
+  const [reserve, setReserve] = useState(query.reserve === undefined ? null : Number(query.reserve) || 0);
   const [answer, setAnswer] = useState(null);
+  const [found, setFound] = useState(null);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(true);
   const [known, setKnown] = useState([]);
@@ -21,24 +23,35 @@ export function Refit({ report, layers, used, query }) {
   useEffect(() => {
     const abort = new AbortController();
     setBusy(true);
-    setQuery({ max: max === recorded ? "" : max, model: model === snapshot.model ? "" : model });
+    setQuery({ max: chosen ?? "", model: model === snapshot.model ? "" : model, reserve: reserve ?? "" });
     const run = async () => {
-      const body = { max_tokens: max, verify: verified.current === null };
+      const body = { verify: verified.current === null };
+      const window = chosen ?? (report.has_inputs ? report.budget?.max : null);
+      if (window) body.max_tokens = window;
       if (model !== snapshot.model) body.model = model;
       // The recorded reserve may be more than a small window holds.
-      if (report.budget?.reserved && report.budget.reserved < max / 2) body.reserve_response = report.budget.reserved;
+      if (reserve !== null) body.reserve_response = reserve;
+      else if (report.has_inputs && report.budget?.reserved && report.budget.reserved < window / 2) body.reserve_response = report.budget.reserved;
       const began = performance.now();
       const result = await post(at`/v1/snapshots/${snapshot.hash}/refit`, body, abort.signal);
       if (abort.signal.aborted) return;
       verified.current ??= result.reproduced ?? undefined;
+      if (window === null && !body.model) setFound(result.report.budget.max);
       setAnswer({ ...result, took: performance.now() - began });
       setError(null);
       setBusy(false);
     };
     const timer = setTimeout(() => run().catch((problem) => { if (!abort.signal.aborted) { setError(problem); setBusy(false); } }), answer ? 60 : 0);
     return () => { clearTimeout(timer); abort.abort(); };
-  }, [max, model]);
-  const window = known.find((one) => one.name === model)?.window;
+  }, [chosen, model, reserve]);
+  const windowOf = (name) => known.find((one) => one.name === name)?.window;
+  const recorded = report.budget?.max ?? found ?? windowOf(snapshot.model) ?? Math.ceil((used + (report.max_output ?? 0)) / 1000) * 1000;
+  // The sources are fitted to the recorded window, also for another model.
+  const isRecorded = model === snapshot.model || report.has_inputs;
+  const max = chosen ?? (isRecorded ? recorded : answer?.report.budget.max ?? recorded);
+  const setMax = (tokens) => setChosen(tokens === recorded && isRecorded ? null : tokens);
+  const window = windowOf(model);
+  const reserved = reserve ?? answer?.report.budget.reserved ?? report.budget?.reserved ?? 0;
   const top = Math.max(recorded * 2, window ?? 0, used * 2, 2000);
   const nowLayers = useMemo(() => (answer ? byLayer(answer.blocks) : []), [answer]);
   // Both bars have the same scale, so that their lengths can be compared.
@@ -52,10 +65,11 @@ export function Refit({ report, layers, used, query }) {
       <label class="slider"><span>Window <output>${count(max)} tokens</output></span>
         <input type="range" min="0" max="1000" value=${toSlider(max, top)} onInput=${(event) => setMax(fromSlider(event.target.value, top))} aria-valuetext=${`${count(max)} tokens`} /></label>
       <label><span>Exact</span><input type="number" min="100" step="100" value=${max} onChange=${(event) => setMax(Math.max(1, Number(event.target.value) || recorded))} /></label>
+      <label><span>Reserved for the answer</span><input type="number" min="0" step="100" value=${reserved} onChange=${(event) => setReserve(event.target.value === "" ? null : Math.max(0, Number(event.target.value) || 0))} /></label>
       <label><span>Model</span><input list="models" value=${model} onChange=${changeModel} spellcheck="false" />
         <datalist id="models">${known.map((one) => html`<option key=${one.name} value=${one.name}>${short(one.window)} tokens</option>`)}</datalist></label>
       ${window && window !== max && html`<button type="button" onClick=${() => setMax(window)}>Whole window of the model (${short(window)})</button>`}
-      ${(max !== recorded || model !== snapshot.model) && html`<button type="button" onClick=${() => { setMax(recorded); setModel(snapshot.model); }}>As recorded</button>`}
+      ${(chosen !== null || reserve !== null || model !== snapshot.model) && html`<button type="button" onClick=${() => { setChosen(null); setReserve(null); setModel(snapshot.model); }}>As recorded</button>`}
     </div>
     <div class="pair">
       <h3>Recorded: ${visible(snapshot.model)}, ${count(recorded)} tokens</h3>

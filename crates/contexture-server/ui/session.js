@@ -60,13 +60,13 @@ export function Session({ parts: [label, chosen], query }) {
   const cost = useLoad((signal) => get(at`/v1/sessions/${label}/cost`, signal), [label]);
   useEffect(() => { if (loaded.value && cost.value) loaded.value.turns.learn(cost.value); }, [loaded.value, cost.value]);
   if (loaded.error?.status === 404)
-    return html`<${Empty} title="No such session">No session has the label “${visible(label)}”. <a href=${to("requests", { session: label })}>See requests with this label</a>, which were assembled without a session.<//>`;
-  return html`<${Loaded} of=${loaded} lines=${10}>${(value) => html`<${SessionView} ...${value} cost=${cost.value ?? NO_COST} isCounting=${!cost.value && !cost.error} query=${query} chosen=${chosen} />`}<//>`;
+    return html`<${Empty} title="No such session"><p>No session has the label “${visible(label)}”. <a href=${to("requests", { session: label })}>See requests with this label</a>, which were assembled without a session.</p><//>`;
+  return html`<${Loaded} of=${loaded} lines=${10}>${(value) => html`<${SessionView} ...${value} cost=${cost.value ?? NO_COST} isCounting=${!cost.value && !cost.error} costError=${cost.error} countAgain=${cost.reload} query=${query} chosen=${chosen} />`}<//>`;
 }
 
 const NO_COST = { turns: [], total: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 }, dollars: null, dollars_saved: 0, unpriced: [] };
 
-function SessionView({ session, cost, isCounting, requests, turns, query }) {
+function SessionView({ session, cost, isCounting, costError, countAgain, requests, turns, query }) {
   const [selected, setSelected] = useState(() => (query.turn ? Math.max(0, session.turns - Number(query.turn)) : -1));
   const [open, setOpen] = useState(Boolean(query.turn));
   const [jump, setJump] = useState(undefined);
@@ -78,7 +78,10 @@ function SessionView({ session, cost, isCounting, requests, turns, query }) {
   const waiting = request.current.get(session.head ?? "");
   const most = useMemo(() => cost.turns.reduce((max, turn) => Math.max(max, turn.input_tokens + turn.output_tokens), 1), [cost]);
   const turn = turns.rows.get(number);
-  const answered = turn && request.current.get(turn.parent ?? "");
+  const answered = turn && requestOf(turn, request.current);
+  // A fork has the requests of its shared turns in the other session.
+  const before = turns.rows.get(number - 1);
+  const previous = answered && (before?.request_hash ? { hash: before.request_hash } : previousOf(requests.snapshots, answered));
   useKeys("Session", [
     ["Enter r", "open the request of the selected turn", () => { if (answered) location.hash = to("request", answered.hash); }],
     ["e", "export the session as one HTML file", () => exportSession(session, cost)],
@@ -92,7 +95,7 @@ function SessionView({ session, cost, isCounting, requests, turns, query }) {
       ${compaction && html`<${Badge} kind="accent" title="History was summarised after this turn">compacted<//>`}
       ${usage ? html`<${UsageBar} usage=${usage} most=${most} />
         <span class="number money">${dollars(usage.dollars)}<small>${short(usage.input_tokens)} in</small></span>`
-        : html`<span class="number money muted">–<small>${isCounting ? "…" : "no usage"}</small></span>`}
+        : html`<span class="number money muted">–<small>${isCounting ? "…" : costError ? "unknown" : "no usage"}</small></span>`}
     </div>`;
   };
   const list = session.turns === 0
@@ -108,20 +111,27 @@ function SessionView({ session, cost, isCounting, requests, turns, query }) {
       <button type="button" onClick=${() => exportSession(session, cost)}>Export</button></div>
     <dl class="facts">
       <${Fact} name="Turns">${count(session.turns)}<//>
-      ${isCounting ? html`<${Fact} name="Cost"><i class="bone"></i><//>` : html`<${Fact} name="Cost" title=${cost.unpriced.length ? `no prices for ${cost.unpriced.join(", ")}` : ""}>${dollars(cost.dollars)}${cost.dollars_saved > 0 && html` <small>${dollars(cost.dollars_saved)} saved by the cache</small>`}<//>
+      ${isCounting ? html`<${Fact} name="Cost"><i class="bone"></i><//>` : costError ? html`<${Fact} name="Cost">unknown<//>` : html`<${Fact} name="Cost" title=${cost.unpriced.length ? `no prices for ${cost.unpriced.join(", ")}` : ""}>${dollars(cost.dollars)}${cost.dollars_saved > 0 && html` <small>${dollars(cost.dollars_saved)} saved by the cache</small>`}<//>
       <${Fact} name="Cache hits">${percent(cost.total.cached_input_tokens, cost.total.input_tokens)}<//>
       <${Fact} name="Input">${short(cost.total.input_tokens)}<//>
       <${Fact} name="Output">${short(cost.total.output_tokens)}<//>`}
       ${session.parent_session && html`<${Fact} name="Forked from"><a href=${to("session", session.parent_session)}>${visible(session.parent_session)}</a><//>`}
       <${Fact} name="Updated">${time(session.updated_at)}<//>
     </dl>
+    ${costError && html`<p class="banner warn" role="alert">The cost and the cache hits could not be loaded: ${visible(costError.message)}. <button type="button" onClick=${countAgain}>Retry</button></p>`}
     ${waiting && html`<p class="banner">The latest request has no answer yet: <a href=${to("request", waiting.hash)}>${brief(waiting.hash)}</a>, ${count(waiting.tokens)} tokens for ${visible(waiting.model)}.</p>`}
     ${cost.turns.length > 1 && html`<${Strip} cost=${cost} compactions=${turns.compactions} total=${session.turns} selected=${number}
       pick=${(n) => { const i = session.turns - n; setJump(Math.max(0, i - 3)); select(i); }} />`}
     <${Split} list=${list} open=${open && selected >= 0} close=${() => setOpen(false)} title="Turn"
       detail=${selected < 0 ? html`<${Empty} title="Select a turn">See what was said, and open the request that the model answered.<//>`
-        : html`<${TurnDetail} number=${number} turn=${turn} usage=${byNumber.get(number)} request=${answered} compaction=${turns.compactions.get(number)} previous=${turn && previousOf(requests.snapshots, answered)} />`} />
+        : html`<${TurnDetail} number=${number} turn=${turn} usage=${byNumber.get(number)} request=${answered} compaction=${turns.compactions.get(number)} previous=${previous} />`} />
   </div>`;
+}
+
+/** Returns the request that a turn answers: the recorded one, or the one after its parent. */
+function requestOf(turn, byParent) {
+  if (turn.request_hash) return { hash: turn.request_hash };
+  return byParent.get(turn.parent ?? "");
 }
 
 /** Returns the request before one, in the same session. */

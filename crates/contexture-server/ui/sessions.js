@@ -4,22 +4,37 @@ import { at, get } from "./api.js";
 import { ago, brief, count, line, many, short, time, visible } from "./format.js";
 import { Badge, Empty, List, Loaded, Search, html, setQuery, to, useEffect, useKeys, useLoad, useMemo, useRef, useState } from "./parts.js";
 
-/** Loads a list page by page: all of it for search and order, in steps. */
+// More rows than these would cost the browser too much memory.
+const MOST_ROWS = 200_000;
+
+/** Returns the number of rows in words, and whether there are more. */
+export const loaded = (pages, number, one) => (pages.value ? many(number, one) : "") + (pages.more ? ", loading more" : pages.isPart ? `; only ${count(pages.value.length)} are loaded` : "");
+
+/**
+ * Loads a list page by page: all of it for search and order, in steps.
+ * `isPart` is true if the list has more rows than the page loads.
+ */
 export function usePages(path, name, cursor) {
   const [state, setState] = useState({});
   const [again, setAgain] = useState(0);
   useEffect(() => {
     const abort = new AbortController();
     const run = async () => {
-      let items = [], next = null;
+      let items = [], next = null, shown = 0;
       do {
         const query = new URLSearchParams({ limit: items.length ? 1000 : 100 });
         if (next) query.set(cursor, next);
         const page = await get(`${path}${path.includes("?") ? "&" : "?"}${query}`, abort.signal);
-        items = items.concat(page[name]);
+        items.push(...page[name]);
         next = page.next;
-        if (!abort.signal.aborted) setState({ value: items, more: Boolean(next) });
-      } while (next && !abort.signal.aborted && items.length < 20_000);
+        const isPart = Boolean(next) && items.length >= MOST_ROWS;
+        // A long list is shown again when it has grown by half: each time costs all of it.
+        if (!abort.signal.aborted && (!next || isPart || items.length >= shown * 1.5)) {
+          shown = items.length;
+          setState({ value: items.slice(), more: Boolean(next) && !isPart, isPart });
+        }
+        if (isPart) return;
+      } while (next && !abort.signal.aborted);
     };
     run().catch((error) => !abort.signal.aborted && setState({ error }));
     return () => abort.abort();
@@ -48,10 +63,10 @@ export function Sessions({ query }) {
   return html`<div class="page">
     <div class="head"><h1>Sessions</h1>
       <${Search} value=${wanted} onInput=${search} label="Search sessions" />
-      <span class="muted">${pages.value && many(shown.length, "session")}${pages.more ? ", loading more" : ""}</span></div>
+      <span class="muted">${loaded(pages, shown.length, "session")}</span></div>
     <${Loaded} of=${pages} lines=${8}>${() => (shown.length === 0
-      ? html`<${Empty} title=${wanted ? "No session matches" : "No sessions yet"}>
-          ${wanted ? html`Nothing contains “${visible(wanted)}”.` : html`<p>A session appears here when it is imported from an agent of this machine, or when a turn is recorded:</p>
+      ? html`<${Empty} title=${wanted ? (pages.more ? "No session matches yet" : "No session matches") : "No sessions yet"}>
+          ${wanted ? html`Nothing contains “${visible(wanted)}”${pages.more ? " so far" : pages.isPart ? ` in the ${count(pages.value.length)} sessions that are loaded` : ""}.` : html`<p>A session appears here when it is imported from an agent of this machine, or when a turn is recorded:</p>
           <pre>contexture import
 contexture session new support
 contexture session record support turn.json</pre><p>Requests without a session are under <a href=${to("requests")}>Requests</a>.</p>`}<//>`
@@ -70,7 +85,7 @@ contexture session record support turn.json</pre><p>Requests without a session a
 export function Requests({ query }) {
   const session = query.session ?? "";
   const pages = usePages("/v1/snapshots" + (session ? at`?session=${session}` : ""), "snapshots", "before");
-  const [wanted, setWanted] = useState("");
+  const [wanted, setWanted] = useState(query.q ?? "");
   const [selected, setSelected] = useState(0);
   const [first, setFirst] = useState(null);
   const shown = useMemo(() => {
@@ -91,11 +106,12 @@ export function Requests({ query }) {
   const most = Math.max(1, ...shown.slice(0, 2000).map((one) => one.tokens));
   return html`<div class="page">
     <div class="head"><h1>Requests${session && html` of <a href=${to("session", session)}>${visible(session)}</a>`}</h1>
-      <${Search} value=${wanted} onInput=${(text) => { setWanted(text); setSelected(0); }} label="Search by session, model or hash" />
-      <span class="muted">${pages.value && many(shown.length, "request")}${pages.more ? ", loading more" : ""}</span>
+      <${Search} value=${wanted} onInput=${(text) => { setWanted(text); setSelected(0); setQuery({ q: text }); }} label="Search by session, model or hash" />
+      <span class="muted">${loaded(pages, shown.length, "request")}</span>
       <button type="button" onClick=${compare} disabled=${!shown.length}>${first ? `Compare with ${brief(first.hash)}` : "Compare…"}</button></div>
     <${Loaded} of=${pages} lines=${8}>${() => (shown.length === 0
-      ? html`<${Empty} title=${wanted ? "No request matches" : "No requests yet"}>
+      ? html`<${Empty} title=${wanted ? (pages.more ? "No request matches yet" : "No request matches") : "No requests yet"}>
+          ${wanted && pages.isPart && html`<p>Only the latest ${count(pages.value.length)} requests are loaded. Open the session to see its requests.</p>`}
           ${!wanted && html`<p>Every assembled request is stored and appears here:</p><pre>contexture assemble --recipe broker --session support --event "Why?"</pre>`}<//>`
       : html`<${List} id="requests" label="Requests" size=${shown.length} height=${44} selected=${selected} onSelect=${setSelected} onOpen=${open} clickOpens row=${(i) => {
           const one = shown[i];

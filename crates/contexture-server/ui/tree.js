@@ -2,10 +2,10 @@
 // siblings, follow a path, and see the request for a node.
 
 import { at, get, patch, post, readOnly } from "./api.js";
-import { count, line, many, short, time, visible } from "./format.js";
+import { contentText, count, isCut, line, many, short, time, visible } from "./format.js";
 import { Continue } from "./continue.js";
 import { exportTree } from "./export.js";
-import { leafOf, pathTo, shape } from "./trees.js";
+import { leafOf, pathTo, placeOfNode, shape } from "./trees.js";
 import { Badge, DiffText, Empty, Fact, Form, List, Loaded, Search, Split, Text, WindowBar, byLayer, download, html, note, setQuery, to, useEffect, useKeys, useLoad, useMemo, useState } from "./parts.js";
 
 // A larger tree opens with its side branches folded.
@@ -24,9 +24,9 @@ export function Tree({ parts: [id], query }) {
 }
 
 function TreeView({ document, tree, query, reload }) {
-  const { all, placeOf, places } = tree;
+  const { all, places } = tree;
   const saved = document.paths ?? [];
-  const start = placeOf.get(query.node ?? "") ?? placeOf.get(saved[0]?.head ?? "") ?? tree.roots[0]?.id;
+  const start = (placeOfNode(tree, query.node) ?? placeOfNode(tree, saved[0]?.head) ?? tree.roots[0])?.id;
   const [current, setCurrent] = useState(start);
   const [folded, setFolded] = useState(() => {
     if (all.length <= MOST_OPEN) return new Set();
@@ -90,6 +90,12 @@ function TreeView({ document, tree, query, reload }) {
       note(`${value ? "" : "No longer "}${name}`);
     } catch (error) { note(error.message); }
   };
+  const restore = async (version) => {
+    try {
+      await change(patch(at`/v1/trees/${document.tree.id}/nodes/${version.id}`, { pruned: false }));
+      note("Restored the version");
+    } catch (error) { note(error.message); }
+  };
   const ask = (name) => () => { if (!readOnly && (place || name === "branch")) setForm(name); };
   const turn = (name) => () => { const next = view === name ? "node" : name; setView(next); setOpen(true); setQuery({ view: next === "node" ? "" : next }); };
   useKeys("Move", [
@@ -133,10 +139,10 @@ function TreeView({ document, tree, query, reload }) {
     attributes=${(i) => ({ "aria-level": rows[i].level + 1, ...(rows[i].children.length && !wanted ? { "aria-expanded": folded.has(rows[i].id) ? "false" : "true" } : {}) })} />`;
   const foldAll = () => setFolded(folded.size ? new Set() : new Set(all.filter((one) => one.children.length > 1).flatMap((one) => one.children.filter((child) => child.children.length).map((child) => child.id))));
   return html`<div class="page">
-    <div class="head"><h1>${visible(document.tree.title || document.tree.id)}</h1>
+    <div class="head"><h1 title=${line(document.tree.title, 1000)}>${line(document.tree.title || document.tree.id)}</h1>
       <${Search} value=${wanted} onInput=${(text) => { setWanted(text); setQuery({ q: text }); }} label="Search in the tree"><span class="muted">${wanted && many(hits.length, "match", "matches")}</span><//>
       <span class="muted grow">${many(all.length, "node")}${pruned ? html`, <button type="button" class="link" onClick=${() => setHidden(!hidden)}>${hidden ? "show" : "hide"} ${count(pruned)} pruned</button>` : ""}</span>
-      ${saved.length > 0 && html`<label class="line">Path <select value="" onChange=${(event) => { const path = saved.find((one) => one.name === event.target.value); if (path) { show(places.get(placeOf.get(path.head))); setView("path"); setOpen(true); } }}>
+      ${saved.length > 0 && html`<label class="line">Path <select value="" onChange=${(event) => { const path = saved.find((one) => one.name === event.target.value); if (path) { show(placeOfNode(tree, path.head)); setView("path"); setOpen(true); } }}>
         <option value="">choose…</option>${saved.map((path) => html`<option key=${path.name} value=${path.name}>${visible(path.name)}</option>`)}</select></label>`}
       <button type="button" onClick=${foldAll}>${folded.size ? "Unfold all" : "Fold"}</button>
       <button type="button" onClick=${() => download(document.tree.id + ".json", "application/json", JSON.stringify(document, null, 2))}>JSON</button>
@@ -148,7 +154,7 @@ function TreeView({ document, tree, query, reload }) {
         ${view === "path" ? html`<${Reading} place=${place} show=${show} />`
           : view === "siblings" ? html`<${Siblings} place=${place} roots=${tree.roots} show=${show} />`
           : view === "request" ? html`<${NodeRequest} document=${document} place=${place} />`
-          : html`<${NodeDetail} place=${place} wanted=${wanted} show=${show} />`}`} />`}
+          : html`<${NodeDetail} tree=${document.tree.id} place=${place} wanted=${wanted} show=${show} restore=${restore} />`}`} />`}
     ${form === "branch" && html`<${Form} title=${place ? "Add a node" : "Write the first node"} action="Add" close=${() => setForm(null)} fields=${[
         { name: "content", label: "Content", lines: 8, required: true },
         { name: "author", label: "Author", options: ["human", "model"], value: place?.shown.author === "human" ? "model" : "human" }]}
@@ -162,8 +168,8 @@ function TreeView({ document, tree, query, reload }) {
       await reload();
       if (first) { setCurrent(first); setQuery({ node: first }); note(`Added ${many(number, "node")}`); }
     }} />`}
-    ${form === "edit" && html`<${Form} title="Edit a node" action="Add a version" close=${() => setForm(null)} fields=${[{ name: "content", label: "Content", lines: 10, value: place.text, required: true }]}
-      save=${async (values) => { await change(post(at`/v1/trees/${document.tree.id}/nodes/${place.shown.id}/edits`, values)); note("Added a version; the original is kept"); }} />`}
+    ${form === "edit" && html`<${Edit} place=${place} close=${() => setForm(null)}
+      save=${async (content) => { await change(post(at`/v1/trees/${document.tree.id}/nodes/${place.shown.id}/edits`, { content })); note("Added a version; the original is kept"); }} />`}
   </div>`;
 }
 
@@ -182,18 +188,53 @@ function Bar({ view, turn, place, ask, flag }) {
   </div>`;
 }
 
-function NodeDetail({ place, wanted, show }) {
+/** The form to edit a node: each of its texts. Images and other parts stay as they are. */
+function Edit({ place, close, save }) {
+  const { content } = place.shown;
+  const blocks = Array.isArray(content) ? content : [{ type: "text", text: contentText(content) }];
+  const texts = blocks.map((block, i) => [block, i]).filter(([block]) => block.type === "text");
+  const fields = texts.map(([block, i], n) => ({ name: String(i), label: texts.length > 1 ? `Text ${n + 1} of ${texts.length}` : "Content", lines: texts.length > 1 ? 5 : 10, value: block.text ?? "", required: true }));
+  if (fields.length === 0) fields.push({ name: "more", label: "Text after it", lines: 6, required: true });
+  const others = blocks.length - texts.length;
+  return html`<${Form} title="Edit a node" action="Add a version" close=${close} fields=${fields} save=${(values) => {
+    if (!Array.isArray(content)) return save(values[0]);
+    const edited = blocks.map((block, i) => (block.type === "text" ? { ...block, text: values[i] } : block));
+    return save(values.more ? [...edited, { type: "text", text: values.more }] : edited);
+  }}>${others > 0 && html`<p class="muted">${many(others, "other part")} of the node ${others === 1 ? "stays" : "stay"} as ${others === 1 ? "it is" : "they are"}: ${blocks.filter((block) => block.type !== "text").map((block) => visible(block.type)).join(", ")}.</p>`}<//>`;
+}
+
+/** Returns the reason why a model stopped, from the provider's response. */
+const stopOf = (response) => response?.body?.choices?.[0]?.finish_reason ?? response?.body?.stop_reason ?? response?.body?.candidates?.[0]?.finishReason;
+
+/** The response that a model's node was made of: the model, its usage and why it stopped. */
+function Response({ tree, node }) {
+  const loaded = useLoad((signal) => get(at`/v1/trees/${tree}/nodes/${node.id}`, signal), [tree, node.id]);
+  const response = loaded.value?.node.raw_response;
+  if (!response) return null;
+  const stop = stopOf(response), { usage } = response;
+  return html`<dl class="facts small">
+    ${response.model && html`<${Fact} name="Model">${visible(response.model)}<//>`}
+    ${stop && html`<${Fact} name="Stopped">${isCut(stop) ? html`<${Badge} kind="warn" title="The answer has reached its limit of tokens">cut: ${visible(stop)}<//>` : visible(stop)}<//>`}
+    ${usage && html`<${Fact} name="Input">${count(usage.input_tokens)}<//><${Fact} name="Output">${count(usage.output_tokens)}<//>`}
+    ${response.request_hash && html`<${Fact} name="Request"><a href=${to("request", response.request_hash)}>See what the model saw</a><//>`}
+  </dl>`;
+}
+
+function NodeDetail({ tree, place, wanted, show, restore }) {
   const [version, setVersion] = useState(null);
   useEffect(() => setVersion(null), [place]);
   const shown = version ?? place.shown;
-  const text = version ? String(typeof version.content === "string" ? version.content : JSON.stringify(version.content, null, 2)) : place.text;
+  const text = version ? contentText(version.content) : place.text;
+  const isPruned = (one) => Boolean(one.metadata?.pruned);
   return html`<article>
     <header class="sub"><h2>${visible(shown.local_id ?? shown.id)}</h2><span class="muted">${shown.author}${shown.author_agent_id ? ` · ${visible(shown.author_agent_id)}` : ""} · ${time(shown.created_at)}</span></header>
     <dl class="facts small"><${Fact} name="Depth">${count(place.depth)}<//><${Fact} name="Children">${count(place.children.length)}<//><${Fact} name="Below">${count(place.size - 1)}<//>
       ${Object.entries(place.flags).filter(([, value]) => value).map(([name]) => html`<${Fact} key=${name} name="Flag"><${Badge} kind="warn">${name}<//><//>`)}</dl>
-    ${place.versions.length > 1 && html`<p class="versions">Versions: ${place.versions.map((one, i) => html`<button type="button" key=${one.id} aria-pressed=${one === shown ? "true" : "false"} onClick=${() => setVersion(one)}>${i + 1}</button> `)}</p>`}
+    ${place.versions.length > 1 && html`<p class="versions">Versions: ${place.versions.map((one, i) => html`<button type="button" key=${one.id} aria-pressed=${one === shown ? "true" : "false"} onClick=${() => setVersion(one)}>${i + 1}${isPruned(one) ? " (pruned)" : ""}</button> `)}
+      ${!readOnly && version && version !== place.shown && isPruned(version) && html`<button type="button" onClick=${() => restore(version)}>Restore this version</button>`}</p>`}
+    ${shown.author === "model" && html`<${Response} key=${shown.id} tree=${tree} node=${shown} />`}
     <${Text} value=${text} mark=${wanted} />
-    ${version && version !== place.shown && html`<h3>Difference to the newest version</h3><${DiffText} before=${text} now=${place.text} />`}
+    ${version && version !== place.shown && html`<h3>Difference to the current version</h3><${DiffText} before=${text} now=${place.text} />`}
     ${place.context.length > 0 && html`<h3>Context and instructions</h3>${place.context.map(({ role, node }, i) => html`<div class="block" key=${i}><${Badge}>${role}<//><${Text} value=${typeof node?.content === "string" ? node.content : JSON.stringify(node?.content)} /></div>`)}`}
     ${place.annotations.length > 0 && html`<h3>Annotations</h3>${place.annotations.map((node, i) => html`<${Text} key=${i} value=${typeof node.content === "string" ? node.content : JSON.stringify(node.content)} />`)}`}
     ${place.children.length > 0 && html`<h3>Continues with</h3><ul class="links">${place.children.slice(0, 50).map((child) => html`<li key=${child.id}><button type="button" class="link" onClick=${() => show(child)}>${line(child.text, 120) || "empty"}</button></li>`)}</ul>
@@ -216,16 +257,25 @@ function Reading({ place, show }) {
   </article>`;
 }
 
+const MOST_SIBLINGS = 12;
+
 function Siblings({ place, roots, show }) {
   const siblings = place.parent?.children ?? roots;
   const others = siblings.filter((one) => one !== place);
+  const [most, setMost] = useState(MOST_SIBLINGS);
+  useEffect(() => setMost(MOST_SIBLINGS), [place.parent]);
+  // The node itself is always shown, in its position.
+  const before = others.slice(0, most - 1);
+  const columns = siblings.filter((one) => one === place || before.includes(one));
   const [other, setOther] = useState(null);
   const chosen = others.includes(other) ? other : others[0];
   if (!chosen) return html`<${Empty} title="No siblings">This node is the only continuation of its parent.<//>`;
   return html`<article><header class="sub"><h2>${many(siblings.length, "sibling")}</h2></header>
-    <div class="columns">${siblings.slice(0, 12).map((one) => html`<section key=${one.id} class=${one === place ? "chosen" : ""}>
+    <div class="columns">${columns.map((one) => html`<section key=${one.id} class=${one === place ? "chosen" : ""}>
       <h3><button type="button" class="link" onClick=${() => show(one)}>${visible(one.shown.local_id ?? one.id)}</button> <small>${many(one.size - 1, "node")} below</small>
       ${one !== place && html` <button type="button" class="quiet" aria-pressed=${one === chosen ? "true" : "false"} onClick=${() => setOther(one)}>compare</button>`}</h3><${Text} value=${one.text} /></section>`)}</div>
+    ${columns.length < siblings.length && html`<p class="more"><span class="muted">${count(columns.length)} of ${count(siblings.length)} siblings are shown.</span>
+      <button type="button" onClick=${() => setMost(most + MOST_SIBLINGS)}>Show more</button></p>`}
     <h3>Difference between this node and ${visible(chosen.shown.local_id ?? chosen.id)}</h3><${DiffText} before=${place.text} now=${chosen.text} />
   </article>`;
 }

@@ -2,12 +2,12 @@
 
 import { get, post, readOnly } from "./api.js";
 import { contentText, count, line, many, time, visible } from "./format.js";
-import { usePages } from "./sessions.js";
-import { Badge, Empty, Form, List, Loaded, Search, html, note, to, useKeys, useMemo, useState } from "./parts.js";
+import { loaded, usePages } from "./sessions.js";
+import { Badge, Empty, Form, List, Loaded, Search, html, note, setQuery, to, useKeys, useMemo, useState } from "./parts.js";
 
-export function Trees() {
+export function Trees({ query }) {
   const pages = usePages("/v1/trees", "trees", "after");
-  const [wanted, setWanted] = useState("");
+  const [wanted, setWanted] = useState(query.q ?? "");
   const [selected, setSelected] = useState(0);
   const [form, setForm] = useState(false);
   const shown = useMemo(() => {
@@ -17,14 +17,14 @@ export function Trees() {
   const open = (i) => { location.hash = to("tree", shown[i].tree.id); };
   useKeys("Trees", [["Enter", "open the selected tree", () => shown.length && open(selected)], ...(readOnly ? [] : [["i", "import a tree", () => setForm(true)]])]);
   return html`<div class="page">
-    <div class="head"><h1>Trees</h1><${Search} value=${wanted} onInput=${(text) => { setWanted(text); setSelected(0); }} label="Search trees" />
-      <span class="muted grow">${pages.value && many(shown.length, "tree")}</span>
+    <div class="head"><h1>Trees</h1><${Search} value=${wanted} onInput=${(text) => { setWanted(text); setSelected(0); setQuery({ q: text }); }} label="Search trees" />
+      <span class="muted grow">${loaded(pages, shown.length, "tree")}</span>
       ${!readOnly && html`<button type="button" onClick=${() => setForm(true)}>Import…</button>`}</div>
     <${Loaded} of=${pages}>${() => (shown.length === 0
       ? html`<${Empty} title=${wanted ? "No tree matches" : "No trees yet"}>${!wanted && html`<p>A tree appears here when it is imported:</p><pre>contexture tree import story.json</pre>`}<//>`
       : html`<${List} id="trees" label="Trees" size=${shown.length} height=${52} selected=${selected} onSelect=${setSelected} onOpen=${open} clickOpens row=${(i) => {
           const { tree, nodes, paths } = shown[i];
-          return html`<div class="cells"><span class="grow"><b>${visible(tree.title || tree.id)}</b><small>${visible(tree.id)} · ${tree.mode}</small></span>
+          return html`<div class="cells"><span class="grow"><b>${line(tree.title || tree.id)}</b><small>${visible(tree.id)} · ${tree.mode}</small></span>
             ${paths.length > 0 && html`<${Badge}>${many(paths.length, "saved path")}<//>`}
             <span class="number">${count(nodes)}<small>${nodes === 1 ? "node" : "nodes"}</small></span><span class="when wide-only">${time(tree.created_at)}</span></div>`;
         }} />`)}<//>
@@ -89,7 +89,8 @@ function* shaping(document) {
     if (++done % STEP === 0) yield;
   }
   const targets = new Set();
-  const material = new Set();
+  // Annotations and context sources, each with the place where it is shown.
+  const material = new Map();
   for (const edge of document.edges) {
     if (++done % STEP === 0) yield;
     const target = places.get(placeOf.get(edge.target_node_id));
@@ -97,8 +98,8 @@ function* shaping(document) {
     for (const source of edge.sources) {
       const place = places.get(placeOf.get(source.node_id));
       if (!place || place === target) continue;
-      if (source.role !== "primary") { target.context.push({ role: source.role, node: nodes.get(source.node_id) }); material.add(place.id); }
-      else if (edge.type === "annotation") { place.annotations.push(nodes.get(edge.target_node_id)); material.add(target.id); }
+      if (source.role !== "primary") { target.context.push({ role: source.role, node: nodes.get(source.node_id) }); material.set(place.id, target); }
+      else if (edge.type === "annotation") { place.annotations.push(nodes.get(edge.target_node_id)); material.set(target.id, place); }
       else if (!target.parent) { target.parent = place; place.children.push(target); targets.add(target.id); }
     }
   }
@@ -112,7 +113,8 @@ function* shaping(document) {
   while (stack.length) {
     const [place, depth, level] = stack.pop();
     Object.assign(place, { depth, level });
-    place.shown = place.versions[place.versions.length - 1];
+    // A version that was pruned is not the one that requests have.
+    place.shown = place.versions.findLast((version) => !version.metadata?.pruned) ?? place.versions[place.versions.length - 1];
     place.text = contentText(place.shown.content);
     place.flags = place.shown.metadata ?? {};
     all.push(place);
@@ -123,7 +125,18 @@ function* shaping(document) {
   }
   // The size of each part, from the leaves up.
   for (let i = all.length - 1; i >= 0; i--) all[i].size = 1 + all[i].children.reduce((sum, child) => sum + child.size, 0);
-  return { places, placeOf, roots, all };
+  return { places, placeOf, roots, all, material };
+}
+
+/** Returns the place in the tree where a node is shown: for an annotation, that of the annotated node. */
+export function placeOfNode(tree, id) {
+  const seen = new Set();
+  let place = tree.places.get(tree.placeOf.get(id));
+  while (place && place.shown === undefined && !seen.has(place)) {
+    seen.add(place);
+    place = tree.material.get(place.id);
+  }
+  return place?.shown && place;
 }
 
 /** Returns the places from the root to `place`. */

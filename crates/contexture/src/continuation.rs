@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use contexture_core::message::MessageContent;
 use contexture_engine::config::{LoomModel, ModelApi};
-use contexture_engine::{Advice, Error, Request, Root};
-use contexture_loom::NewNode;
+use contexture_engine::{Advice, Error, Request, Root, snapshot};
+use contexture_loom::{NewNode, raw_response};
 use contexture_providers::Format;
 use contexture_store::{Author, EdgeKind, NodeHead};
 use jiff::Timestamp;
@@ -39,6 +39,9 @@ pub enum SampleEvent {
         sample: usize,
         /// The node.
         node: NodeHead,
+        /// The reason why the model stopped, in the provider's words, such as
+        /// `stop`, `length` or `max_tokens`. Null if it was not reported.
+        stop_reason: Option<String>,
     },
     /// A sample has failed. The others continue.
     Failed {
@@ -58,6 +61,22 @@ fn form(api: ModelApi, is_document: bool) -> (Format, &'static str) {
     }
 }
 
+/// The name of the provider whose API is called.
+fn provider(api: ModelApi) -> &'static str {
+    match api {
+        ModelApi::Anthropic => "anthropic",
+        _ => "openai",
+    }
+}
+
+/// The answer of a model.
+struct Answer {
+    text: String,
+    stop_reason: Option<String>,
+    // The provider's response.
+    body: Value,
+}
+
 impl Engine {
     /// Asks the configured model for `samples` continuations of a node in a
     /// tree, and adds each as a node. `request` names the tree and, optionally,
@@ -65,7 +84,8 @@ impl Engine {
     ///
     /// `tell` receives the texts while they are written, from several threads.
     /// It returns false to end the call; an incomplete sample is then not
-    /// added. Returns the new nodes. A failed sample is passed to `tell`. The
+    /// added. A node keeps the provider's response with its usage. Returns the
+    /// new nodes. A failed sample is passed to `tell`. The
     /// call fails if no model is configured, or if no request can be made for
     /// the node.
     pub fn continue_tree(
@@ -106,6 +126,12 @@ impl Engine {
             material: Vec::new(),
             raw_response: None,
         };
+        // The request may still be in the queue of the store.
+        let is_saved = |hash: &String| {
+            let store = self.snapshots();
+            store.is_ok_and(|store| snapshot::find(store, hash).is_ok())
+        };
+        let snapshot = assembled.snapshot.clone().filter(is_saved);
         let added = Mutex::new(Vec::new());
         let sample = |sample: usize| {
             let mut goes_on = true;
@@ -118,19 +144,26 @@ impl Engine {
             if !goes_on {
                 return;
             }
-            let done = answer.and_then(|text| {
+            let done = answer.and_then(|answer| {
                 let mut added = added.lock().unwrap_or_else(PoisonError::into_inner);
-                let content = MessageContent::Text(text);
+                let mut response = raw_response(answer.body, snapshot.clone());
+                response.model = response.model.or_else(|| settings.model.clone());
+                response.provider = Some(provider(settings.kind).to_owned());
                 let new = NewNode {
-                    content,
+                    content: MessageContent::Text(answer.text),
+                    raw_response: Some(response),
                     ..new.clone()
                 };
                 let node = self.add_node(&tree, &new, now)?;
                 added.push(node.clone());
-                Ok(node)
+                Ok((node, answer.stop_reason))
             });
             tell(match done {
-                Ok(node) => SampleEvent::Node { sample, node },
+                Ok((node, stop_reason)) => SampleEvent::Node {
+                    sample,
+                    node,
+                    stop_reason,
+                },
                 Err(error) => SampleEvent::Failed {
                     sample,
                     message: error.to_string(),
@@ -154,7 +187,7 @@ fn call(
     path: &str,
     body: Value,
     text: &mut dyn FnMut(&str) -> bool,
-) -> Result<String, Error> {
+) -> Result<Answer, Error> {
     use std::time::Duration;
 
     use contexture_providers::client::{Endpoint, Protocol};
@@ -181,7 +214,12 @@ fn call(
     };
     let answer = endpoint.continue_with(path, body, text);
     let answer = answer.map_err(|error| Error::failure(error.to_string(), error))?;
-    Ok(answer.text)
+    let (completion, body) = answer;
+    Ok(Answer {
+        text: completion.text,
+        stop_reason: completion.stop_reason,
+        body,
+    })
 }
 
 #[cfg(not(feature = "http"))]
@@ -190,7 +228,7 @@ fn call(
     _: &str,
     _: Value,
     _: &mut dyn FnMut(&str) -> bool,
-) -> Result<String, Error> {
+) -> Result<Answer, Error> {
     Err(Error::input(
         "this build cannot call a model: it has no feature `http`",
     ))

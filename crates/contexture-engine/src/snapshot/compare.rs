@@ -1,7 +1,7 @@
 //! Compares two requests: the first difference, and the effect on the
 //! provider's cache.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use contexture_core::guard::Mark;
 use contexture_core::{
@@ -215,12 +215,7 @@ impl Saved {
             false => 0,
         };
         let mut shared_tokens = tokens(&self.entries[..equal]);
-        let mut byte: u64 = (0..equal)
-            .map(|at| {
-                let (close, open) = lead(&self.entries, at, bare, mark);
-                (close.len() + open.len()) as u64 + shown_bytes(&self.entries[at])
-            })
-            .sum();
+        let mut byte = self.start_of(equal, previous, bare, mark);
         let (now, before) = (self.entries.get(equal), previous.entries.get(equal));
         let own = match (now, layout) {
             (_, Some(layout)) => {
@@ -263,6 +258,29 @@ impl Saved {
             byte,
         });
         Ok((equal, shared_tokens, first_difference))
+    }
+
+    /// Returns the byte of the text form at which the text of the block at `equal`
+    /// starts, without the tags before it. All blocks before it are the same in the
+    /// previous request, so that the bytes that are known of that one hold.
+    fn start_of(&self, equal: usize, previous: &Saved, bare: bool, mark: Mark) -> u64 {
+        let known = previous
+            .starts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut starts: Vec<u64> = known.iter().take(equal + 1).copied().collect();
+        drop(known);
+        if starts.is_empty() {
+            starts.push(0);
+        }
+        for at in starts.len() - 1..equal {
+            let (close, open) = lead(&self.entries, at, bare, mark);
+            let bytes = (close.len() + open.len()) as u64 + shown_bytes(&self.entries[at]);
+            starts.push(starts[at] + bytes);
+        }
+        let start = starts[equal];
+        *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = starts;
+        start
     }
 
     fn is_document(&self) -> bool {

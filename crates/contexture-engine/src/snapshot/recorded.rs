@@ -6,7 +6,7 @@
 //! are derived from the body when it is read.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_core::message::{Block as MessageBlock, Message, MessageRole};
 use contexture_core::{ContentHash, Layout, Native, Role, Section, Text, Tokens, Trust};
@@ -28,6 +28,9 @@ const VERSION: u32 = 3;
 
 /// The version of the root blob of a request with a list of chunks.
 const LISTED: u32 = 4;
+
+/// The room for the answer to a request without a limit, in tokens.
+const USUAL_ANSWER: Tokens = 32_000;
 
 /// A request that another program sent, in pieces.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -111,42 +114,55 @@ impl RecordedRequest {
 
     /// Returns the body, without white space, with its cache marks.
     pub fn body(&self, store: &dyn Snapshots) -> Result<String, Error> {
+        let hashes = self.items(store, &mut HashMap::new())?;
+        let fields = self.read_fields(store)?;
+        let messages = texts(store, &hashes)?;
+        Ok(compose(&fields, &self.list, &messages, &self.marks))
+    }
+
+    fn read_fields(&self, store: &dyn Snapshots) -> Result<Map<String, Value>, Error> {
+        parse(&fetch(store, &[self.fields])?[0])
+    }
+
+    /// Returns the hashes of all messages. Chunks that are in `known` are not read.
+    fn items(
+        &self,
+        store: &dyn Snapshots,
+        known: &mut HashMap<ContentHash, Vec<ContentHash>>,
+    ) -> Result<Vec<ContentHash>, Error> {
         let mut chunks = self.chunks.clone();
         if let Some(list) = self.chunk_list {
-            chunks = fetch(store, &[list])?
-                .iter()
-                .flat_map(|it| listed(it))
-                .collect();
+            chunks = listed(&fetch(store, &[list])?[0]).collect();
         }
-        let chunks = fetch(store, &chunks)?;
-        let mut hashes: Vec<ContentHash> = chunks.iter().flat_map(|it| listed(it)).collect();
-        hashes.extend(&self.tail);
-        let text = |bytes: Vec<u8>, hash| String::from_utf8(bytes).map_err(|_| damaged(hash));
-        let fields = fetch(store, &[self.fields])?.swap_remove(0);
-        let fields: Map<String, Value> = parse(&fields)?;
-        let mut messages = Vec::with_capacity(hashes.len());
-        for (bytes, hash) in fetch(store, &hashes)?.into_iter().zip(&hashes) {
-            messages.push(text(bytes, *hash)?);
+        let new = chunks.iter().filter(|hash| !known.contains_key(*hash));
+        let new: Vec<ContentHash> = new.copied().collect();
+        for (hash, bytes) in new.iter().zip(fetch(store, &new)?) {
+            known.insert(*hash, listed(&bytes).collect());
         }
-        Ok(compose(&fields, &self.list, &messages, &self.marks))
+        let mut items: Vec<ContentHash> =
+            chunks.iter().flat_map(|hash| known[hash].clone()).collect();
+        items.extend(&self.tail);
+        Ok(items)
+    }
+
+    fn named_api(&self) -> Option<Api> {
+        Api::named(&self.api).and_then(|apis| apis.first().copied())
     }
 
     pub(super) fn load(self, store: &dyn Snapshots, snapshot: &Snapshot) -> Result<Saved, Error> {
         let body = self.body(store)?;
-        let api = Api::named(&self.api).and_then(|apis| apis.first().copied());
+        let api = self.named_api();
         let mut recorded = RecordedBody {
             format: api.map(Api::format),
-            text: body,
-            texts: HashMap::new(),
+            text: Some(body),
+            texts: Texts::default(),
             request: self,
         };
         let mut entries = Vec::new();
         let mut max_output = None;
         if let Some(api) = api {
-            let read = native::read_request(recorded.text.as_bytes(), &[api]);
-            let read = read.map_err(|error| {
-                Error::damage(format!("the recorded request cannot be read: {error}"))
-            })?;
+            let text = recorded.text.as_deref().unwrap_or_default();
+            let read = native::read_request(text.as_bytes(), &[api]).map_err(unreadable)?;
             let limit = read.settings.iter().find(|(name, _)| {
                 matches!(
                     name.as_str(),
@@ -156,11 +172,197 @@ impl RecordedRequest {
             max_output = limit.and_then(|(_, raw)| raw.as_str().parse().ok());
             entries = recorded.entries(&read);
         }
+        Ok(recorded.saved(snapshot, entries, max_output))
+    }
+
+    /// Loads a request like [`load`](Self::load), and reads only the messages that
+    /// the previous one, loaded with the same `previous`, did not have.
+    pub(super) fn load_after(
+        self,
+        store: &dyn Snapshots,
+        snapshot: &Snapshot,
+        previous: &mut LoadedConversation,
+    ) -> Result<Saved, Error> {
+        let Some(api) = self.named_api() else {
+            return self.load(store, snapshot);
+        };
+        let items = self.items(store, &mut previous.chunks)?;
+        let settled = previous.settled.take();
+        if let Some(settled) = settled.filter(|settled| settled.begins(&self, api, &items))
+            && let Ok(saved) = self.continued(store, snapshot, previous, settled, &items)
+        {
+            return Ok(saved);
+        }
+        let saved = self.clone().load(store, snapshot)?;
+        // A part that cannot be read alone is read with the whole the next time.
+        previous.settled = self.settle(store, api, items, &saved).unwrap_or_default();
+        let recorded = saved.recorded.as_ref();
+        previous.texts = recorded.map_or_else(Texts::default, |it| Arc::clone(&it.texts));
+        Ok(saved)
+    }
+
+    /// Loads a request that begins with what is `settled`.
+    fn continued(
+        &self,
+        store: &dyn Snapshots,
+        snapshot: &Snapshot,
+        previous: &mut LoadedConversation,
+        mut settled: Settled,
+        items: &[ContentHash],
+    ) -> Result<Saved, Error> {
+        let api = settled.api;
+        let items = &items[settled.items.len()..];
+        let new = texts(store, items)?;
+        let mut recorded = RecordedBody {
+            format: Some(api.format()),
+            text: None,
+            texts: Arc::clone(&previous.texts),
+            request: self.clone(),
+        };
+        // Everything before the latest question stays as it is in the next request.
+        let (closed, open) = new.split_at(last_question(&new).unwrap_or(0));
+        let messages = recorded.messages(api, &settled.settings, closed)?;
+        settled.names.extend(tool_names(&messages));
+        let first = settled.messages;
+        let more = recorded.message_entries(&messages, first, false, &settled.names);
+        settled.entries.extend(more);
+        settled.messages += messages.len();
+        settled.items.extend_from_slice(&items[..closed.len()]);
+        let messages = recorded.messages(api, &settled.settings, open)?;
+        // Calls of the open part are there in the next request, too.
+        settled.names.extend(tool_names(&messages));
+        let first = settled.messages;
+        let tail = recorded.message_entries(&messages, first, true, &settled.names);
+        let mut entries = settled.entries.clone();
+        entries.extend(tail);
+        let max_output = settled.max_output;
+        previous.settled = Some(settled);
+        Ok(recorded.saved(snapshot, entries, max_output))
+    }
+
+    /// Returns what later requests can have in common with a request that was
+    /// read as a whole: its content before the latest question. Returns `None` if
+    /// it has no question.
+    fn settle(
+        &self,
+        store: &dyn Snapshots,
+        api: Api,
+        mut items: Vec<ContentHash>,
+        saved: &Saved,
+    ) -> Result<Option<Settled>, Error> {
+        let all = texts(store, &items)?;
+        let Some(open) = last_question(&all) else {
+            return Ok(None);
+        };
+        let mut settings = self.read_fields(store)?;
+        // These are blocks already.
+        for name in ["tools", "system", "instructions", "systemInstruction"] {
+            settings.remove(name);
+        }
+        items.truncate(open);
+        let mut recorded = RecordedBody {
+            format: None,
+            text: None,
+            texts: Texts::default(),
+            request: self.clone(),
+        };
+        let open = recorded.messages(api, &settings, &all[open..])?;
+        let open = recorded.message_entries(&open, 0, true, &BTreeMap::new());
+        let before = saved.entries.len().saturating_sub(open.len());
+        let closed = recorded.messages(api, &settings, &all[..items.len()])?;
+        let mut entries = saved.entries[..before].to_vec();
+        for entry in entries
+            .iter_mut()
+            .filter(|entry| entry.section != Section::System)
+        {
+            entry.section = Section::History;
+            entry.layer = "history".into();
+        }
+        Ok(Some(Settled {
+            api,
+            fields: self.fields,
+            list: self.list.clone(),
+            settings,
+            messages: closed.len(),
+            names: tool_names(&closed),
+            max_output: saved.settings.max_output,
+            entries,
+            items,
+        }))
+    }
+}
+
+/// The content that requests of a conversation have in common, which is read once.
+#[derive(Debug, Default)]
+pub(super) struct LoadedConversation {
+    chunks: HashMap<ContentHash, Vec<ContentHash>>,
+    texts: Texts,
+    settled: Option<Settled>,
+}
+
+/// The part of a conversation before its latest question. No later message is
+/// joined to a message of it.
+#[derive(Debug)]
+struct Settled {
+    api: Api,
+    fields: ContentHash,
+    list: String,
+    // The fields without instructions and tools.
+    settings: Map<String, Value>,
+    items: Vec<ContentHash>,
+    // The number of messages that the items are.
+    messages: usize,
+    names: BTreeMap<String, Arc<str>>,
+    max_output: Option<u64>,
+    entries: Vec<Entry>,
+}
+
+impl Settled {
+    /// Returns true if a request with these messages begins with it.
+    fn begins(&self, request: &RecordedRequest, api: Api, items: &[ContentHash]) -> bool {
+        self.fields == request.fields
+            && self.list == request.list
+            && self.api == api
+            && items.starts_with(&self.items)
+    }
+}
+
+/// Returns the position of the latest message that only a user wrote.
+fn last_question(messages: &[String]) -> Option<usize> {
+    messages.iter().rposition(|message| {
+        // Results of tools are sent by the user in some APIs.
+        let may_be = message.contains("\"user\"") && !message.contains("tool_result");
+        let read = || serde_json::from_str::<Value>(message).ok();
+        may_be && read().is_some_and(|value| value["role"] == "user")
+    })
+}
+
+fn unreadable(error: native::NativeError) -> Error {
+    Error::damage(format!("the recorded request cannot be read: {error}"))
+}
+
+/// Returns the messages with these hashes.
+fn texts(store: &dyn Snapshots, hashes: &[ContentHash]) -> Result<Vec<String>, Error> {
+    let text = |(bytes, hash): (Vec<u8>, &ContentHash)| {
+        String::from_utf8(bytes).map_err(|_| damaged(*hash))
+    };
+    fetch(store, hashes)?
+        .into_iter()
+        .zip(hashes)
+        .map(text)
+        .collect()
+}
+
+impl RecordedBody {
+    /// Returns the request with these blocks.
+    fn saved(self, snapshot: &Snapshot, entries: Vec<Entry>, max_output: Option<u64>) -> Saved {
         let settings = Settings {
             version: VERSION,
-            model: recorded.request.model.clone(),
+            model: self.request.model.clone(),
             max_output,
-            spare: 0,
+            // The window is unknown, and the provider accepted the request: it had
+            // room for the answer.
+            spare: max_output.unwrap_or(USUAL_ANSWER),
             continues: false,
             follows_stored: false,
             sampling: Sampling::unset().clone(),
@@ -171,17 +373,33 @@ impl RecordedRequest {
             given: None,
             mark: Layout::default().mark,
         };
-        Ok(Saved {
+        Saved {
             hash: snapshot.hash,
             settings,
             lengths: vec![entries.len()],
             entries,
             chunks: Vec::new(),
             new: Vec::new(),
+            starts: Arc::default(),
             durability: Arc::default(),
-            recorded: Some(Arc::new(recorded)),
+            recorded: Some(Arc::new(self)),
             made_at: snapshot.created_at,
-        })
+        }
+    }
+
+    /// Reads messages without the instructions and tools around them.
+    fn messages(
+        &self,
+        api: Api,
+        settings: &Map<String, Value>,
+        messages: &[String],
+    ) -> Result<Vec<Message>, Error> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let body = compose(settings, &self.request.list, messages, &[]);
+        let read = native::read_request(body.as_bytes(), &[api]).map_err(unreadable)?;
+        Ok(read.messages)
     }
 }
 
@@ -290,19 +508,26 @@ fn put_mark(value: &mut Value, path: &[PathPart], mark: &Value) {
 #[derive(Debug)]
 pub(super) struct RecordedBody {
     format: Option<Format>,
-    text: String,
-    // The contents that blocks refer to by hash.
-    texts: HashMap<ContentHash, Vec<u8>>,
+    // The body, if it was needed to read the blocks.
+    text: Option<String>,
+    texts: Texts,
     request: RecordedRequest,
 }
+
+/// The contents that blocks refer to by hash. Requests of one conversation share
+/// them.
+type Texts = Arc<Mutex<HashMap<ContentHash, Vec<u8>>>>;
 
 impl RecordedBody {
     pub(super) fn format(&self) -> Option<Format> {
         self.format
     }
 
-    pub(super) fn body(&self) -> &str {
-        &self.text
+    pub(super) fn body(&self, store: &dyn Snapshots) -> Result<String, Error> {
+        match &self.text {
+            Some(text) => Ok(text.clone()),
+            None => self.request.body(store),
+        }
     }
 
     pub(super) fn check(&self, hash: ContentHash) -> Result<(), Error> {
@@ -313,13 +538,15 @@ impl RecordedBody {
     }
 
     pub(super) fn bodies(&self, hashes: &[ContentHash]) -> Result<Vec<Vec<u8>>, Error> {
-        let get = |hash: &ContentHash| self.texts.get(hash).cloned().ok_or_else(|| damaged(*hash));
+        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let get = |hash: &ContentHash| texts.get(hash).cloned().ok_or_else(|| damaged(*hash));
         hashes.iter().map(get).collect()
     }
 
     fn keep(&mut self, bytes: Vec<u8>) -> ContentHash {
         let hash = ContentHash::of(&bytes);
-        self.texts.insert(hash, bytes);
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        texts.insert(hash, bytes);
         hash
     }
 
@@ -360,8 +587,22 @@ impl RecordedBody {
             entries.push(self.message_block(at, block, &BTreeMap::new()));
         }
         let names = tool_names(&request.messages);
-        let last = request.messages.len().saturating_sub(1);
-        for (m, message) in request.messages.iter().enumerate() {
+        entries.extend(self.message_entries(&request.messages, 0, true, &names));
+        entries
+    }
+
+    /// Returns the blocks of messages, of which the first has the number `first`.
+    /// If `is_end`, the last is the current one.
+    fn message_entries(
+        &mut self,
+        messages: &[Message],
+        first: usize,
+        is_end: bool,
+        names: &BTreeMap<String, Arc<str>>,
+    ) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (at, message) in messages.iter().enumerate() {
+            let m = first + at;
             let (role, trust) = match message.role {
                 MessageRole::User => (Role::User, Trust::User),
                 MessageRole::Assistant => (Role::Assistant, Trust::User),
@@ -369,7 +610,7 @@ impl RecordedBody {
                 MessageRole::System => (Role::System, Trust::Operator),
                 MessageRole::Developer => (Role::Developer, Trust::Operator),
             };
-            let (section, layer) = match m == last {
+            let (section, layer) = match is_end && at + 1 == messages.len() {
                 true => (Section::Current, "current"),
                 false => (Section::History, "history"),
             };
@@ -386,7 +627,7 @@ impl RecordedBody {
                     role,
                     trust,
                 };
-                entries.push(self.message_block(at, block, &names));
+                entries.push(self.message_block(at, block, names));
             }
         }
         entries

@@ -156,6 +156,7 @@ pub(crate) fn take(
         chunks,
         lengths,
         new: new_texts(&layout.current),
+        starts: Arc::default(),
         durability: Arc::default(),
         recorded: None,
         made_at: made.now,

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use contexture_engine::snapshot::Saved;
+use contexture_engine::snapshot::{LoadedChunks, Saved};
 use contexture_import::{Import, Options, Report, format};
 use contexture_providers::native::Api;
 use contexture_sqlite::SqliteStore;
@@ -94,9 +94,19 @@ impl Place {
     pub fn requests(&self, session: &str) -> Vec<(Snapshot, Value)> {
         let mut found = self.store.snapshots(Some(session), 1000).unwrap();
         found.reverse();
+        let mut loaded = LoadedChunks::default();
         let read = |snapshot: Snapshot| {
             let saved = Saved::load(&self.store, &snapshot).unwrap();
             saved.check(&self.store).unwrap();
+            // The requests of a session in a row are read by their new messages.
+            let next = Saved::load_with(&self.store, &snapshot, &mut loaded).unwrap();
+            assert_eq!(without_native(&next), without_native(&saved));
+            let texts = |saved: &Saved| {
+                let layout = saved.layout(&self.store).unwrap();
+                let texts = layout.blocks().map(|block| block.body().to_owned());
+                texts.collect::<Vec<String>>()
+            };
+            assert_eq!(texts(&next), texts(&saved));
             let apis = [Api::Anthropic, Api::OpenAiResponses];
             let body = apis
                 .iter()
@@ -254,4 +264,14 @@ pub fn assert_text(found: &str, expected: &str) {
         found.trim() == expected.trim(),
         "found:\n{found}\n\nexpected:\n{expected}"
     );
+}
+
+/// Returns the blocks of a request without the cache marks, which are in the
+/// provider's own form of a block.
+fn without_native(saved: &Saved) -> Value {
+    let mut contents = saved.to_json();
+    for block in contents["blocks"].as_array_mut().unwrap() {
+        block.as_object_mut().unwrap().remove("native");
+    }
+    contents
 }

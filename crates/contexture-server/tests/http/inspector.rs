@@ -261,6 +261,13 @@ fn a_request_that_brought_its_content_is_refitted_from_what_was_sent() {
     assert_eq!(refitted["basis"], "content");
     assert!(refitted["report"]["budget"]["used"].as_u64().unwrap() <= 1100);
     assert!(!refitted["changes"].as_array().unwrap().is_empty());
+    // Without another setting, nothing differs, and a window needs no reserve.
+    for body in [json!({}), json!({"max_tokens": 90_000})] {
+        let same = client.post(&target, &body.to_string()).ok(200).json();
+        assert_eq!(same["changes"], json!([]), "{body}");
+        let reserved = same["report"]["budget"]["reserved"].as_u64().unwrap();
+        assert!(reserved <= 22_500, "{body}: {reserved}");
+    }
     let listed = client.get("/v1/snapshots").ok(200).json();
     assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1);
 }
