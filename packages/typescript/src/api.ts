@@ -459,8 +459,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Delete the records of a source or session
-         * @description Deletes all records of a source or of a session, and everything derived only from them.
+         * Delete the records of a source, session or user
+         * @description Deletes all records of a source, of a session or of a user, and everything derived only from them.
          */
         post: operations["forget"];
         delete?: never;
@@ -3011,11 +3011,13 @@ export interface components {
             /** @description Whether the node is bookmarked. */
             bookmarked?: boolean | null;
         };
-        /** @description The records to delete: those of a source, or those of a session. */
+        /** @description The records to delete: those of a source, of a session, or of a user. */
         ForgetRequest: {
             source: string;
         } | {
             session: string;
+        } | {
+            user: string;
         };
         /** @description The session to create, and the turn to start at. */
         ForkRequest: {
@@ -3964,6 +3966,11 @@ export interface components {
             sample: number;
             /** @description The node. */
             node: components["schemas"]["NodeSummary"];
+            /**
+             * @description The reason why the model stopped, in the provider's words, such as
+             *     `stop`, `length` or `max_tokens`. Null if it was not reported.
+             */
+            stop_reason: string | null;
         };
         /**
          * @description A context or instruction source of a new node: an existing node, or new
@@ -5108,7 +5115,8 @@ export interface components {
             /**
              * Format: uint64
              * @description The number of tokens reserved for the response. Default: that of the
-             *     request.
+             *     request, if the window has room for it. For a request with inline or
+             *     imported content: at most a quarter of the window and 32,000.
              */
             reserve_response?: number | null;
             /**
@@ -6569,7 +6577,7 @@ export interface components {
          *     text clears a setting.
          */
         TreePatch: {
-            /** @description The title of the tree. */
+            /** @description The title of the tree, at most 4,096 bytes. */
             title?: string | null;
             /** @description Text at the start of every request from the tree. */
             system_context?: string | null;

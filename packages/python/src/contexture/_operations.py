@@ -871,9 +871,10 @@ class Operations:
         return answer
 
     def forget(self, body: models.ForgetRequest) -> models.DeletedRecords:
-        """Delete the records of a source or session.
+        """Delete the records of a source, session or user.
 
-        Deletes all records of a source or of a session, and everything derived only from them.
+        Deletes all records of a source, of a session or of a user, and everything derived only
+        from them.
         """
         answer: models.DeletedRecords = self._call(
             "POST", "/v1/memory/forget", models.DeletedRecords, body=given({"body": body})["body"]
@@ -1084,7 +1085,7 @@ class Operations:
         setting. Nodes are not changed.
 
         Args:
-            title: The title of the tree.
+            title: The title of the tree, at most 4,096 bytes.
             system_context: Text at the start of every request from the tree.
             buffer_mode_system_context: Whether requests from a tree of mode `buffer` include the
                 system context.
@@ -1725,7 +1726,8 @@ class Operations:
             max_tokens: The size of the context window in tokens. Default: that of the request; if
                 `model` is set, the model's.
             reserve_response: The number of tokens reserved for the response. Default: that of the
-                request.
+                request, if the window has room for it. For a request with inline or imported
+                content: at most a quarter of the window and 32,000.
             verify: Whether to check that the sources still produce the saved request at its own
                 budget. This assembles the request twice. Default: false.
         """
@@ -3012,9 +3014,10 @@ class AsyncOperations:
         return answer
 
     async def forget(self, body: models.ForgetRequest) -> models.DeletedRecords:
-        """Delete the records of a source or session.
+        """Delete the records of a source, session or user.
 
-        Deletes all records of a source or of a session, and everything derived only from them.
+        Deletes all records of a source, of a session or of a user, and everything derived only
+        from them.
         """
         answer: models.DeletedRecords = await self._call(
             "POST", "/v1/memory/forget", models.DeletedRecords, body=given({"body": body})["body"]
@@ -3227,7 +3230,7 @@ class AsyncOperations:
         setting. Nodes are not changed.
 
         Args:
-            title: The title of the tree.
+            title: The title of the tree, at most 4,096 bytes.
             system_context: Text at the start of every request from the tree.
             buffer_mode_system_context: Whether requests from a tree of mode `buffer` include the
                 system context.
@@ -3868,7 +3871,8 @@ class AsyncOperations:
             max_tokens: The size of the context window in tokens. Default: that of the request; if
                 `model` is set, the model's.
             reserve_response: The number of tokens reserved for the response. Default: that of the
-                request.
+                request, if the window has room for it. For a request with inline or imported
+                content: at most a quarter of the window and 32,000.
             verify: Whether to check that the sources still produce the saved request at its own
                 budget. This assembles the request twice. Default: false.
         """

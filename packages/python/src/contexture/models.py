@@ -969,9 +969,17 @@ class ForgetRequest2(Model):
     session: str
 
 
-ForgetRequest = TypeAliasType("ForgetRequest", ForgetRequest1 | ForgetRequest2)
+class ForgetRequest3(Model):
+    """
+    Deletes all records of a user.
+    """
+
+    user: str
+
+
+ForgetRequest = TypeAliasType("ForgetRequest", ForgetRequest1 | ForgetRequest2 | ForgetRequest3)
 """
-The records to delete: those of a source, or those of a session.
+The records to delete: those of a source, of a session, or of a user.
 """
 
 
@@ -2489,7 +2497,8 @@ class RefitRequest(Model):
     reserve_response: int | None = None
     """
     The number of tokens reserved for the response. Default: that of the
-    request.
+    request, if the window has room for it. For a request with inline or
+    imported content: at most a quarter of the window and 32,000.
     """
     verify: bool | None = None
     """
@@ -5066,6 +5075,11 @@ class NodeSampleEvent(Model):
     """
     The node.
     """
+    stop_reason: str | None
+    """
+    The reason why the model stopped, in the provider's words, such as
+    `stop`, `length` or `max_tokens`. Null if it was not reported.
+    """
 
 
 class NodeSource(Model):
@@ -6056,7 +6070,7 @@ class TreePatch(Model):
 
     title: str | None = None
     """
-    The title of the tree.
+    The title of the tree, at most 4,096 bytes.
     """
     system_context: str | None = None
     """
