@@ -179,6 +179,12 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
             _ => "nothing new\n",
         });
     }
+    if report.counts.unfinished > 0 && !args.watch {
+        let files = output::many(report.counts.unfinished, "file");
+        output::say(&format!(
+            "the end of {files} may still be written; a later import records it"
+        ));
+    }
     // While files are watched, only changes are reported.
     if report.unchanged > 0 && !args.watch {
         let unchanged = output::many(report.unchanged, "file");

@@ -383,6 +383,7 @@ fn a_schema_that_another_server_migrates_is_waited_for() {
     let name = schema.name();
     support::run(&format!(
         "SET search_path = \"{name}\"; DROP TABLE events; DROP TABLE request_counts;
+         DROP INDEX memories_of_user;
          DROP TABLE done_calls; ALTER TABLE sessions DROP COLUMN remember;
          ALTER TABLE turns DROP COLUMN deleted; ALTER TABLE tenants DROP COLUMN turn_deletions;
          DROP TABLE pending_deletions; ALTER TABLE sessions DROP COLUMN deleted;

@@ -758,7 +758,11 @@ impl Competition<'_> {
         let mut ahead = BTreeMap::new();
         for u in super::highest_first(out.collect(), |u| self.units[u].rank) {
             ahead.insert(u, sum);
-            sum.add(self.units[u].whole);
+            let whole = self.units[u].whole;
+            sum.add(Size {
+                tokens: whole.tokens + self.opening(u),
+                ..whole
+            });
         }
         ahead
     }

@@ -170,7 +170,7 @@ fn a_line_range_shows_its_lines_and_stops_at_the_end() {
         .render(Format::Text)
         .unwrap()
         .replace(&format!("-{}", assembled.layout.mark), "");
-    assert!(text.contains(">\none\r\ntwo\n</context>"), "{text}");
+    assert!(text.contains(">\none\r\ntwo\r\n</context>"), "{text}");
 }
 
 /// Returns why files are left out, a line each.

@@ -336,7 +336,9 @@ fn many_records_of_one_template_do_not_hide_the_others() {
         .find(|row| row.source.starts_with("records like"));
     let reason = &group.expect("a group").reason;
     assert!(
-        reason.to_string().starts_with("1,998 records differing only in numbers"),
+        reason
+            .to_string()
+            .starts_with("1,998 records differing only in numbers"),
         "{reason}"
     );
     // A few such texts are distinguished by their numbers.

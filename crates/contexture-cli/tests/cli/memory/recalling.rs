@@ -98,7 +98,7 @@ const EXPLAINED: &str = "\u{20}      item               found as        tokens  
  kept  heron              entity              13   #.##  relevance #.##, confidence #.##, ×#.## mentioned  named in the query
  kept  mara steers heron  relation            12   #.##  relevance #.##, depth 1, weight #.##              relation of an entity that the query names, or a salient one
  out   crack              pattern             33   #.##  relevance #.##, success #.##, trigger #.##        needs 33 tokens, 2 left; 31 more would have kept it
- out   rules.md#0         semantic            22   #.##  words #.##, vector #.## ×0.5, run #.##            needs 22 tokens, 2 left; 20 more would have kept it
+ out   rules.md#0         semantic            22   #.##  words #.##, vector #.## ×0.5, run #.##            needs 22 tokens, 2 left; 53 more would have kept it and the items before it
  out   invalid records    semantic             0   #.##                                                    1 record is superseded, expired or not valid yet
 
 98 of 100 tokens used; o200k_base for gpt-5.6, exact

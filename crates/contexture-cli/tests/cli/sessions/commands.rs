@@ -57,7 +57,16 @@ fn lists_mask_secrets_in_tasks_and_titles() {
         "timestamp": "2026-01-31T12:00:00Z",
         "message": {"role": "user", "content": format!("Deploy with {key}")},
     });
-    project.write("chat.jsonl", format!("{line}\n"));
+    let answer = serde_json::json!({
+        "type": "assistant",
+        "uuid": "b",
+        "parentUuid": "a",
+        "sessionId": "11111111-1111-4111-8111-111111111111",
+        "timestamp": "2026-01-31T12:00:01Z",
+        "message": {"id": "m1", "role": "assistant", "model": "claude-sonnet-5-5",
+            "content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn"},
+    });
+    project.write("chat.jsonl", format!("{line}\n{answer}\n"));
     project.run("import claude-code chat.jsonl").expect_code(0);
     project
         .run(&["session", "new", "own", "--task", &format!("use {key}")])
