@@ -264,6 +264,7 @@ fn tool_results_of_an_older_store_are_found_by_their_handles() {
          DROP TRIGGER snapshot_reports_end;
          DROP TRIGGER memory_counted; DROP TRIGGER memory_archived;
          DROP TRIGGER memory_uncounted; DROP TABLE memory_kinds;
+         DROP INDEX memories_of_user;
          ALTER TABLE memories DROP COLUMN user; ALTER TABLE memories DROP COLUMN agent;
          DROP TABLE unclean_files; ALTER TABLE tenants DROP COLUMN inside;
          DROP TABLE commits; DROP TABLE turn_labels; DROP TABLE audit; DROP TABLE quotas;
