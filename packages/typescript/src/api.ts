@@ -20035,7 +20035,7 @@ export interface operations {
                 content: {
                     /**
                      * @example {
-                     *       "bytes": 861992,
+                     *       "bytes": 870184,
                      *       "sessions": 4,
                      *       "turns": 15,
                      *       "snapshots": 1,
@@ -20633,7 +20633,7 @@ export interface operations {
                      *         {
                      *           "tenant": "default",
                      *           "usage": {
-                     *             "bytes": 656112,
+                     *             "bytes": 664304,
                      *             "sessions": 0,
                      *             "turns": 0,
                      *             "snapshots": 0,
@@ -20750,7 +20750,7 @@ export interface operations {
                      * @example {
                      *       "tenant": "island",
                      *       "usage": {
-                     *         "bytes": 557232,
+                     *         "bytes": 565424,
                      *         "sessions": 1,
                      *         "turns": 0,
                      *         "snapshots": 0,
