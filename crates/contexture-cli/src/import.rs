@@ -13,9 +13,9 @@ use crate::{archive, output, progress, store};
 /// The interval between two checks of files with `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a file must be unchanged before its end is imported, if more of it may
-/// follow. A model can write for a minute without a new row.
-pub(crate) const SETTLE: Duration = Duration::from_secs(120);
+/// How long a watched file must be unchanged before its end is imported, if more of
+/// it may follow. A model can write for a minute without a new row.
+const SETTLE: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     if args.source.as_deref() == Some(ARCHIVE) {
@@ -52,7 +52,10 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         // While a file is watched, messages without an answer will soon have
         // one.
         with_tail: !args.watch,
-        settle: SETTLE,
+        settle: match args.watch {
+            true => SETTLE,
+            false => Duration::ZERO,
+        },
         now,
         ..Options::default()
     };
@@ -178,12 +181,6 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
             0 => "no files found\n",
             _ => "nothing new\n",
         });
-    }
-    if report.counts.unfinished > 0 && !args.watch {
-        let files = output::many(report.counts.unfinished, "file");
-        output::say(&format!(
-            "the end of {files} may still be written; a later import records it"
-        ));
     }
     // While files are watched, only changes are reported.
     if report.unchanged > 0 && !args.watch {

@@ -88,7 +88,6 @@ fn import_newest(options: &StoreOptions) {
                 newest: Some(NEWEST),
                 max_message_bytes: engine.config().limits.max_message_bytes,
                 now: options.now,
-                settle: crate::import::SETTLE,
                 ..Options::default()
             },
         );

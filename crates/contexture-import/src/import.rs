@@ -268,7 +268,6 @@ impl<'s> Import<'s> {
             }
         }
         format.read(&mut file, &mut self.writer)?;
-        self.writer.counts.unfinished += u64::from(file.held.is_some());
         // A reader may have decided to read the file from its beginning.
         let earlier = cursor.filter(|_| file.offset > 0);
         let unknown = earlier.map_or(0, |it| it.unknown) + self.writer.counts.unknown;

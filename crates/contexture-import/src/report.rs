@@ -30,8 +30,6 @@ pub struct Counts {
     pub digest_mismatches: u64,
     /// Turns that could not be stored.
     pub skipped: u64,
-    /// Files whose end may still be written. A later import records it.
-    pub unfinished: u64,
 }
 
 impl Counts {
@@ -72,7 +70,6 @@ impl Counts {
         self.incomplete_requests += other.incomplete_requests;
         self.digest_mismatches += other.digest_mismatches;
         self.skipped += other.skipped;
-        self.unfinished += other.unfinished;
     }
 
     /// Returns true if nothing was added.
