@@ -57,9 +57,12 @@ def test_a_fork_has_connections_of_its_own(shared_server: contexture.LocalServer
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_ctrl_c_does_not_end_the_server(tmp_path: Path) -> None:
+    # A program that was started in the background ignores the signal.
     program = """
+import signal
 import time
 from contexture import Client
+signal.signal(signal.SIGINT, signal.default_int_handler)
 client = Client(root=".")
 client.get_memory_stats()
 try:
