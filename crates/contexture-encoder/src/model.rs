@@ -138,6 +138,10 @@ impl Embedder for Encoder {
         self.model.dimensions
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let (mut scratch, mut work) = (Scratch::default(), Workspace::default());
         let mut vectors = Vec::with_capacity(texts.len());

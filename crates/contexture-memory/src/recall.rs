@@ -491,7 +491,7 @@ impl Memory<'_> {
         deadline: Option<Instant>,
     ) -> QueryVector {
         let text = &key.1;
-        let made = match deadline {
+        let made = match deadline.filter(|_| !embedder.is_local()) {
             None => embedder.embed(&[text]).map_err(|error| error.to_string()),
             Some(deadline) => {
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -713,13 +713,13 @@ impl<'e> Memory<'e> {
                 return Ok((guard, query, made));
             }
             let embedders = self.embedders()?;
-            let (embedder, is_local) = match (generation, &embedders.later) {
-                (Generation::Later, Some(later)) => (later, true),
-                _ => (&embedders.first, false),
+            let embedder = match (generation, &embedders.later) {
+                (Generation::Later, Some(later)) => later,
+                _ => &embedders.first,
             };
             let key = (embedder.name().to_owned(), query.text.clone());
             let known = self.cache.query_vectors.get(&key);
-            if is_local || known.is_some() {
+            if embedder.is_local() || known.is_some() {
                 let vector = known.map(|vector| QueryVector::of(generation, vector));
                 let make = || self.embedded(generation, embedder, key, deadline);
                 let vector = vector.unwrap_or_else(make);

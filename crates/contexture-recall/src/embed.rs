@@ -29,6 +29,12 @@ pub trait Embedder: Send + Sync {
     /// the text; its similarity to every vector is then 0. An empty list gives
     /// an empty list.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError>;
+
+    /// Returns true if vectors are computed in this process, so that a caller
+    /// need not wait for anything. Default: false.
+    fn is_local(&self) -> bool {
+        false
+    }
 }
 
 /// The reason why texts could not be embedded.

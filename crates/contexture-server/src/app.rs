@@ -499,14 +499,23 @@ impl App {
     /// Waits for an execution slot of a tenant.
     pub(crate) async fn slot(&self, tenant: &str) -> Slot {
         let came = Instant::now();
-        let most = match self.keys().required() {
+        let slot = self.0.work.acquire(tenant, self.most_slots()).await;
+        self.metrics().queued(came.elapsed());
+        slot
+    }
+
+    /// Returns a slot without waiting, if the tenant can have another one.
+    pub(crate) fn free_slot(&self, tenant: &str) -> Option<Slot> {
+        self.0.work.try_acquire(tenant, self.most_slots())
+    }
+
+    /// Returns the number of slots that a tenant can have at once.
+    fn most_slots(&self) -> usize {
+        match self.keys().required() {
             true => self.config().max_concurrent_of_tenant(),
             // All callers are the same tenant.
             false => self.config().max_concurrent,
-        };
-        let slot = self.0.work.acquire(tenant, most).await;
-        self.metrics().queued(came.elapsed());
-        slot
+        }
     }
 
     /// Waits until a tenant can compute. Returns `None` without keys: all

@@ -5,8 +5,11 @@
 //! only then gives up its slot to work: the number of threads stays bounded.
 //!
 //! A call also has a core, which it gives up for good when it first waits for the
-//! store or a model. It does not wait for a core again: it may hold a lock that a
-//! call with a core waits for.
+//! store or a model.
+//!
+//! A call that comes back from a model waits for neither: it may hold a lock that
+//! calls with all the slots wait for. It gets a slot if one is free, and works
+//! without one otherwise. The slots of model calls limit how many do so.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,7 +32,8 @@ pub(crate) struct CallSlot {
 
 #[derive(Default)]
 struct State {
-    // `None` while the call waits for a model, and after its work is done.
+    // `None` while the call waits for a model, after that if none was free, and
+    // after its work is done.
     slot: Option<Slot>,
     // `None` after the first wait, and without API keys.
     core: Option<Slot>,
@@ -96,7 +100,9 @@ impl ExecutionSlot for CallSlot {
         if !is_last {
             return;
         }
-        let slot = self.runtime.block_on(self.app.slot(&self.tenant));
+        let Some(slot) = self.app.free_slot(&self.tenant) else {
+            return;
+        };
         let mut state = self.lock();
         let unused = match state.done || state.slot.is_some() {
             true => Some(slot),

@@ -86,6 +86,25 @@ impl Slots {
         }
     }
 
+    /// Returns a slot without waiting, if one is free and the tenant has fewer
+    /// than `most`.
+    pub(crate) fn try_acquire(self: &Arc<Self>, tenant: &str, most: usize) -> Option<Slot> {
+        let mut state = self.lock();
+        let in_use = state.tenants.get(tenant).map_or(0, |of| of.in_use);
+        if state.free == 0 || in_use >= most.max(1) {
+            return None;
+        }
+        state.free -= 1;
+        let name: Arc<str> = tenant.into();
+        let of_tenant = state.tenants.entry(Arc::clone(&name)).or_default();
+        of_tenant.most = most.max(1);
+        of_tenant.in_use += 1;
+        Some(Slot {
+            slots: Some(Arc::clone(self)),
+            tenant: name,
+        })
+    }
+
     /// Gives free slots to waiting calls, tenant by tenant.
     fn serve(self: &Arc<Self>, state: &mut State) {
         let mut skipped = 0;
@@ -211,6 +230,23 @@ mod tests {
         assert_eq!(served, ["a", "b", "c", "a", "b", "a"]);
         assert_eq!(slots.waiting(), 0);
         assert!(slots.lock().tenants.is_empty());
+    }
+
+    #[test]
+    fn a_free_slot_is_given_without_waiting() {
+        let slots = Slots::new(3);
+        let first = slots.try_acquire("a", 2).unwrap();
+        let second = slots.try_acquire("a", 2).unwrap();
+        assert!(slots.try_acquire("a", 2).is_none(), "the tenant's limit");
+        let other = slots.try_acquire("b", 2).unwrap();
+        assert!(slots.try_acquire("b", 2).is_none(), "the limit of all");
+        let mut waiting = wait(&slots, "b", 2);
+        assert!(poll(&mut waiting).is_none());
+        drop(first);
+        let last = poll(&mut waiting).unwrap();
+        drop((second, other, last));
+        assert!(slots.lock().tenants.is_empty());
+        assert_eq!(slots.lock().free, 3);
     }
 
     #[test]

@@ -345,6 +345,10 @@ impl Embedder for StaticModel {
         self.dimensions
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let mut scratch = Scratch::default();
         let mut vectors = Vec::with_capacity(texts.len());

@@ -667,3 +667,41 @@ fn a_large_tree_is_exported_within_the_memory_for_bodies() {
     assert!(answer.body.len() > 2_000_000);
     until(|| (measured(&metrics, "contexture_body_memory_bytes ") == 0).then_some(()));
 }
+
+/// A call that waits for a vector gives up its slot. It must not hold a lock
+/// meanwhile that the calls with all the slots wait for.
+#[test]
+fn a_burst_of_recalls_and_records_is_answered() {
+    const CALLS: usize = 80;
+    let lab = Lab::new();
+    let key = lab.key("busy");
+    let server = lab.serve();
+    let client = server.with_key(&key);
+    client.post("/v1/sessions", r#"{"label":"s"}"#).ok(201);
+    let record = |id: &str| {
+        json!({"records": [{"kind": "event", "id": id, "type": "note",
+            "content": format!("The ferry {id} leaves at noon")}]})
+        .to_string()
+    };
+    for i in 0..5 {
+        let first = record(&format!("first {i}"));
+        client.post("/v1/memory/records", &first).ok(201);
+    }
+    thread::scope(|scope| {
+        for i in 0..CALLS {
+            let client = client.clone();
+            scope.spawn(move || match i % 10 {
+                9 => client
+                    .post("/v1/memory/records", &record(&format!("w{i}")))
+                    .ok(201),
+                _ => {
+                    let request = json!({"recipe": "broker", "session": "s",
+                        "event": format!("hi ferry {i}"), "max_tokens": 8000, "report": false,
+                        "format": "openai-chat"});
+                    client.post("/v1/assemble", &request.to_string()).ok(200)
+                }
+            });
+        }
+    });
+    client.get("/v1/sessions/s").ok(200);
+}
