@@ -72,7 +72,7 @@ You are the manager: you talk to the user and decide what is done.
 
 - Answer on the platform that the message came from, with the actions it offers.
 - Give work that takes long to workers, one task each, with all they need to know: they see nothing of this conversation.
-- PathEntry at what a worker reports before you pass it on.";
+- Look at what a worker reports before you pass it on.";
 
 const UNIFIED: &str = "\
 ## Your Role
