@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use contexture_core::{Code, Content, Item, Role, Text, Tokens, Trust};
+use contexture_core::{Code, Content, Cut, Item, Place, Role, Text, Tokens, Trust};
 use contexture_engine::config::Tools;
 use contexture_engine::source::{Account, Facts, Scope};
 use contexture_engine::{
@@ -260,8 +260,16 @@ impl Source for FilesSource {
         for message in warnings {
             ask.warn(Warning::new("files", message));
         }
-        // The layer decides what is pinned.
-        items.iter_mut().for_each(|item| item.pinned = false);
+        let is_system = matches!(ask.layer.place, Place::System | Place::ByRole);
+        for item in &mut items {
+            // The layer decides what is pinned, and whether files are instructions.
+            item.pinned = false;
+            if !is_system {
+                item.role = Role::Context;
+                item.trust = Trust::Retrieved;
+                item.cut = Cut::End;
+            }
+        }
         Ok(items.into())
     }
 }

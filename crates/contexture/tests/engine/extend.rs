@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{Lab, says, turn, user};
-use contexture::core::{Code, Item, Role, Text, TokenCounter, Tokens};
+use contexture::core::{Code, Item, Role, Text, TokenCounter, Tokens, Trust};
 use contexture::store::{EventRecord, NewTask, Record};
 use contexture::{
     Ask, Assembled, Engine, EngineBuilder, Error, Event, Format, Offer, Outcome, Parameter,
@@ -575,5 +575,39 @@ fn near_duplicates_of_memory_are_rows_and_the_newest_is_kept() {
     assert!(!rows.is_empty());
     for (id, code) in rows {
         assert_eq!(code, Code::NEAR_DUPLICATE, "{id}");
+    }
+}
+
+/// A file is an instruction only where the layer places it in the system context.
+#[test]
+fn files_follow_the_place_of_their_layer() {
+    let lab = Lab::new("");
+    lab.write("notes.md", "Ship on Friday.\n");
+    for (place, is_system) in [
+        ("system", true),
+        ("by-role", true),
+        ("history", false),
+        ("current", false),
+    ] {
+        let recipe = format!(
+            "recipe: s\nlayers:\n  - {{layer: rules, source: files, with: {{paths: [notes.md]}}, \
+             place: {place}}}\n  - {{layer: ask, source: event}}\n"
+        );
+        let request = Request {
+            recipe: Some(Recipe::parse("s.yml", &recipe).unwrap().into()),
+            event: Some(Event::from("What now?")),
+            format: Some(Format::Anthropic),
+            now: Some(now()),
+            ..Request::default()
+        };
+        let made = lab.engine.assemble(&lab.root, &request).unwrap();
+        let body = made.render(Format::Anthropic).unwrap();
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let system = body["system"].to_string();
+        assert_eq!(system.contains("Ship on Friday."), is_system, "{place}");
+        let messages = body["messages"].to_string();
+        assert_eq!(messages.contains("Ship on Friday."), !is_system, "{place}");
+        let row = &made.report.included[0];
+        assert_eq!(row.trust == Trust::Operator, is_system, "{place}");
     }
 }
