@@ -21,6 +21,7 @@ use crate::markup;
 use crate::report::{
     BudgetReport, Excluded, GuardLine, Included, LayerBudget, Reason, Report, TokenizerInfo,
 };
+use crate::room::{LayerRoom, Rooms};
 use crate::text::Text;
 
 /// An assembled request and its report.
@@ -137,7 +138,7 @@ impl Fitted {
     }
 
     /// Returns true if more tokens would show more content.
-    fn wants_more(&self) -> bool {
+    pub(crate) fn wants_more(&self) -> bool {
         self.outcomes.iter().flatten().any(Outcome::wants_more)
             || self.layers.iter().any(Fitted::wants_more)
     }
@@ -530,6 +531,7 @@ fn account(
         included: Vec::with_capacity(sections.iter().map(Vec::len).sum()),
         ..Report::default()
     };
+    let rooms = Rooms::of(layers, fitted);
     for placed in sections.iter().flatten() {
         match placed {
             LayoutEntry::Item {
@@ -539,7 +541,8 @@ fn account(
                 is_marker,
             } => {
                 note_findings(&mut report, item, outcome);
-                let mut row = included(&layer.name, item, outcome);
+                let room = rooms.of_layer(&layer.name);
+                let mut row = included(&layer.name, item, outcome, room);
                 if *is_marker {
                     (row.code, row.reason) = (Code::MARKER, Reason::Marker);
                 }
@@ -557,7 +560,7 @@ fn account(
     for (layer, fitted) in layers.iter().zip(fitted) {
         let row = layer_budget(layer, fitted);
         report.budget.layers.push(row);
-        exclude_layer(&mut report, &layer.name, layer, fitted, false);
+        exclude_layer(&mut report, &rooms, &layer.name, layer, fitted, false);
     }
     report
 }
@@ -566,9 +569,8 @@ fn account(
 fn include_lines(report: &mut Report, name: &Arc<str>, layer: &Layer, fitted: &Fitted) {
     for (i, outcome) in kept_in_order(layer, fitted) {
         note_findings(report, &layer.items[i], outcome);
-        report
-            .included
-            .push(included(name, &layer.items[i], outcome));
+        let row = included(name, &layer.items[i], outcome, LayerRoom::default());
+        report.included.push(row);
     }
     for (layer, fitted) in layer.layers.iter().zip(&fitted.layers) {
         include_lines(report, name, layer, fitted);
@@ -627,12 +629,14 @@ fn layer_budget(layer: &Layer, fitted: &Fitted) -> LayerBudget {
 
 fn exclude_layer(
     report: &mut Report,
+    rooms: &Rooms<'_>,
     name: &Arc<str>,
     layer: &Layer,
     fitted: &Fitted,
     framed: bool,
 ) {
     let framed = framed || layer.frame.is_some();
+    let room = rooms.of_layer(&layer.name);
     // The last item of the run that the previous row reports.
     let mut run: Option<&Item> = None;
     for (item, outcome) in layer.items.iter().zip(&fitted.outcomes) {
@@ -640,7 +644,7 @@ fn exclude_layer(
             run = None;
             continue;
         };
-        let row = excluded(name, item, outcome);
+        let row = excluded(name, item, outcome, room);
         let is_run = row.code == Code::BEFORE_WINDOW;
         match (report.excluded.last_mut(), run) {
             // All items before a window share one row.
@@ -663,7 +667,7 @@ fn exclude_layer(
             true => name,
             false => &inner.name,
         };
-        exclude_layer(report, name, inner, fitted, framed);
+        exclude_layer(report, rooms, name, inner, fitted, framed);
     }
 }
 
@@ -717,7 +721,7 @@ fn note_findings(report: &mut Report, item: &Item, outcome: &Outcome) {
     }
 }
 
-fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
+fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome, room: LayerRoom) -> Included {
     let tokens = outcome.tokens();
     let shortened = item.original.as_deref();
     let (code, original, lines_cut, form) = match outcome {
@@ -760,10 +764,22 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
                 None => item.max_tokens.unwrap_or_default(),
             },
         },
-        _ => Reason::Cut {
-            missing: original_tokens.saturating_sub(tokens),
-            part: lines_cut.map(|_| item.cut),
-        },
+        _ => {
+            let (most, ahead) = match outcome {
+                Outcome::Cut { most, ahead, .. } if shortened.is_none() => {
+                    (most.tokens, ahead.tokens)
+                }
+                _ => (original_tokens, 0),
+            };
+            let missing = most.saturating_sub(tokens) + ahead;
+            Reason::Cut {
+                missing,
+                part: lines_cut.map(|_| item.cut),
+                is_limited: most < original_tokens,
+                is_behind: ahead > 0,
+                room: room.for_missing(missing),
+            }
+        }
     };
     Included {
         path: item.path.clone(),
@@ -786,7 +802,7 @@ fn included(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Included {
     }
 }
 
-fn excluded(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Excluded {
+fn excluded(layer: &Arc<str>, item: &Item, outcome: &Outcome, room: LayerRoom) -> Excluded {
     let (code, tokens, exact, reason) = match outcome.clone() {
         Outcome::Dropped {
             code,
@@ -794,14 +810,17 @@ fn excluded(layer: &Arc<str>, item: &Item, outcome: &Outcome) -> Excluded {
             left,
             ahead,
         } => {
+            let more = ahead.map(|ahead| needs.tokens.saturating_add(ahead.tokens));
+            let missing = more.map(|more| more.saturating_sub(left));
             let reason = Reason::Dropped {
                 code,
                 needed: needs.tokens,
                 exact: needs.exact,
                 left,
-                missing: (needs.tokens + ahead.tokens).saturating_sub(left),
-                exactly_missing: needs.exact && ahead.exact,
-                is_behind: ahead.tokens > 0,
+                missing,
+                exactly_missing: needs.exact && ahead.is_none_or(|ahead| ahead.exact),
+                is_behind: ahead.is_some_and(|ahead| ahead.tokens > 0),
+                room: room.for_missing(missing.unwrap_or_default()),
             };
             (code, needs.tokens, needs.exact, reason)
         }

@@ -19,8 +19,7 @@ use crate::counts::{Counts, Tokens};
 use crate::cut::{self, Cut, CutText, MIN_USEFUL_TOKENS};
 use crate::form::Form;
 use crate::item::{Content, Item, Role};
-use crate::measure;
-use crate::measure::Size;
+use crate::measure::{self, BoundedMeasure, Size};
 use crate::text::Text;
 
 pub(crate) use path::Gap;
@@ -71,7 +70,11 @@ pub(crate) enum Outcome {
         text: CutText,
         tokens: Tokens,
         original: Size,
+        /// The tokens that the item's own limits leave of it.
+        most: Size,
         code: Code,
+        /// The tokens that other items would get first if there were more.
+        ahead: Size,
     },
     Form {
         form: Form,
@@ -82,8 +85,9 @@ pub(crate) enum Outcome {
         code: Code,
         needs: Size,
         left: Tokens,
-        /// The tokens that other items would get first if there were more.
-        ahead: Size,
+        /// The tokens that other items would get first if there were more. `None`
+        /// if more tokens would not keep the item: a window shrinks by large steps.
+        ahead: Option<Size>,
     },
     Duplicate {
         of: Arc<str>,
@@ -108,8 +112,10 @@ impl Outcome {
     /// Returns the outcome of an item that gets more tokens only after others get
     /// `more`.
     fn behind(mut self, more: Size) -> Self {
-        if let Outcome::Dropped { ahead, .. } = &mut self {
-            *ahead = more;
+        match &mut self {
+            Outcome::Dropped { ahead, .. } => *ahead = ahead.map(|_| more),
+            Outcome::Cut { ahead, .. } => *ahead = more,
+            _ => {}
         }
         self
     }
@@ -150,10 +156,11 @@ impl Ahead {
         for outcome in outcomes {
             match outcome {
                 Outcome::Dropped { needs, .. } if is_out_of_room(outcome) => self.size.add(*needs),
-                Outcome::Cut {
-                    tokens, original, ..
-                }
-                | Outcome::Form {
+                Outcome::Cut { tokens, most, .. } if outcome.wants_more() => self.size.add(Size {
+                    tokens: most.tokens.saturating_sub(*tokens),
+                    exact: most.exact,
+                }),
+                Outcome::Form {
                     tokens, original, ..
                 } if outcome.wants_more() => self.size.add(Size {
                     tokens: original.tokens.saturating_sub(*tokens),
@@ -231,7 +238,7 @@ impl Fitter<'_> {
                         exact: true,
                     },
                     left,
-                    ahead: ahead.size,
+                    ahead: Some(ahead.size),
                 });
                 ahead.add(outcomes[i].iter());
                 continue;
@@ -309,6 +316,7 @@ impl Fitter<'_> {
         let left = if may_be_cut { room } else { left };
         if let Content::Pending { bytes, .. } = item.content
             && !may_be_cut
+            && item.max_lines.is_none()
             && self.is_surely_over(bytes, left)
         {
             if measure::is_binary_name(item.path.as_deref().unwrap_or(&item.id)) {
@@ -326,7 +334,7 @@ impl Fitter<'_> {
                 },
                 needs: estimated_size(item),
                 left,
-                ahead: Size::ZERO,
+                ahead: Some(Size::ZERO),
             };
         }
         let text = match self.ready(item) {
@@ -360,7 +368,8 @@ impl Fitter<'_> {
         if let Some(form) = self.shorter(item, whole, left) {
             return form;
         }
-        let mut code = over_budget(whole.tokens, self.available, item.cut);
+        let most = self.within_limits(item, &text, measured, whole);
+        let mut code = over_budget(most.tokens, self.available, item.cut);
         if may_be_cut || line_limited {
             if let Some(cut) = cut::cut(item, &text, measured, self.counts, left, MIN_USEFUL_TOKENS)
             {
@@ -373,6 +382,8 @@ impl Fitter<'_> {
                     },
                     text: cut,
                     original: whole,
+                    most,
+                    ahead: Size::ZERO,
                 };
             }
             if item.cut != Cut::Never {
@@ -381,10 +392,37 @@ impl Fitter<'_> {
         }
         Outcome::Dropped {
             code,
-            needs: whole,
+            needs: most,
             left,
-            ahead: Size::ZERO,
+            ahead: Some(Size::ZERO),
         }
+    }
+
+    /// Returns what an item's own limits leave of its size.
+    fn within_limits(
+        &self,
+        item: &Item,
+        text: &Text,
+        measured: BoundedMeasure<'_>,
+        whole: Size,
+    ) -> Size {
+        let mut most = whole;
+        if whole.exact
+            && cut::is_line_limited(item, text)
+            && let Some(cut) = cut::cut(item, text, measured, self.counts, Tokens::MAX, 0)
+        {
+            most.tokens = cut.tokens + self.counts.wrapper(item, cut.body());
+        }
+        if let Some(max) = item.max_tokens
+            && item.cut != Cut::Never
+            && max < most.tokens
+        {
+            most = Size {
+                tokens: max,
+                exact: true,
+            };
+        }
+        most
     }
 
     /// Decides the items of a group, which are kept or dropped together.
@@ -433,7 +471,7 @@ impl Fitter<'_> {
                             exact,
                         },
                         left,
-                        ahead: Size::ZERO,
+                        ahead: Some(Size::ZERO),
                     },
                     Err(outcome) => outcome,
                 };
@@ -481,13 +519,16 @@ impl Fitter<'_> {
                 let measured = self.counts.measure_pieces(&text, self.available);
                 let within = measured.within(self.available);
                 let cut = cut::cut(&items[i], &text, within, self.counts, part, least)?;
+                let original = Size {
+                    tokens,
+                    exact: within.is_complete(),
+                };
                 Outcome::Cut {
                     tokens: cut.tokens + self.counts.wrapper(&items[i], cut.body()),
                     code: Code::CUT,
-                    original: Size {
-                        tokens,
-                        exact: within.is_complete(),
-                    },
+                    original,
+                    most: original,
+                    ahead: Size::ZERO,
                     text: cut,
                 }
             };
@@ -521,7 +562,9 @@ impl Fitter<'_> {
                     tokens: cut.tokens + self.counts.wrapper(item, cut.body()),
                     text: cut,
                     original: whole,
+                    most: whole,
                     code: Code::LINE_LIMIT,
+                    ahead: Size::ZERO,
                 };
             }
         }

@@ -51,6 +51,7 @@ pub mod message;
 mod native;
 mod part;
 mod report;
+mod room;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod scores;
@@ -73,7 +74,7 @@ pub use layout::{Block, Layout, Section};
 pub use native::{Native, RawJson};
 pub use part::{Media, MediaKind, MediaSource, Part};
 pub use report::{
-    BudgetReport, Excluded, GuardLine, Included, LayerBudget, LinesCut, Reason, Report,
+    BudgetReport, Excluded, GuardLine, Included, LayerBudget, LinesCut, Reason, Room, Report,
     TokenizerInfo,
 };
 pub use scores::Scores;

@@ -300,10 +300,17 @@ pub enum Reason {
     Marker,
     /// The item was cut.
     Cut {
-        /// The number of additional tokens that would have shown it whole.
+        /// The number of additional tokens that would have shown it whole, or what
+        /// its own limits leave of it.
         missing: Tokens,
         /// The part whose lines were removed, if lines were removed.
         part: Option<Cut>,
+        /// Whether the item has limits of its own that leave less than the whole.
+        is_limited: bool,
+        /// Whether other items would get tokens before it.
+        is_behind: bool,
+        /// Which tokens are too few.
+        room: Room,
     },
     /// The item was dropped.
     Dropped {
@@ -315,15 +322,44 @@ pub enum Reason {
         exact: bool,
         /// The tokens that were left.
         left: Tokens,
-        /// The number of additional tokens that would have kept it.
-        missing: Tokens,
+        /// The number of additional tokens that would have kept it, if any number
+        /// would.
+        missing: Option<Tokens>,
         /// Whether that number is a count.
         exactly_missing: bool,
         /// Whether other items would get tokens before it.
         is_behind: bool,
+        /// Which tokens are too few.
+        room: Room,
     },
     /// The item cannot be used, with the reason.
     Unusable(String),
+}
+
+/// The tokens that were too few for an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Room {
+    /// Those of the whole request.
+    Request,
+    /// Those of the item's layer: other layers would get a part of more.
+    Layer,
+    /// The layer's own limit, whatever the budget is.
+    LayerMax(Tokens),
+}
+
+impl Room {
+    /// Returns how "N more" continues, and what else must be said.
+    fn words(self) -> (&'static str, String) {
+        match self {
+            Room::Request => ("", String::new()),
+            Room::Layer => (" in its layer", String::new()),
+            Room::LayerMax(max) => (
+                " in its layer",
+                format!(", but the layer's `max` is {}", grouped(max)),
+            ),
+        }
+    }
 }
 
 impl fmt::Display for Reason {
@@ -339,16 +375,31 @@ impl fmt::Display for Reason {
             Reason::Cleared { tokens } => {
                 write!(f, "cleared: {} tokens can be fetched", grouped(*tokens))
             }
-            Reason::Cut { missing, part } => {
+            Reason::Cut {
+                missing,
+                part,
+                is_limited,
+                is_behind,
+                room,
+            } => {
                 let at = match part {
                     Some(Cut::Start) => " at the start",
                     Some(Cut::Middle) => " in the middle",
                     Some(Cut::End) => " at the end",
                     Some(Cut::Never) | None => "",
                 };
+                let others = match is_behind {
+                    true => " and the items before it",
+                    false => "",
+                };
+                let whole = match is_limited {
+                    true => "up to its own limit",
+                    false => "whole",
+                };
+                let (place, but) = room.words();
                 write!(
                     f,
-                    "cut{at}: {} more tokens would have kept it whole",
+                    "cut{at}: {} more tokens{place} would have kept it{others} {whole}{but}",
                     grouped(*missing)
                 )
             }
@@ -361,26 +412,38 @@ impl fmt::Display for Reason {
                 missing,
                 exactly_missing,
                 is_behind,
+                room,
             } => {
                 let about = |exact: bool| if exact { "" } else { "about " };
                 let would_fit = needed <= left;
-                let more = format!("{}{}", about(*exactly_missing), grouped(*missing));
                 let others = match is_behind {
                     true => " and the items before it",
                     false => "",
+                };
+                let (place, but) = room.words();
+                let more = |before: &str, whole: &str| {
+                    missing.map_or_else(String::new, |missing| {
+                        let about = about(*exactly_missing);
+                        let missing = grouped(missing);
+                        format!(
+                            "{before}{about}{missing} more{place} would have kept \
+                             it{whole}{others}{but}"
+                        )
+                    })
                 };
                 let about = about(*exact);
                 let (needed, left) = (grouped(*needed), grouped(*left));
                 match *code {
                     Code::TOO_LARGE => write!(
                         f,
-                        "needs {about}{needed} tokens and must not be cut; {left} left, \
-                         {more} more would have kept it{others}"
+                        "needs {about}{needed} tokens and must not be cut; {left} left{}",
+                        more(", ", "")
                     ),
                     Code::BELOW_MINIMUM => write!(
                         f,
                         "needs {about}{needed} tokens; {left} left is too little for a useful \
-                         part, {more} more would have kept it whole{others}"
+                         part{}",
+                        more(", ", " whole")
                     ),
                     Code::GROUP_DROPPED => f.write_str("another item of its group was dropped"),
                     Code::BEFORE_WINDOW => {
@@ -396,10 +459,15 @@ impl fmt::Display for Reason {
                         "in the part of the path that was cut; needs {about}{needed} tokens, \
                          {left} left"
                     ),
+                    _ if missing.is_none() => write!(
+                        f,
+                        "the window begins after it; it needs {about}{needed} tokens, \
+                         {left} were left"
+                    ),
                     _ => write!(
                         f,
-                        "needs {about}{needed} tokens, {left} left; \
-                         {more} more would have kept it{others}"
+                        "needs {about}{needed} tokens, {left} left{}",
+                        more("; ", "")
                     ),
                 }
             }

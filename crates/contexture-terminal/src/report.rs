@@ -158,7 +158,7 @@ fn brief(reason: &Reason) -> String {
         Reason::Fits => "whole".to_owned(),
         Reason::Cut { missing, .. } => format!("{} more needed", grouped(*missing)),
         Reason::Dropped {
-            missing,
+            missing: Some(missing),
             exactly_missing,
             ..
         } if *missing > 0 => {

@@ -650,7 +650,8 @@ impl Fitter<'_> {
                             None if missed => kept.left_then,
                             None => kept.left,
                         },
-                        ahead: Size::ZERO,
+                        // A window begins elsewhere only when it shrinks again.
+                        ahead: (path.anchor.is_none() && !in_gap).then_some(Size::ZERO),
                     },
                 });
             }

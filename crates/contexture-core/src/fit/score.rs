@@ -734,7 +734,7 @@ impl Competition<'_> {
                             exact: unit.whole.exact,
                         },
                         left,
-                        ahead: ahead.get(&u).copied().unwrap_or(Size::ZERO),
+                        ahead: Some(ahead.get(&u).copied().unwrap_or(Size::ZERO)),
                     },
                 };
                 outcomes.push((*i, outcome));

@@ -257,3 +257,35 @@ fn lines_keep_their_numbers_after_a_masked_key() {
         "{shown}"
     );
 }
+
+/// An item never gets more than its own limits leave, whatever the budget is.
+#[test]
+fn a_reason_counts_up_to_the_items_own_limits() {
+    let reason = |budget: u64, change: &dyn Fn(&mut Item)| {
+        let mut item = Item::new("src/main.ts", Role::Context, Text::new(&lines(40, 10)));
+        change(&mut item);
+        let mut layer = Layer::new("files");
+        layer.items = vec![item];
+        let budget = Budget::new(budget, 0, 0).unwrap();
+        let report = assemble(vec![layer], budget, &words(Words), &mut no_loader)
+            .unwrap()
+            .report;
+        let cut = report.included.iter().map(|row| &row.reason);
+        let out = report.excluded.iter().map(|row| &row.reason);
+        cut.chain(out).next().unwrap().to_string()
+    };
+    let in_lines = |item: &mut Item| item.max_lines = Some(20);
+    let said = reason(100, &in_lines);
+    let more: u64 = said.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert_eq!(
+        said,
+        format!("cut at the end: {more} more tokens would have kept it up to its own limit")
+    );
+    assert_eq!(reason(100 + more + 10, &in_lines), "cut to max_lines 20");
+    let in_tokens = |item: &mut Item| item.max_tokens = Some(150);
+    assert!(reason(100, &in_tokens).ends_with("would have kept it up to its own limit"));
+    assert_eq!(reason(150, &in_tokens), "cut to max_tokens 150");
+    let never = |item: &mut Item| (item.cut, item.max_lines) = (Cut::Never, Some(20));
+    let said = reason(100, &never);
+    assert!(said.starts_with("needs 2"), "{said}");
+}

@@ -585,7 +585,11 @@ fn the_tokens_that_a_reason_names_keep_the_item() {
             .collect();
         let script = |budget: u64| format!("budget {budget}\nlayer l\n{items}");
         for row in &run(&script(budget)).unwrap().report.excluded {
-            let Reason::Dropped { missing, .. } = row.reason else {
+            let Reason::Dropped {
+                missing: Some(missing),
+                ..
+            } = row.reason
+            else {
                 panic!("{}", row.reason);
             };
             let larger = run(&script(budget + missing)).unwrap();
@@ -593,4 +597,41 @@ fn the_tokens_that_a_reason_names_keep_the_item() {
             assert!(is_kept, "{} of\n{}{}", row.id, script(budget), row.reason);
         }
     }
+}
+
+/// The `max` of a layer stays, however large the budget is; and more tokens for the
+/// request are divided between the layers that need them.
+#[test]
+fn a_reason_names_the_layer_that_is_too_small() {
+    let reason = |script: &str, id: &str| {
+        let report = run(script).unwrap().report;
+        let cut = report.included.iter().map(|row| (&row.id, &row.reason));
+        let out = report.excluded.iter().map(|row| (&row.id, &row.reason));
+        let mut rows = cut.chain(out);
+        rows.find(|(row, _)| &***row == id).unwrap().1.to_string()
+    };
+    assert_eq!(
+        reason(
+            "budget 900\nlayer l max 60\nitem a 50 at 0.9 cut never\nitem b 70 at 0.5 cut never",
+            "b"
+        ),
+        "needs 72 tokens, 8 left; 64 more in its layer would have kept it, but the layer's \
+         `max` is 60"
+    );
+    let two = |c: u32| {
+        let script = format!(
+            "budget 160\nlayer l share 50\nitem a 50 at 0.9 cut never\n\
+             item b 120 at 0.5 cut never\nlayer m share 50\nitem c {c} at 0.5 cut never"
+        );
+        reason(&script, "b")
+    };
+    assert_eq!(
+        two(150),
+        "needs 122 tokens, 108 left; 14 more in its layer would have kept it"
+    );
+    // The other layer is whole.
+    assert_eq!(
+        two(20),
+        "needs 122 tokens, 86 left; 36 more would have kept it"
+    );
 }
