@@ -82,12 +82,28 @@ fn lists_mask_secrets_in_tasks_and_titles() {
             &format!("use {key}"),
         ])
         .expect_code(0);
+    project
+        .run(&["task", "push", &format!("rotate {key}")])
+        .expect_code(0);
+    project
+        .run("tree node add plan --author human Hello")
+        .expect_code(0);
     for args in [
         "session list",
         "session list --json",
         "session show own",
         "session show own --json",
+        "session alias own mine --json",
         "tree list",
+        "tree list --json",
+        "tree set plan --prefer minimum_recent_nodes=3 --json",
+        "tree show plan --json",
+        "tree show plan",
+        "task show",
+        "task show --json",
+        "task list",
+        "task list --json",
+        "memory show t1",
     ] {
         let out = project.ok(args);
         assert!(!out.contains(&key), "{args}: {out}");
