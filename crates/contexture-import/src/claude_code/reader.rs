@@ -40,6 +40,8 @@ pub(super) struct Reader {
     now: Timestamp,
     with_tail: bool,
     rest: Rest,
+    // The time of the last row that has one.
+    last_row_at: Option<Timestamp>,
     graph: Graph,
     lanes: Vec<Lane>,
     // The lane of each sub-agent, by its id.
@@ -139,6 +141,7 @@ impl Reader {
             now: file.now,
             with_tail: file.with_tail,
             rest: file.rest,
+            last_row_at: None,
             graph: Graph::default(),
             lanes: Vec::new(),
             agents: HashMap::new(),
@@ -218,6 +221,7 @@ impl Reader {
         row.message = row.message.or(result.as_ref().map(|result| result.raw));
         let result = result.map(|result| result.messages);
         let at = row.timestamp.as_deref().and_then(|time| time.parse().ok());
+        self.last_row_at = at.or(self.last_row_at);
         match &*row.kind {
             "api-request-shape" => {
                 self.sent.shape(&row, offset, &mut writer.counts);
@@ -651,6 +655,7 @@ impl Reader {
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
         let mut held = None;
+        self.rest = self.rest.since(self.last_row_at);
         self.note_answers();
         self.seal_other_lanes(end, writer)?;
         let offset = self.sealed(end);
