@@ -731,7 +731,7 @@ impl Reader {
         }
         for lane in 0..self.lanes.len() {
             let head = self.lanes[lane].head;
-            if head.is_none() || is_mere_copy {
+            if head.is_none() || is_mere_copy && !writer.has_session(&self.lanes[lane].label)? {
                 continue;
             }
             self.create_session(lane, head, writer)?;
