@@ -521,6 +521,24 @@ fn a_session_that_is_resumed_in_another_directory_is_a_fork() {
 }
 
 #[test]
+fn a_deleted_session_is_imported_again_from_a_copy() {
+    let place = Place::new();
+    let path = place.file("home/s.jsonl", exchange("a", "null"));
+    place.import("claude-code", &path);
+    place.store.delete_session("claude-code:s").unwrap();
+    // The file is shorter, so that it is read from its beginning.
+    let shorter = exchange("a", "null").replace("a.", "");
+    std::fs::write(&path, &shorter).unwrap();
+    let copy = place.file("home/t.jsonl", &shorter);
+    for path in [&path, &copy] {
+        let report = place.import("claude-code", path);
+        assert_eq!(report.files[0].error, None);
+    }
+    let labels: Vec<String> = questions(&place).into_iter().map(|one| one.0).collect();
+    assert_eq!(labels, ["claude-code:s", "claude-code:t"]);
+}
+
+#[test]
 fn an_earlier_copy_does_not_move_the_head_back() {
     let place = Place::new();
     let begun = exchange("a", "null");
