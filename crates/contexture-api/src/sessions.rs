@@ -8,7 +8,7 @@ use contexture::compaction::{Attempt, Compacted, Undone};
 use contexture::store::{
     NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn, TurnId, TurnKind,
 };
-use contexture::{CompactRequest, SessionCost};
+use contexture::{CompactRequest, SessionCost, Shown as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -147,7 +147,7 @@ pub(crate) fn add(api: &mut Api) {
             )
             .example("/v1/sessions/support", None),
         |tenant: &Tenant, path: Named, _: Nothing, _: Nothing| {
-            Ok(tenant.store()?.session(&path.label)?)
+            Ok(tenant.store()?.session(&path.label)?.shown())
         },
     );
     api.add(
@@ -233,7 +233,8 @@ pub(crate) fn add(api: &mut Api) {
             let at = body.at.as_deref();
             Ok(tenant
                 .engine
-                .fork(&path.label, &body.label, at, tenant.fixed_now())?)
+                .fork(&path.label, &body.label, at, tenant.fixed_now())?
+                .shown())
         },
     );
     api.add(
@@ -265,7 +266,8 @@ pub(crate) fn add(api: &mut Api) {
 
 fn create(tenant: &Tenant, _: Nothing, _: Nothing, new: NewSession) -> Result<Session, Problem> {
     let now = Some(tenant.now());
-    Ok(tenant.engine.create_session(&tenant.root, &new, now)?)
+    let created = tenant.engine.create_session(&tenant.root, &new, now)?;
+    Ok(created.shown())
 }
 
 fn list(tenant: &Tenant, page: &Page) -> Result<Sessions, Problem> {
@@ -276,7 +278,7 @@ fn list(tenant: &Tenant, page: &Page) -> Result<Sessions, Problem> {
     let next = sessions.last().filter(|_| more);
     Ok(Sessions {
         next: next.map(|session| session.label.clone()),
-        sessions,
+        sessions: sessions.shown(),
     })
 }
 
@@ -287,10 +289,11 @@ fn change(tenant: &Tenant, path: Named, _: Nothing, change: Change) -> Result<Se
         status: change.status,
         remember: change.remember,
     };
-    Ok(match change == SessionChange::default() {
+    let session = match change == SessionChange::default() {
         true => store.session(&path.label)?,
         false => store.change_session(&path.label, &change)?,
-    })
+    };
+    Ok(session.shown())
 }
 
 /// Records a turn, counts it, and publishes an event.

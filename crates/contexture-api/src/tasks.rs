@@ -4,7 +4,7 @@
 //! with its parents and the results of finished tasks.
 
 use contexture::store::{NewTask, TaskRecord, TaskStatus};
-use contexture::{StackTasks, TaskChanged};
+use contexture::{Shown as _, StackTasks, TaskChanged};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -81,7 +81,7 @@ pub(crate) fn add(api: &mut Api) {
         |tenant: &Tenant, _: Nothing, on: OnStack, _: Nothing| -> Result<StackTasks, Problem> {
             Ok(StackTasks {
                 current: current(tenant, &on.stack)?.map(|task| task.id),
-                tasks: tenant.store()?.tasks(&on.stack)?,
+                tasks: tenant.store()?.tasks(&on.stack)?.shown(),
                 stack: on.stack,
             })
         },
@@ -152,12 +152,12 @@ pub fn finish(
 
 fn changed(tenant: &Tenant, stack: &str, task: TaskRecord) -> Result<TaskChanged, Problem> {
     Ok(TaskChanged {
-        task,
+        task: task.shown(),
         current: current(tenant, stack)?,
     })
 }
 
 fn current(tenant: &Tenant, stack: &str) -> Result<Option<TaskRecord>, Problem> {
     let view = tenant.store()?.task_view(stack)?;
-    Ok(view.path.into_iter().next_back())
+    Ok(view.path.into_iter().next_back().shown())
 }

@@ -3,12 +3,12 @@
 //! Nodes and edges are only ever added. Flags, settings, agents, saved paths and
 //! agent memories can change.
 
-use contexture::Request;
 use contexture::loom::{FlagChange, NewNode, NodeEdit, check_agent};
 use contexture::store::{
     Agent, AgentMemory, Edge, Flags, Growth, Imported, MemoryChange, Node, NodeHead, Pin,
     Preferences, SavedPath, SettingsChange, TreeChange, TreeDocument, TreeInfo,
 };
+use contexture::{Request, Shown as _};
 use http::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -220,7 +220,7 @@ pub(crate) fn add(api: &mut Api) {
             )
             .example("/v1/trees/story", None),
         |tenant: &Tenant, at: InTree, _: Nothing, _: Nothing| -> Result<TreeInfo, Problem> {
-            Ok(tenant.store()?.tree(&at.tree)?)
+            Ok(tenant.store()?.tree(&at.tree)?.shown())
         },
     );
     api.add(
@@ -394,7 +394,7 @@ fn list(tenant: &Tenant, _: Nothing, page: Page, _: Nothing) -> Result<TreeList,
     let next = trees.last().filter(|_| more);
     Ok(TreeList {
         next: next.map(|info| info.tree.id.clone()),
-        trees,
+        trees: trees.shown(),
     })
 }
 
@@ -410,7 +410,7 @@ fn change(tenant: &Tenant, at: InTree, _: Nothing, body: TreePatch) -> Result<Tr
         preferences: body.preferences.map(Into::into).unwrap_or_default(),
     };
     store.change_tree(&at.tree, &TreeChange::Settings(change), tenant.now())?;
-    Ok(store.tree(&at.tree)?)
+    Ok(store.tree(&at.tree)?.shown())
 }
 
 fn node(tenant: &Tenant, at: AtNode, _: Nothing, _: Nothing) -> Result<NodeResponse, Problem> {

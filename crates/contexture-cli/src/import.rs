@@ -13,8 +13,8 @@ use crate::{archive, output, progress, store};
 /// The interval between two checks of files with `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a watched file must be unchanged before its end is imported, if more of
-/// it may follow. A model can write for a minute without a new row.
+/// How long a file must be unchanged before its end is imported, if more of it may
+/// follow. A model can write for a minute without a new row.
 const SETTLE: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
@@ -52,10 +52,9 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         // While a file is watched, messages without an answer will soon have
         // one.
         with_tail: !args.watch,
-        settle: match args.watch {
-            true => SETTLE,
-            false => Duration::ZERO,
-        },
+        settle: SETTLE,
+        // A watched file grows. Another one may be a copy, or an export.
+        settle_by_rows: !args.watch,
         now,
         ..Options::default()
     };
@@ -181,6 +180,13 @@ fn show(report: &Report, args: &ImportArgs) -> anyhow::Result<()> {
             0 => "no files found\n",
             _ => "nothing new\n",
         });
+    }
+    if report.counts.unfinished > 0 && !args.watch {
+        let files = output::many(report.counts.unfinished, "file");
+        output::say(&format!(
+            "the end of {files} is still being written and was left out; import again later, or \
+             use --watch"
+        ));
     }
     // While files are watched, only changes are reported.
     if report.unchanged > 0 && !args.watch {

@@ -8,7 +8,7 @@ use contexture::core::grouped;
 use contexture::store::{
     Deleted, NewSession, Session, SessionChange, SessionStatus, TurnKind, Walk,
 };
-use contexture::{CompactRequest, Engine, Error, Recording, Root, masked};
+use contexture::{CompactRequest, Engine, Error, Recording, Root, Shown as _};
 pub(crate) use contexture_terminal::text::short;
 use contexture_terminal::{CommandLine, cost, history, stored};
 pub(crate) use contexture_terminal::{plain, table};
@@ -54,12 +54,13 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
         SessionCommand::New { label, .. } => {
             let root = Root::open(&options.root)?;
             let session = engine.create_session(&root, &new.unwrap_or_default(), options.now)?;
+            let session = session.shown();
             show(options, &session, &format!("created session {label}"))
         }
         SessionCommand::List => list(&engine, options),
         SessionCommand::Show { label } => {
-            let mut session = engine.store()?.session(label).map_err(Error::from)?;
-            session.task = session.task.as_deref().map(masked);
+            let session = engine.store()?.session(label).map_err(Error::from)?;
+            let session = session.shown();
             show(options, &session, &describe(&engine, &session)?)
         }
         SessionCommand::Record { .. } | SessionCommand::Pin(_) => Ok(()),
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 Some(at) => Some(turn_at(&engine, label, at)?),
                 None => None,
             };
-            let session = engine.fork(label, new, at.as_deref(), options.now)?;
+            let session = engine.fork(label, new, at.as_deref(), options.now)?.shown();
             let told = match session.turns {
                 0 => format!(
                     "forked {label} as session {new}, which is empty: {label} has no \
@@ -213,7 +214,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 ..SessionChange::default()
             };
             let session = engine.store()?.change_session(label, &change);
-            let session = session.map_err(Error::from)?;
+            let session = session.map_err(Error::from)?.shown();
             show(
                 options,
                 &session,
@@ -226,7 +227,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 ..SessionChange::default()
             };
             let session = engine.store()?.change_session(label, &change);
-            let session = session.map_err(Error::from)?;
+            let session = session.map_err(Error::from)?.shown();
             let become_events = match remember {
                 true => "become",
                 false => "do not become",
@@ -247,7 +248,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 ..SessionChange::default()
             };
             let session = engine.store()?.change_session(label, &change);
-            let session = session.map_err(Error::from)?;
+            let session = session.map_err(Error::from)?.shown();
             show(
                 options,
                 &session,
@@ -365,10 +366,7 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
             break;
         }
     }
-    // The task of an imported session is the beginning of its first message.
-    for session in &mut sessions {
-        session.task = session.task.as_deref().map(masked);
-    }
+    let sessions = sessions.shown();
     if options.json {
         return output::text(&format!("{:#}\n", json!(sessions)));
     }

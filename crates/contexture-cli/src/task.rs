@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use contexture::store::{NewTask, StoreError, TaskRecord, TaskStatus};
-use contexture::{Engine, Error, StackInfo, StackTasks, TaskChanged, Timestamp};
+use contexture::{Engine, Error, Shown as _, StackInfo, StackTasks, TaskChanged, Timestamp};
 use contexture_terminal::tasks::drawn;
 use serde_json::json;
 
@@ -80,6 +80,7 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
             let engine = engine(options, false)?;
             let task = engine.store()?.resume_task(stack, id);
             let task = task.map_err(|error| refused(&engine, stack, Some(id), error))?;
+            let task = task.shown();
             let told = format!("task {} is current: {}", task.id, short(&task.goal, LINE));
             print_change(&engine, args, &task, &told)
         }
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &TaskArgs) -> anyhow::Result<()> {
             let all = StackTasks {
                 stack: stack.to_owned(),
                 current: current(&engine, stack)?.map(|task| task.id),
-                tasks,
+                tasks: tasks.shown(),
             };
             if options.json {
                 return output::text(&format!("{:#}\n", json!(all)));
@@ -114,7 +115,7 @@ fn typed(text: &str) -> anyhow::Result<String> {
 
 fn current(engine: &Engine, stack: &str) -> anyhow::Result<Option<TaskRecord>> {
     let view = engine.store()?.task_view(stack).map_err(Error::from)?;
-    Ok(view.path.into_iter().next_back())
+    Ok(view.path.into_iter().next_back().shown())
 }
 
 /// The maximum number of subtasks that an error lists as not done.
@@ -184,7 +185,7 @@ fn print_change(
     told: &str,
 ) -> anyhow::Result<()> {
     let changed = TaskChanged {
-        task: task.clone(),
+        task: task.clone().shown(),
         current: current(engine, &args.stack)?,
     };
     show(&args.options, &changed, &output::visible(told))

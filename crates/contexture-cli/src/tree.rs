@@ -10,7 +10,7 @@ use contexture::store::{
     Imported, Preferences, PreferencesChange, SettingsChange, Tree, TreeChange, TreeDocument,
     TreeInfo,
 };
-use contexture::{Engine, Error, Timestamp, masked};
+use contexture::{Engine, Error, Shown as _, Timestamp};
 use contexture_terminal::stored;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
                 return Err(Usage(there).into());
             }
             engine.import_tree(&document, options.now)?;
-            let info = engine.store()?.tree(tree).map_err(Error::from)?;
+            let info = engine.store()?.tree(tree).map_err(Error::from)?.shown();
             let told = format!(
                 "created tree {}, an empty {}; add the first node with `contexture tree node add \
                  {} --author human TEXT`",
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
             }
             let change = TreeChange::Settings(change(settings)?);
             write(&engine, options, tree, &change)?;
-            let info = engine.store()?.tree(tree).map_err(Error::from)?;
+            let info = engine.store()?.tree(tree).map_err(Error::from)?.shown();
             show(options, &info, &describe(&info))
         }
         TreeCommand::Show(args) => show::run(args, options),
@@ -218,12 +218,9 @@ fn describe(info: &TreeInfo) -> String {
     };
     line("tree", &tree.id);
     line("mode", tree.mode.name());
-    line("title", &masked(tree.title.as_deref().unwrap_or_default()));
+    line("title", tree.title.as_deref().unwrap_or_default());
     let context = tree.system_context.as_deref().unwrap_or_default();
-    line(
-        "system context",
-        &crate::session::short(&masked(context), 60),
-    );
+    line("system context", &crate::session::short(context, 60));
     if tree.buffer_mode_system_context {
         line("", "(also used for documents)");
     }
@@ -243,7 +240,7 @@ fn describe(info: &TreeInfo) -> String {
 }
 
 fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
-    let trees = store::trees(engine.store()?)?;
+    let trees = store::trees(engine.store()?)?.shown();
     if options.json {
         return output::text(&format!("{:#}\n", json!(trees)));
     }
@@ -266,7 +263,7 @@ fn list(engine: &Engine, options: &StoreOptions) -> anyhow::Result<()> {
             output::visible(&agents.join(", ")),
             output::visible(&paths.join(", ")),
             output::visible(&crate::session::short(
-                &masked(info.tree.title.as_deref().unwrap_or("")),
+                info.tree.title.as_deref().unwrap_or(""),
                 60,
             )),
         ]);

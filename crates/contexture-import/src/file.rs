@@ -27,6 +27,10 @@ const PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rest {
     age: Duration,
+    // The age of the file itself. A copy is younger than its rows.
+    file_age: Duration,
+    // Whether the rows must be young, too.
+    by_rows: bool,
     settle: Duration,
     // The same for an end that looks complete.
     pause: Duration,
@@ -53,10 +57,20 @@ impl Rest {
         false
     }
 
+    /// Returns the rest of a file whose last row has this time.
+    pub(crate) fn since(self, last_row: Option<Timestamp>) -> Self {
+        match last_row {
+            Some(at) if self.by_rows => Self {
+                age: self.file_age.max(age(at)),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Returns the same for a part of the file that was changed at this time.
     pub(crate) fn is_settled_since(self, changed: Timestamp) -> bool {
-        let age = i128::from(unix_now()) - changed.as_nanosecond();
-        u128::try_from(age).unwrap_or(0) >= self.settle.as_nanos()
+        age(changed) >= self.settle
     }
 
     /// Returns true if nothing more is expected.
@@ -149,11 +163,19 @@ impl<'a> SourceFile<'a> {
         String::new()
     }
 
-    /// Sets how long a file must be unchanged before its end is recorded.
-    pub(crate) fn settle(&mut self, settle: Duration) {
+    /// Sets how long a file must be unchanged before its end is recorded. `by_rows`:
+    /// whether its last row must be young, too, for the end to be held back.
+    pub(crate) fn settle(&mut self, settle: Duration, by_rows: bool) {
         let age = u64::try_from(unix_now().saturating_sub(self.modified())).unwrap_or(0);
+        let file_age = Duration::from_nanos(age);
         self.rest = Rest {
-            age: Duration::from_nanos(age),
+            // Until a reader finds the time of the last row.
+            age: match by_rows {
+                true => Duration::MAX,
+                false => file_age,
+            },
+            file_age,
+            by_rows,
             settle,
             pause: match self.with_tail {
                 true => Duration::ZERO,
@@ -252,6 +274,12 @@ impl<'a> SourceFile<'a> {
     pub fn refuse(&self, message: impl Into<String>) -> ImportError {
         ImportError::content(self.path, message)
     }
+}
+
+/// Returns how long ago a time was.
+fn age(at: Timestamp) -> Duration {
+    let age = i128::from(unix_now()) - at.as_nanosecond();
+    Duration::from_nanos(u64::try_from(age).unwrap_or(0))
 }
 
 /// Returns the time of this computer, in Unix nanoseconds.

@@ -264,6 +264,8 @@ impl Chat {
         writer: &mut Writer<'_>,
     ) -> Result<Option<Duration>, ImportError> {
         let mut held = None;
+        let last_row_at = self.messages.iter().rev().find_map(|one| one.timestamp);
+        let rest = rest.since(last_row_at);
         let stem = file.path.file_stem().unwrap_or_default().to_string_lossy();
         let id = self.id.as_deref().unwrap_or(&stem);
         let label = cut_label(&format!("{NAME}:{id}"));

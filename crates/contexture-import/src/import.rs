@@ -38,6 +38,10 @@ pub struct Options {
     /// follow: an answer whose end is not known, and messages without an answer.
     /// A later import records a part that is held back. Zero records everything.
     pub settle: Duration,
+    /// Whether the last row of the file must be younger than `settle`, too, for the
+    /// end of the file to be held back. A copied file is new, and its rows are old: it
+    /// does not grow. Files of formats without such times are then recorded completely.
+    pub settle_by_rows: bool,
     /// The time that is used where a file has none. Default: now.
     pub now: Option<Timestamp>,
     /// The time zone of times without one. Default: that of this computer, or UTC
@@ -55,6 +59,7 @@ impl Default for Options {
             max_line: 64 << 20,
             with_tail: true,
             settle: Duration::ZERO,
+            settle_by_rows: false,
             now: None,
             zone: local_zone().unwrap_or(TimeZone::UTC),
         }
@@ -251,7 +256,7 @@ impl<'s> Import<'s> {
         let mut file = SourceFile::open(path, now, self.options.max_line)?;
         file.with_tail = self.options.with_tail;
         file.zone = self.options.zone.clone();
-        file.settle(self.options.settle);
+        file.settle(self.options.settle, self.options.settle_by_rows);
         if let Some(since) = self.options.since
             && i128::from(file.modified()) < since.as_nanosecond()
         {
@@ -268,6 +273,7 @@ impl<'s> Import<'s> {
             }
         }
         format.read(&mut file, &mut self.writer)?;
+        self.writer.counts.unfinished += u64::from(file.held.is_some());
         // A reader may have decided to read the file from its beginning.
         let earlier = cursor.filter(|_| file.offset > 0);
         let unknown = earlier.map_or(0, |it| it.unknown) + self.writer.counts.unknown;

@@ -25,7 +25,8 @@
 //!
 //! However a file grows between imports, the result is that of one import of the
 //! whole file. For that, [`Options::settle`] holds back an end that may not be
-//! complete, until it is or until the file has not changed for that time.
+//! complete, until it is or until the file has not changed for that time. A file that was
+//! copied is not expected to grow, see [`Options::settle_by_rows`].
 
 mod aider;
 mod canonical;

@@ -30,6 +30,8 @@ pub struct Counts {
     pub digest_mismatches: u64,
     /// Turns that could not be stored.
     pub skipped: u64,
+    /// Files whose end is still being written. A later import records it.
+    pub unfinished: u64,
 }
 
 impl Counts {
@@ -70,6 +72,7 @@ impl Counts {
         self.incomplete_requests += other.incomplete_requests;
         self.digest_mismatches += other.digest_mismatches;
         self.skipped += other.skipped;
+        self.unfinished += other.unfinished;
     }
 
     /// Returns true if nothing was added.

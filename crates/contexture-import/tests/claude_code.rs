@@ -431,25 +431,123 @@ fn a_dry_run_counts_only_what_is_new() {
     assert_eq!(expected.turns, 1);
 }
 
-#[test]
-fn two_files_with_one_session_are_reported() {
-    let place = Place::new();
-    let rows = |name: &str| {
-        format!(
-            r#"{{"type":"user","uuid":"u-{name}","parentUuid":null,"timestamp":"2026-02-02T10:00:00Z","message":{{"role":"user","content":"{name}?"}}}}
+/// A question and its answer. Both ids begin with `name`.
+fn exchange(name: &str, parent: &str) -> String {
+    format!(
+        r#"{{"type":"user","uuid":"{name}-q","parentUuid":{parent},"timestamp":"2026-02-02T10:00:00Z","message":{{"role":"user","content":"{name}?"}}}}
+{{"type":"assistant","uuid":"{name}-a","parentUuid":"{name}-q","timestamp":"2026-02-02T10:00:01Z","message":{{"id":"m-{name}","role":"assistant","content":[{{"type":"text","text":"{name}."}}],"stop_reason":"end_turn"}}}}
 "#
-        )
-    };
-    let one = place.file("one/s.jsonl", rows("one"));
-    let two = place.file("two/s.jsonl", rows("two"));
-    let copy = place.file("three/s.jsonl", rows("one"));
-    let import = |path| place.import("claude-code", path).files[0].warnings.clone();
-    assert_eq!(import(&one), [""; 0]);
-    let warnings = import(&two);
-    assert!(warnings[0].contains("is also in"), "{warnings:?}");
-    assert!(warnings[0].contains("one/s.jsonl"), "{warnings:?}");
-    // A copy has the same messages.
-    assert_eq!(import(&copy), [""; 0]);
+    )
+}
+
+/// Returns the label, the parent and the questions of each session.
+fn questions(place: &Place) -> Vec<(String, Option<String>, Vec<String>)> {
+    let sessions = place.store.sessions(None, 100).unwrap().into_iter();
+    let described = sessions.map(|session| {
+        let turns = place.turns(&session);
+        let said = turns.iter().map(|turn| {
+            let shown = support::show_turn(turn);
+            let said = shown.split_once("user: ").unwrap().1;
+            said.split_once('?').unwrap().0.to_owned()
+        });
+        let said = said.collect();
+        (session.label, session.parent_session, said)
+    });
+    described.collect()
+}
+
+#[test]
+fn two_files_with_one_session_id_and_other_messages_are_two_sessions() {
+    let place = Place::new();
+    let one = place.file("one/s.jsonl", exchange("a", "null"));
+    let two = place.file("two/s.jsonl", exchange("b", "null"));
+    let copy = place.file("three/s.jsonl", exchange("a", "null"));
+    for path in [&one, &two, &copy] {
+        assert_eq!(place.import("claude-code", path).files[0].warnings, [""; 0]);
+    }
+    // A copy is no session.
+    let expected = [
+        ("claude-code:s", None, ["a"]),
+        ("claude-code:s@two", None, ["b"]),
+    ];
+    let expected = expected
+        .map(|(label, parent, said)| (label.to_owned(), parent, said.map(str::to_owned).to_vec()));
+    assert_eq!(questions(&place), expected);
+}
+
+/// Claude Code writes a second file with the same id when a session is resumed in
+/// another directory, and both can go on.
+#[test]
+fn a_session_that_is_resumed_in_another_directory_is_a_fork() {
+    let shared = exchange("a", "null") + &exchange("b", "\"a-a\"");
+    for order in [["home", "tree"], ["tree", "home"]] {
+        let place = Place::new();
+        let mut texts = [shared.clone(), shared.clone() + &exchange("t", "\"b-a\"")];
+        let [home, tree] = ["home", "tree"].map(|name| format!("{name}/s.jsonl"));
+        let mut paths = Vec::new();
+        for (name, text) in [&home, &tree].into_iter().zip(&texts) {
+            paths.push(place.file(name, text));
+            // The times of their creation differ.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let path = |name: &str| &paths[usize::from(name == "tree")];
+        for name in order {
+            place.import("claude-code", path(name));
+        }
+        // The first file goes on, too, and then the second.
+        for (at, name, parent) in [(0, "h", "b-a"), (1, "u", "t-a"), (0, "i", "h-a")] {
+            texts[at] += &exchange(name, &format!("\"{parent}\""));
+            std::fs::write(&paths[at], &texts[at]).unwrap();
+            place.import("claude-code", &paths[at]);
+            place.import("claude-code", &paths[1 - at]);
+        }
+        let second = format!("claude-code:s@{}", order[1]);
+        let all = questions(&place);
+        let said = |label: &str| {
+            let found = all.iter().find(|(one, ..)| one == label);
+            found.map(|(_, _, said)| said.join(" "))
+        };
+        let label = |name: &str| match name == order[0] {
+            true => "claude-code:s".to_owned(),
+            false => second.clone(),
+        };
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert_eq!(said(&label("home")).as_deref(), Some("a b h i"), "{all:?}");
+        assert_eq!(said(&label("tree")).as_deref(), Some("a b t u"), "{all:?}");
+        // The older file is the origin.
+        let of_tree = all.iter().find(|(one, ..)| *one == label("tree")).unwrap();
+        assert_eq!(of_tree.1, Some(label("home")), "{all:?}");
+    }
+}
+
+#[test]
+fn a_deleted_session_is_imported_again_from_a_copy() {
+    let place = Place::new();
+    let path = place.file("home/s.jsonl", exchange("a", "null"));
+    place.import("claude-code", &path);
+    place.store.delete_session("claude-code:s").unwrap();
+    // The file is shorter, so that it is read from its beginning.
+    let shorter = exchange("a", "null").replace("a.", "");
+    std::fs::write(&path, &shorter).unwrap();
+    let copy = place.file("home/t.jsonl", &shorter);
+    for path in [&path, &copy] {
+        let report = place.import("claude-code", path);
+        assert_eq!(report.files[0].error, None);
+    }
+    let labels: Vec<String> = questions(&place).into_iter().map(|one| one.0).collect();
+    assert_eq!(labels, ["claude-code:s", "claude-code:t"]);
+}
+
+#[test]
+fn an_earlier_copy_does_not_move_the_head_back() {
+    let place = Place::new();
+    let begun = exchange("a", "null");
+    let text = begun.clone() + &exchange("b", "\"a-a\"");
+    place.import("claude-code", &place.file("home/s.jsonl", &text));
+    let report = place.import("claude-code", &place.file("backup/s.jsonl", &begun));
+    assert_eq!((report.counts.turns, report.counts.sessions), (0, 0));
+    assert_eq!(questions(&place)[0].2, ["a", "b"]);
+    assert_eq!(questions(&place).len(), 1);
 }
 
 #[test]

@@ -21,6 +21,15 @@ fn following(with_tail: bool) -> Options {
     }
 }
 
+/// Options of an import that runs once, as if all rows were written just now.
+fn once() -> Options {
+    Options {
+        settle: Duration::from_secs(3600 * 24 * 365 * 200),
+        settle_by_rows: true,
+        ..options()
+    }
+}
+
 /// Returns the sessions, the number of stored turns and the requests.
 fn result(place: &Place) -> String {
     let mut out = place.sessions();
@@ -39,12 +48,12 @@ fn result(place: &Place) -> String {
 }
 
 /// Imports a file after each of the cuts, and in the end as a whole.
-fn grown(source: &str, name: &str, text: &str, cuts: &[usize], with_tail: bool) -> String {
+fn grown(source: &str, name: &str, text: &str, cuts: &[usize], options: &Options) -> String {
     let place = Place::new();
     let path = place.file(name, "");
     for cut in cuts {
         std::fs::write(&path, &text[..*cut]).unwrap();
-        place.import_with(source, &path, following(with_tail));
+        place.import_with(source, &path, options.clone());
     }
     std::fs::write(&path, text).unwrap();
     place.import(source, &path);
@@ -53,15 +62,32 @@ fn grown(source: &str, name: &str, text: &str, cuts: &[usize], with_tail: bool) 
 
 /// Checks the law for every cut into two, and for a cut after every row.
 fn check(source: &str, name: &str, text: &str) {
-    let whole = grown(source, name, text, &[], true);
+    let whole = grown(source, name, text, &[], &following(true));
     let cuts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     for cut in &cuts {
-        let found = grown(source, name, text, &[*cut], true);
-        assert!(found == whole, "cut at {cut}:\n{found}\n\nwhole:\n{whole}");
+        for options in [following(true), once()] {
+            let found = grown(source, name, text, &[*cut], &options);
+            assert!(found == whole, "cut at {cut}:\n{found}\n\nwhole:\n{whole}");
+        }
     }
-    for with_tail in [true, false] {
-        let found = grown(source, name, text, &cuts, with_tail);
+    for options in [following(true), following(false), once()] {
+        let found = grown(source, name, text, &cuts, &options);
         assert!(found == whole, "row by row:\n{found}\n\nwhole:\n{whole}");
+    }
+    // A copy is new, and its rows are old: everything is recorded at once.
+    let copied = Options {
+        settle: Duration::from_secs(3600),
+        ..once()
+    };
+    for cut in &cuts {
+        let place = [options(), copied.clone()].map(|options| {
+            let place = Place::new();
+            let path = place.file(name, &text[..*cut]);
+            let report = place.import_with(source, &path, options);
+            assert_eq!(report.counts.unfinished, 0);
+            result(&place)
+        });
+        assert_eq!(place[0], place[1], "cut at {cut}");
     }
 }
 

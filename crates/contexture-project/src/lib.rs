@@ -27,6 +27,7 @@ pub mod files;
 pub mod lines;
 pub mod log;
 mod permissions;
+mod shown;
 pub mod trust;
 pub mod yaml;
 
@@ -35,3 +36,4 @@ pub use error::{ActionCode, Cause, Error};
 pub use files::{Root, Unusable, check_path};
 pub use log::{Log, masked, masked_json, session_dir};
 pub use permissions::Permissions;
+pub use shown::Shown;

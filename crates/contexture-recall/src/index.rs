@@ -12,21 +12,22 @@
 mod buffers;
 mod codes;
 mod file;
+mod mute;
 mod postings;
 mod rescore;
+mod runs;
 mod vectors;
 
-// The map is never iterated, so its order has no effect.
-#[allow(clippy::disallowed_types)]
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contexture_words::Words;
 
 use self::buffers::Buffers;
 use self::file::section;
+use self::mute::Mute;
 use self::postings::Postings;
 use self::rescore::{LEAST_RESCORED, Rescoring};
+use self::runs::{Runs, is_straight};
 use self::vectors::Vectors;
 use crate::scan::Probe;
 use crate::vector::Vector;
@@ -181,16 +182,6 @@ enum State {
     // The text is removed, but its words are still in the postings.
     Leaving,
     Free,
-}
-
-/// Sequences of texts.
-#[derive(Debug, Default)]
-struct Runs {
-    #[allow(clippy::disallowed_types)]
-    names: HashMap<Box<str>, u32>,
-    members: Vec<Vec<Slot>>,
-    // True if the slots of a run are consecutive.
-    straight: Vec<bool>,
 }
 
 /// The scores of all texts for a query, by slot.
@@ -881,68 +872,4 @@ fn without(set: &[u64], slots: &[Slot]) -> Vec<u64> {
         }
     }
     set
-}
-
-/// A set of slots as bits; empty when it has none.
-#[derive(Debug)]
-struct Mute(Vec<u64>);
-
-impl Mute {
-    fn of(slots: &[Slot], all: usize) -> Self {
-        let words = if slots.is_empty() {
-            0
-        } else {
-            all.div_ceil(64)
-        };
-        let mut bits = vec![0; words];
-        for &slot in slots {
-            bits[slot as usize / 64] |= 1_u64 << (slot % 64);
-        }
-        Self(bits)
-    }
-
-    fn holds(&self, slot: Slot) -> bool {
-        let word = self.0.get(slot as usize / 64);
-        word.is_some_and(|word| word & (1 << (slot % 64)) != 0)
-    }
-
-    /// Returns true when the set contains neither these slots nor slots close
-    /// to them.
-    fn is_free(&self, slots: &std::ops::Range<usize>) -> bool {
-        let words = slots.start / 64..slots.end.div_ceil(64);
-        self.0.is_empty()
-            || self
-                .0
-                .get(words)
-                .is_some_and(|words| words.iter().all(|word| *word == 0))
-    }
-}
-
-impl Runs {
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(&run) = self.names.get(name) {
-            return run;
-        }
-        let run = self.members.len() as u32;
-        self.members.push(Vec::new());
-        self.straight.push(true);
-        self.names.insert(name.into(), run);
-        run
-    }
-
-    /// Returns the runs with these names and members.
-    fn new(names: Vec<Box<str>>, members: Vec<Vec<Slot>>) -> Self {
-        Self {
-            names: (0..).zip(names).map(|(run, name)| (name, run)).collect(),
-            straight: members.iter().map(|members| is_straight(members)).collect(),
-            members,
-        }
-    }
-}
-
-/// Returns true when slots are consecutive.
-fn is_straight(members: &[Slot]) -> bool {
-    members
-        .windows(2)
-        .all(|two| two[0].checked_add(1) == Some(two[1]))
 }

@@ -114,17 +114,17 @@ pub fn best_hits(
         let mut best = Best::new(most);
         for (slot, bonus) in texts {
             if let Some((plain, run)) = index.estimated_sum(scores, slot) {
-                best.extend(Estimated::new(index, scores, slot, [plain, run, bonus]));
+                best.extend(Ranked::estimate(index, scores, slot, [plain, run, bonus]));
             }
         }
-        let hits = best.into_all();
+        let hits = best.into_all().map(|ranked| ranked.of);
         let mut hits: Vec<Hit> = hits
             .filter_map(|one| estimated(index, scores, one.slot, one.bonus))
             .collect();
         rescore(index, scores, &mut hits);
         return hits;
     }
-    let mut hits: Vec<Ranked> = texts
+    let mut hits: Vec<Ranked<Hit>> = texts
         .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
         .map(Ranked::new)
         .collect();
@@ -225,7 +225,7 @@ fn top(
     most_bonus: f32,
     bonus: impl Fn(Slot) -> f32,
     admit: impl Fn(Slot) -> bool,
-) -> Vec<Ranked> {
+) -> Vec<Ranked<Hit>> {
     let mut best = Best::new(most);
     for slot in 0..scores.words.len() as Slot {
         let at = slot as usize;
@@ -251,11 +251,11 @@ fn top_estimates(
     index.each_estimate(scores, most, most_bonus, |slot, plain, run| {
         let sum = plain + run;
         if let Some(bonus) = best.bonus_of(slot, sum, most_bonus, &bonus, &admit) {
-            best.extend(Estimated::new(index, scores, slot, [plain, run, bonus]));
+            best.extend(Ranked::estimate(index, scores, slot, [plain, run, bonus]));
         }
         best.bar
     });
-    let hits = best.into_all();
+    let hits = best.into_all().map(|ranked| ranked.of);
     hits.filter_map(|one| estimated(index, scores, one.slot, one.bonus))
         .collect()
 }
@@ -263,12 +263,12 @@ fn top_estimates(
 /// The best of the texts that were offered.
 struct Best<T> {
     most: usize,
-    heap: BinaryHeap<Reverse<T>>,
+    heap: BinaryHeap<Reverse<Ranked<T>>>,
     // The minimum of the sum of word and vector scores for the best texts.
     bar: f32,
 }
 
-impl<T: Ord + Relevant> Best<T> {
+impl<T> Best<T> {
     fn new(most: usize) -> Self {
         Self {
             most,
@@ -300,14 +300,14 @@ impl<T: Ord + Relevant> Best<T> {
 
     /// Offers a text, if there is one.
     #[inline]
-    fn extend(&mut self, one: Option<T>) {
+    fn extend(&mut self, one: Option<Ranked<T>>) {
         if let Some(one) = one {
             self.offer(one);
         }
     }
 
     #[inline]
-    fn offer(&mut self, one: T) {
+    fn offer(&mut self, one: Ranked<T>) {
         if self.heap.len() < self.most {
             self.heap.push(Reverse(one));
         } else if let Some(mut worst) = self.heap.peek_mut()
@@ -320,33 +320,53 @@ impl<T: Ord + Relevant> Best<T> {
         {
             // A small margin is subtracted, because the sums are added in
             // another order.
-            self.bar = worst.relevance() * BEST - 1e-4;
+            self.bar = worst.relevance * BEST - 1e-4;
         }
     }
 
-    fn into_all(self) -> impl Iterator<Item = T> {
+    fn into_all(self) -> impl Iterator<Item = Ranked<T>> {
         self.heap.into_iter().map(|Reverse(one)| one)
     }
 }
 
-/// A text with its relevance.
-trait Relevant {
-    fn relevance(&self) -> f32;
+/// Returns hits, best first.
+fn sorted(mut hits: Vec<Ranked<Hit>>) -> Vec<Hit> {
+    hits.sort_unstable_by(|a, b| b.cmp(a));
+    hits.into_iter().map(|ranked| ranked.of).collect()
 }
 
-/// A text with its estimated relevance. The order is that of [`Ranked`].
-struct Estimated {
+/// A text with its relevance, which is compared many times.
+///
+/// Better texts come first; of two equal texts, the one with the larger key,
+/// which is the later one.
+struct Ranked<T> {
     relevance: f32,
     key: i64,
+    of: T,
+}
+
+/// A text whose relevance is an estimate. The rest of a hit is read only for the best
+/// texts.
+struct Estimate {
     slot: Slot,
     bonus: f32,
 }
 
-impl Estimated {
+impl Ranked<Hit> {
+    fn new(hit: Hit) -> Self {
+        Self {
+            relevance: hit.relevance(),
+            key: hit.key,
+            of: hit,
+        }
+    }
+}
+
+impl Ranked<Estimate> {
     /// Returns a text with the parts of its score: by words and vector, by its
-    /// run, and its bonus. The rest of a hit is read only for the best texts.
+    /// run, and its bonus.
     #[inline]
-    fn new(index: &Index, scores: &Scores, slot: Slot, parts: [f32; 3]) -> Option<Self> {
+    fn estimate(index: &Index, scores: &Scores, slot: Slot, parts: [f32; 3]) -> Option<Self> {
         let key = index.key(slot)?;
         let [plain, run, bonus] = parts;
         // An estimate of a vector that is above 1 counts as 1, which the sum does
@@ -360,86 +380,28 @@ impl Estimated {
         Some(Self {
             relevance,
             key,
-            slot,
-            bonus,
+            of: Estimate { slot, bonus },
         })
     }
 }
 
-impl Relevant for Estimated {
-    fn relevance(&self) -> f32 {
-        self.relevance
-    }
-}
-
-impl Ord for Estimated {
+impl<T> Ord for Ranked<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         let better = self.relevance.total_cmp(&other.relevance);
         better.then(self.key.cmp(&other.key))
     }
 }
 
-impl PartialOrd for Estimated {
+impl<T> PartialOrd for Ranked<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Estimated {
+impl<T> PartialEq for Ranked<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Estimated {}
-
-/// Returns hits, best first.
-fn sorted(mut hits: Vec<Ranked>) -> Vec<Hit> {
-    hits.sort_unstable_by(|a, b| b.cmp(a));
-    hits.into_iter().map(|ranked| ranked.hit).collect()
-}
-
-/// A hit with its relevance, which is compared many times.
-///
-/// Better hits come first; of two equal hits, the one with the larger key,
-/// which is the later one.
-struct Ranked {
-    relevance: f32,
-    hit: Hit,
-}
-
-impl Ranked {
-    fn new(hit: Hit) -> Self {
-        Self {
-            relevance: hit.relevance(),
-            hit,
-        }
-    }
-}
-
-impl Relevant for Ranked {
-    fn relevance(&self) -> f32 {
-        self.relevance
-    }
-}
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let better = self.relevance.total_cmp(&other.relevance);
-        better.then(self.hit.key.cmp(&other.hit.key))
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ranked {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Ranked {}
+impl<T> Eq for Ranked<T> {}

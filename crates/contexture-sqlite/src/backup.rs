@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use contexture_core::ContentHash;
 use contexture_store::{StoreError, Upkeep as _};
 use jiff::Timestamp;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::OpenFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::connect::{make_directory, sync_directory};
+use crate::connect::{StoreLocation, make_directory, sync_directory};
+use crate::error::Fault;
 use crate::tenants::{INDEX, directory, file_name};
-use crate::{SqliteBackend, SqliteStore, schema};
+use crate::{Options, SqliteBackend, SqliteStore, schema};
 
 /// The name of the list of files.
 const MANIFEST: &str = "manifest.json";
@@ -98,7 +99,7 @@ impl SqliteBackend {
                 tenant => file_name(tenant),
             };
             let copy = target.join(&name);
-            copy_database(&source.path, &copy)?;
+            copy_database(&source, &copy)?;
             let (bytes, hash) = hash_file(&copy).map_err(|error| failed(&copy, &error))?;
             files.push(BackedUpFile {
                 tenant,
@@ -265,17 +266,23 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// has read holds a shared lock, so that an exclusive lock fails while there is
 /// one. A damaged database counts as not in use.
 fn is_open_elsewhere(path: &Path) -> bool {
-    let alone = || -> Result<(), rusqlite::Error> {
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let place = StoreLocation::new(path, Options::default(), false);
+    let alone = || -> Result<(), Fault> {
+        let used = place.begin_use()?;
+        let db = place.connect_unread(used.id(), OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.busy_timeout(std::time::Duration::from_millis(200))?;
-        db.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; ROLLBACK")
+        db.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; ROLLBACK")?;
+        Ok(())
     };
     let busy = [
         rusqlite::ErrorCode::DatabaseBusy,
         rusqlite::ErrorCode::DatabaseLocked,
     ];
-    let code = alone().err().and_then(|error| error.sqlite_error_code());
-    code.is_some_and(|code| busy.contains(&code))
+    match alone() {
+        Ok(()) => false,
+        Err(Fault::Refused(error)) => matches!(error, StoreError::Unavailable { .. }),
+        Err(fault) => fault.code().is_some_and(|code| busy.contains(&code)),
+    }
 }
 
 /// Resets the detection of lost commits: the current content of the files
@@ -290,14 +297,13 @@ pub fn accept_loss(path: &Path) -> Result<(), StoreError> {
             .then_some(file)
     }));
     for file in files {
-        let accepted = || -> Result<(), rusqlite::Error> {
-            let db = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            let id = crate::presence::FileId::at(&file);
-            let id = id.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-            crate::seal::accept(&db, &file, id)
+        let place = StoreLocation::new(&file, Options::default(), false);
+        let accepted = || -> Result<(), Fault> {
+            let used = place.begin_use()?;
+            let db = place.connect_unread(used.id(), OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            Ok(crate::seal::accept(&db, &file, used.id())?)
         };
-        accepted()
-            .map_err(|error| crate::error::Fault::Sql(error).at(&file.display().to_string()))?;
+        accepted().map_err(|fault| fault.at(&file.display().to_string()))?;
     }
     Ok(())
 }
@@ -316,18 +322,19 @@ fn check_content(path: &Path, tenant: &str) -> Result<(), StoreError> {
 }
 
 /// Copies a database that is in use.
-fn copy_database(source: &Path, target: &Path) -> Result<(), StoreError> {
+fn copy_database(source: &StoreLocation, target: &Path) -> Result<(), StoreError> {
     let made = make_empty(target);
     made.map_err(|error| failed(target, &error))?;
-    let copy = || -> rusqlite::Result<()> {
+    let copy = || -> Result<(), Fault> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(source, flags)?;
+        let used = source.begin_use()?;
+        let db = source.connect_unread(used.id(), flags)?;
         db.busy_timeout(std::time::Duration::from_secs(30))?;
         db.execute("VACUUM INTO ?1", [target.to_string_lossy()])?;
         Ok(())
     };
-    let address = source.display().to_string();
-    copy().map_err(|error| crate::error::Fault::Sql(error).at(&address))?;
+    let address = source.path.display().to_string();
+    copy().map_err(|fault| fault.at(&address))?;
     let synced = File::open(target).and_then(|file| file.sync_all());
     synced.map_err(|error| failed(target, &error))
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use contexture_store::StoreError;
@@ -16,6 +16,7 @@ use crate::Options;
 use crate::driver::Database;
 use crate::error::{self, Fault};
 use crate::handles::FileUse;
+use crate::open::leave_replaced;
 use crate::presence::{FileId, Files};
 use crate::schema::{self, STEPS, State};
 use crate::seal;
@@ -42,6 +43,10 @@ const CHECKPOINT_PAGES: i32 = 16_000;
 
 /// The free space below which a disk is too full to create a log, in bytes.
 const LOG_BYTES: u64 = 128 << 10;
+
+/// How long opening waits until another thread has closed the file that was at the
+/// path before.
+const REPLACED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Held while a file is searched for and created. POSIX removes all locks of a
 /// process on a file when any handle to it is closed. The handle that creates
@@ -83,29 +88,29 @@ impl StoreLocation {
     /// migrated.
     pub(crate) fn prepare(&self) -> Result<(Reader, Files), Fault> {
         self.find_or_make()?;
-        self.open_with_reserve(|| {
-            if let Some(reader) = self.current_reader()? {
+        self.open_with_reserve(|file| {
+            if let Some(reader) = self.current_reader(file)? {
                 return Ok(reader);
             }
-            self.make_current()
+            self.make_current(file)
         })
     }
 
     /// Opens a store that existed before. An empty file is an error: treating
     /// it as a store would hide the loss.
     pub(crate) fn find_again(&self) -> Result<(Reader, Files), Fault> {
-        self.open_with_reserve(|| {
+        self.open_with_reserve(|file| {
             let found = fs::metadata(&self.path).map_err(|error| self.io(error))?;
             if !found.is_file() {
                 return Err(self.not_a_store("is not a file"));
             }
-            if let Some(reader) = self.current_reader()? {
+            if let Some(reader) = self.current_reader(file)? {
                 return Ok(reader);
             }
             if self.is_blank()? {
                 return Err(self.not_a_store("is empty"));
             }
-            self.make_current()
+            self.make_current(file)
         })
     }
 
@@ -113,7 +118,7 @@ impl StoreLocation {
     /// little disk space. If opening fails on a full disk, the reserve is released.
     fn open_with_reserve(
         &self,
-        open: impl Fn() -> Result<Reader, Fault>,
+        open: impl Fn(FileId) -> Result<Reader, Fault>,
     ) -> Result<(Reader, Files), Fault> {
         match self.open_stable(&open) {
             Err(Fault::Sql(_))
@@ -129,21 +134,42 @@ impl StoreLocation {
     /// Calls `open`, and returns the connection together with its open files.
     fn open_stable(
         &self,
-        open: impl Fn() -> Result<Reader, Fault>,
+        open: impl Fn(FileId) -> Result<Reader, Fault>,
     ) -> Result<(Reader, Files), Fault> {
         for _ in 0..3 {
-            let before = FileId::at(&self.path).map_err(|error| self.io(error))?;
-            // Held until `Files` has its own.
-            let _used = FileUse::new(before);
-            let reader = open()?;
-            let files = Files::look(&self.path).map_err(|error| self.io(error))?;
-            if files.is(before) {
-                return Ok((reader, files));
+            let used = Arc::new(self.begin_use()?);
+            let reader = open(used.id());
+            let files = Files::look(&self.path, used);
+            if files.main_is_there() {
+                return Ok((reader?, files));
             }
-            // The file was replaced just now, so that the connection may have
-            // either file.
+            // The file was replaced just now. The connection is closed before the
+            // next attempt.
         }
         Err(Fault::Refused(error::gone(&self.address)))
+    }
+
+    /// Begins a use of the file that is at the path now. Connections of this process
+    /// to a file that was there before are closed first.
+    pub(crate) fn begin_use(&self) -> Result<FileUse, Fault> {
+        let start = Instant::now();
+        loop {
+            let found = || -> io::Result<(PathBuf, FileId)> {
+                let real = fs::canonicalize(&self.path)?;
+                let id = FileId::at(&real)?;
+                Ok((real, id))
+            };
+            let (real, id) = found().map_err(|error| self.io(error))?;
+            leave_replaced(&real, &self.address)?;
+            if let Some(used) = FileUse::begin(&real, id) {
+                return Ok(used);
+            }
+            // Another thread is opening or copying the earlier file.
+            if start.elapsed() >= REPLACED_TIMEOUT {
+                return Err(Fault::Refused(error::still_read(&self.address)));
+            }
+            std::thread::sleep(RETRY);
+        }
     }
 
     fn is_blank(&self) -> Result<bool, Fault> {
@@ -154,14 +180,14 @@ impl StoreLocation {
 
     /// Migrates the store to the newest version, or creates it in an empty
     /// file.
-    fn make_current(&self) -> Result<Reader, Fault> {
+    fn make_current(&self, file: FileId) -> Result<Reader, Fault> {
         if self.read_only {
             return Err(
                 self.not_a_store("is empty or of an older version, and is opened for reading only")
             );
         }
-        self.bring_up_to_date()?;
-        self.reader()
+        self.bring_up_to_date(file)?;
+        self.reader(file)
     }
 
     fn find_or_make(&self) -> Result<(), Fault> {
@@ -183,7 +209,7 @@ impl StoreLocation {
     /// Returns a connection that reads, if there is a store of the newest
     /// version. The first check changes neither the file nor its directory,
     /// because the file may belong to another program.
-    fn current_reader(&self) -> Result<Option<Reader>, Fault> {
+    fn current_reader(&self, file: FileId) -> Result<Option<Reader>, Fault> {
         let current = State::Ours(STEPS.len() as u32);
         // This check does not see the write-ahead log. That is sufficient,
         // because a store gets its application id before it gets a log.
@@ -201,7 +227,7 @@ impl StoreLocation {
             Err(fault) if fault.code() == Some(ErrorCode::DatabaseCorrupt) => {}
             Err(fault) => return Err(fault),
         }
-        let reader = match self.reader() {
+        let reader = match self.reader(file) {
             Ok(reader) => reader,
             // The creation was interrupted. A connection that can write must
             // roll it back.
@@ -226,8 +252,8 @@ impl StoreLocation {
         Err(self.not_a_store("is damaged: its last page is cut short"))
     }
 
-    fn bring_up_to_date(&self) -> Result<(), Fault> {
-        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    fn bring_up_to_date(&self, file: FileId) -> Result<(), Fault> {
+        let connection = self.connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         if connection.is_readonly("main")? {
             return Err(self.is_read_only());
         }
@@ -271,7 +297,7 @@ impl StoreLocation {
         if self.read_only || !files.may_be_written() {
             return Err(self.is_read_only());
         }
-        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let connection = self.connect(files.main().1, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         if connection.is_readonly("main")? {
             return Err(self.is_read_only());
         }
@@ -289,9 +315,9 @@ impl StoreLocation {
         Ok(Database(connection))
     }
 
-    /// Opens a connection that reads.
-    pub(crate) fn reader(&self) -> Result<Reader, Fault> {
-        let opened = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY);
+    /// Opens a connection that reads the file, which is in use.
+    pub(crate) fn reader(&self, file: FileId) -> Result<Reader, Fault> {
+        let opened = self.connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY);
         // The first read shows whether the file can be read.
         let looked = opened.and_then(|connection| {
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -330,11 +356,30 @@ impl StoreLocation {
         })
     }
 
-    fn connect(&self, flags: OpenFlags) -> Result<Connection, Fault> {
+    /// Opens a connection to the file, which is in use. Fails if another file is at
+    /// the path.
+    fn connect(&self, file: FileId, flags: OpenFlags) -> Result<Connection, Fault> {
+        let connection = self.connect_unread(file, flags)?;
+        self.configure(&connection)?;
+        Ok(connection)
+    }
+
+    /// Opens a connection like [`connect`](Self::connect), which has neither read
+    /// anything nor any of the settings.
+    pub(crate) fn connect_unread(
+        &self,
+        file: FileId,
+        flags: OpenFlags,
+    ) -> Result<Connection, Fault> {
         // A connection is used by one thread at a time.
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
-        self.configure(&connection)?;
+        // SQLite opens the log and its index by name, at the first read. If the file
+        // was replaced, they still belong to the earlier file, and other connections
+        // may use them: this connection must not read.
+        if !FileId::at(&self.path).is_ok_and(|found| found == file) {
+            return Err(Fault::Refused(error::gone(&self.address)));
+        }
         Ok(connection)
     }
 
@@ -520,9 +565,11 @@ mod tests {
         let place = StoreLocation::new(&path, Options::default(), false);
         let store = crate::SqliteStore::open(&path).unwrap();
         // The two places that open a connection for writing.
-        let migrates = place.connect(OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
-        waits_for_the_disk(&migrates);
-        let files = Files::look(&path).unwrap();
+        let used = place.begin_use().unwrap();
+        let file = used.id();
+        let migrates = place.connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE);
+        waits_for_the_disk(&migrates.unwrap());
+        let files = Files::look(&path, Arc::new(used));
         let writes = place.writing_connection(&files).unwrap();
         waits_for_the_disk(&writes);
         assert_eq!(pragma(&writes, "journal_mode"), "wal");
@@ -534,9 +581,43 @@ mod tests {
         };
         store.backend().write_rows(write).unwrap();
         // All others cannot write.
-        let reads = place.reader().unwrap().connection;
+        let reads = place.reader(file).unwrap().connection;
         assert!(reads.is_readonly("main").unwrap());
         assert_eq!(pragma(&reads, "journal_mode"), "wal");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_connection_to_another_file_reads_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        let place = StoreLocation::new(&path, Options::default(), false);
+        drop(crate::SqliteStore::open(&path).unwrap());
+        let file = place.begin_use().unwrap().id();
+        let copy = directory.path().join("copy.db");
+        fs::copy(&path, &copy).unwrap();
+        fs::rename(&copy, &path).unwrap();
+        let companions = ["store.db-wal", "store.db-shm"].map(|name| directory.path().join(name));
+        for companion in &companions {
+            let _ = fs::remove_file(companion);
+        }
+        for flags in [
+            OpenFlags::SQLITE_OPEN_READ_ONLY,
+            OpenFlags::SQLITE_OPEN_READ_WRITE,
+        ] {
+            let refused = place.connect(file, flags).err().unwrap();
+            let refused = refused.at(&place.address);
+            assert!(
+                matches!(refused, StoreError::Unavailable { .. }),
+                "{refused}"
+            );
+        }
+        assert!(companions.iter().all(|companion| !companion.exists()));
+        // The file that is there can be opened.
+        let used = place.begin_use().unwrap();
+        let reader = place.reader(used.id()).unwrap();
+        assert!(companions.iter().all(|companion| companion.exists()));
+        drop(reader);
     }
 
     #[test]

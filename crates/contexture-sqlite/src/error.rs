@@ -80,6 +80,14 @@ pub(crate) fn gone(address: &str) -> StoreError {
     unavailable(address, "the database file was removed or replaced")
 }
 
+/// Returns the error for a store whose earlier file is still in use.
+pub(crate) fn still_read(address: &str) -> StoreError {
+    unavailable(
+        address,
+        "the file was replaced, and the one before is still read",
+    )
+}
+
 pub(crate) fn unavailable(address: &str, message: impl Into<String>) -> StoreError {
     StoreError::Unavailable {
         store: address.to_owned(),

@@ -1,4 +1,11 @@
-//! Handles to database files, in addition to those of SQLite.
+//! The database files that the process has connections to, and handles to them in
+//! addition to those of SQLite.
+//!
+//! Only one file of each path is in use at a time. SQLite finds the log and its index
+//! by name, and locks them for other processes only. A connection to a second file
+//! with the same name would use the log of the first file, and would truncate the
+//! index that the connections to the first file have mapped: the process then gets
+//! SIGBUS.
 //!
 //! On Unix, closing any handle on a file removes all locks that the process has
 //! on it, those of SQLite too. Therefore such a handle stays open as long as
@@ -7,7 +14,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::presence::FileId;
@@ -17,15 +25,18 @@ static FILES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// A file that the process has connections to.
 struct Entry {
     id: FileId,
-    uses: usize,
+    // The path of each use.
+    uses: Vec<PathBuf>,
     handle: Option<Arc<File>>,
 }
 
 /// Represents the connections to a file. It is created before the first
-/// connection and dropped after the last.
+/// connection, and dropped or ended after the last.
 #[derive(Debug)]
 pub(crate) struct FileUse {
+    path: PathBuf,
     id: FileId,
+    ended: AtomicBool,
 }
 
 fn lock() -> MutexGuard<'static, Vec<Entry>> {
@@ -33,17 +44,55 @@ fn lock() -> MutexGuard<'static, Vec<Entry>> {
 }
 
 impl FileUse {
-    pub(crate) fn new(id: FileId) -> FileUse {
+    /// Begins a use of the file at `path`, which must not lead through a link.
+    /// Returns `None` while another file of the same path is in use.
+    pub(crate) fn begin(path: &Path, id: FileId) -> Option<FileUse> {
         let mut files = lock();
+        let is_used = |entry: &Entry| entry.uses.iter().any(|used| used == path);
+        if files.iter().any(|entry| entry.id != id && is_used(entry)) {
+            return None;
+        }
         match files.iter_mut().find(|entry| entry.id == id) {
-            Some(entry) => entry.uses += 1,
+            Some(entry) => entry.uses.push(path.to_owned()),
             None => files.push(Entry {
                 id,
-                uses: 1,
+                uses: vec![path.to_owned()],
                 handle: None,
             }),
         }
-        FileUse { id }
+        Some(FileUse {
+            path: path.to_owned(),
+            id,
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Returns the path of the file, without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the id of the file.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Ends the use. All connections must be closed.
+    pub(crate) fn end(&self) {
+        if self.ended.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut files = lock();
+        let Some(at) = files.iter().position(|entry| entry.id == self.id) else {
+            return;
+        };
+        let uses = &mut files[at].uses;
+        if let Some(used) = uses.iter().position(|used| *used == self.path) {
+            uses.swap_remove(used);
+        }
+        if uses.is_empty() {
+            files.swap_remove(at);
+        }
     }
 
     /// Returns a handle for reading and writing the file, which is at `path`.
@@ -69,12 +118,37 @@ impl FileUse {
 
 impl Drop for FileUse {
     fn drop(&mut self) {
-        let mut files = lock();
-        if let Some(at) = files.iter().position(|entry| entry.id == self.id) {
-            files[at].uses -= 1;
-            if files[at].uses == 0 {
-                files.swap_remove(at);
-            }
-        }
+        self.end();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_of_a_path_is_in_use_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let made = |name: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, name).unwrap();
+            (FileId::at(&path).unwrap(), path)
+        };
+        let ((a, path), (b, other)) = (made("a"), made("b"));
+        let first = FileUse::begin(&path, a).unwrap();
+        let second = FileUse::begin(&path, a).unwrap();
+        // The other file has another path, and is then moved to this one.
+        drop(FileUse::begin(&other, b).unwrap());
+        assert!(FileUse::begin(&path, b).is_none());
+        first.end();
+        assert!(FileUse::begin(&path, b).is_none());
+        // A use ends once.
+        drop(first);
+        assert!(FileUse::begin(&path, b).is_none());
+        drop(second);
+        let third = FileUse::begin(&path, b).unwrap();
+        assert!(FileUse::begin(&path, a).is_none());
+        drop(third);
+        assert!(FileUse::begin(&path, a).is_some());
     }
 }

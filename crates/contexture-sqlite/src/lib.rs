@@ -156,7 +156,7 @@ impl Shared {
         let unclean = !place.read_only && writer::is_unclean(&first.0.connection);
         let shared = Arc::new(Self {
             place,
-            current: RwLock::new(Arc::new(Open::new(first, 0))),
+            current: RwLock::new(Open::new(first, 0)),
             reopening: Mutex::new(()),
             watch,
             pending_writes: Arc::default(),

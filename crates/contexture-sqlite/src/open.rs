@@ -1,8 +1,9 @@
 //! Holds the connections to the store's files while the files are in place, and
 //! reopens them after the files were replaced.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -22,11 +23,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How often readers check that the log exists.
 const CHECK_INTERVAL_MS: u64 = 100;
 
-/// All connections to one set of files.
+/// The sets of files that this process has open.
+static OPEN: Mutex<Vec<Weak<Open>>> = Mutex::new(Vec::new());
+
+/// All connections of a handle to one set of files.
 ///
-/// They are closed together, before other files with the same names are opened.
-/// SQLite finds the log and its index by name, and would confuse those of two
-/// files.
+/// They are closed together, before other files with the same names are opened. See
+/// [`handles`](crate::handles).
 pub(crate) struct Open {
     /// The number of this set of files, different for each set at the path.
     pub(crate) number: u64,
@@ -43,8 +46,8 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn new((first, files): (Reader, Files), number: u64) -> Open {
-        Open {
+    pub(crate) fn new((first, files): (Reader, Files), number: u64) -> Arc<Open> {
+        let open = Arc::new(Open {
             number,
             readers: Readers::new(first),
             files,
@@ -52,7 +55,11 @@ impl Open {
             emptied: AtomicBool::new(false),
             opened: Instant::now(),
             next_check_ms: AtomicU64::new(CHECK_INTERVAL_MS),
-        }
+        });
+        let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|it| it.strong_count() > 0);
+        all.push(Arc::downgrade(&open));
+        open
     }
 
     fn is_current(&self) -> bool {
@@ -87,7 +94,7 @@ impl Open {
 
     /// Opens another connection that reads these files.
     pub(crate) fn reader(&self, place: &StoreLocation) -> Result<Reader, Fault> {
-        let reader = place.reader();
+        let reader = place.reader(self.files.main().1);
         self.if_current(place, reader)
     }
 
@@ -101,11 +108,8 @@ impl Open {
             return Ok(Some(Arc::clone(writer)));
         }
         let opened = place.writing_connection(&self.files);
-        let opened = opened.and_then(|connection| {
-            // Includes the log, which may have been created just now.
-            let files = Files::look(&place.path).map_err(|error| place.io(error))?;
-            Ok((connection, files))
-        });
+        // Includes the log, which may have been created just now.
+        let opened = opened.map(|connection| (connection, self.files.look_again()));
         let (connection, files) = self.if_current(place, opened)?;
         let writer = Writer::start(
             connection,
@@ -144,6 +148,7 @@ impl Open {
             }
         }
         *current = None;
+        self.files.end_use();
         true
     }
 
@@ -171,6 +176,40 @@ impl Drop for Open {
         // writer's connection can do that. Readers therefore close first.
         self.readers.close(Duration::ZERO);
     }
+}
+
+/// Closes the files of the path `real` that are no longer there, those of all handles
+/// of this process. Fails if some are still in use, or if the log of an earlier file
+/// has content.
+pub(crate) fn leave_replaced(real: &Path, address: &str) -> Result<(), StoreError> {
+    let open: Vec<Arc<Open>> = {
+        let all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).collect()
+    };
+    let replaced = open
+        .into_iter()
+        .filter(|it| it.files.are_at(real) && !it.files.are_there());
+    let replaced: Vec<Arc<Open>> = replaced.collect();
+    // All of them, because the writer of any handle can empty the log.
+    for earlier in &replaced {
+        if !earlier.leave() {
+            return Err(error::still_read(address));
+        }
+    }
+    for earlier in &replaced {
+        let is_emptied = replaced
+            .iter()
+            .any(|it| it.files.is_same_as(&earlier.files) && it.emptied.load(Ordering::Relaxed));
+        if !is_emptied && let Some(log) = earlier.files.stray_log() {
+            let message = format!(
+                "another file is at its path, next to the log of the earlier file; delete {}, or \
+                 move it next to the earlier file",
+                log.display()
+            );
+            return Err(error::unavailable(address, message));
+        }
+    }
+    Ok(())
 }
 
 impl Shared {
@@ -246,7 +285,7 @@ impl Shared {
         }
         let unavailable = |message: &str| Err(error::unavailable(&self.place.address, message));
         if !old.leave() {
-            return unavailable("the file was replaced, and the one before is still read");
+            return Err(error::still_read(&self.place.address));
         }
         match fs::metadata(&self.place.path) {
             Ok(_) => {}
@@ -255,15 +294,6 @@ impl Shared {
             }
             Err(error) => return unavailable(&error.to_string()),
         }
-        if !old.emptied.load(Ordering::Relaxed)
-            && let Some(log) = old.files.stray_log()
-        {
-            return unavailable(&format!(
-                "another file is at its path, next to the log of the earlier file; delete {}, or \
-                 move it next to the earlier file",
-                log.display()
-            ));
-        }
         let found = self.place.find_again().map_err(|fault| {
             error::not_reopened(&self.place.address, fault.at(&self.place.address))
         })?;
@@ -271,7 +301,7 @@ impl Shared {
             true => old.number,
             false => old.number + 1,
         };
-        let new = Arc::new(Open::new(found, number));
+        let new = Open::new(found, number);
         let mut current = (self.current.write()).unwrap_or_else(PoisonError::into_inner);
         *current = Arc::clone(&new);
         Ok(new)

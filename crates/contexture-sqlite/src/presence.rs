@@ -18,11 +18,10 @@ use crate::handles::FileUse;
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     path: PathBuf,
-    main: FileId,
     // Both are next to the file itself, not next to a link to it.
     log: CompanionFile,
     index: CompanionFile,
-    // Keeps handles on the file open as long as there are connections.
+    // Lasts as long as there are connections.
     used: Arc<FileUse>,
 }
 
@@ -99,18 +98,26 @@ impl CompanionFile {
 }
 
 impl Files {
-    /// Returns the files of the store at `path`. A connection to it must be
-    /// open and must have read something; otherwise the log may not exist yet.
-    pub(crate) fn look(path: &Path) -> io::Result<Files> {
-        let main = FileId::at(path)?;
-        let real = fs::canonicalize(path)?;
-        Ok(Files {
+    /// Returns the files of the store at `path`, which is in use. A connection to it
+    /// must be open and must have read something; otherwise the log may not exist
+    /// yet. If another file is at the path by now, they are not there.
+    pub(crate) fn look(path: &Path, used: Arc<FileUse>) -> Files {
+        Files {
             path: path.to_owned(),
-            main,
-            log: CompanionFile::look(&real, "-wal"),
-            index: CompanionFile::look(&real, "-shm"),
-            used: Arc::new(FileUse::new(main)),
-        })
+            log: CompanionFile::look(used.path(), "-wal"),
+            index: CompanionFile::look(used.path(), "-shm"),
+            used,
+        }
+    }
+
+    /// Returns the files as they are now. The main file is the same.
+    pub(crate) fn look_again(&self) -> Files {
+        Files::look(&self.path, Arc::clone(&self.used))
+    }
+
+    /// Ends the use of the files. All connections must be closed.
+    pub(crate) fn end_use(&self) {
+        self.used.end();
     }
 
     /// Returns a handle to the store's file, in addition to those of SQLite.
@@ -130,22 +137,23 @@ impl Files {
 
     /// Returns true if the main file is still at its path.
     pub(crate) fn main_is_there(&self) -> bool {
-        FileId::at(&self.path).is_ok_and(|found| found == self.main)
+        FileId::at(&self.path).is_ok_and(|found| found == self.used.id())
     }
 
     /// Returns the store's own file.
     pub(crate) fn main(&self) -> (&Path, FileId) {
-        (&self.path, self.main)
+        (&self.path, self.used.id())
     }
 
-    /// Returns true when the store itself is `main`.
-    pub(crate) fn is(&self, main: FileId) -> bool {
-        self.main == main
+    /// Returns true if the main file has, or had, the path `real`, which does not
+    /// lead through a link.
+    pub(crate) fn are_at(&self, real: &Path) -> bool {
+        self.used.path() == real
     }
 
     /// Returns true if both have the same main file, whatever their logs are.
     pub(crate) fn is_same_as(&self, other: &Files) -> bool {
-        self.main == other.main
+        self.used.id() == other.used.id()
     }
 
     /// Returns the log if it is not empty and still at its path although

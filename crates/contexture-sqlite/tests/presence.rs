@@ -327,6 +327,69 @@ fn the_log_of_another_file_is_not_used() {
     assert_eq!(check_store(&away).len(), 3);
 }
 
+/// Replaces the store at `path` with a copy of `template`. The earlier file is then
+/// at `away`.
+fn replace(path: &Path, template: &Path, away: &Path) {
+    fs::rename(path, away).unwrap();
+    fs::copy(template, path).unwrap();
+}
+
+#[test]
+fn a_new_handle_closes_the_replaced_file_of_another() {
+    let (directory, path) = place();
+    let at = |name: &str| directory.path().join(name);
+    drop(filled(&at("template.db"), 5));
+    for i in 0..20 {
+        let away = at(&format!("away-{i}.db"));
+        // The log has the writes of both, and is emptied by either.
+        let writer = filled(&path, 3);
+        let reader = SqliteStore::open(&path).unwrap();
+        assert_eq!(reader.session("s").unwrap().turns, 3);
+        replace(&path, &at("template.db"), &away);
+        let new = SqliteStore::open(&path).unwrap();
+        assert_eq!(new.session("s").unwrap().turns, 5);
+        goes_on(&new, 5);
+        goes_on(&reader, 6);
+        goes_on(&writer, 7);
+        drop((writer, reader, new));
+        assert_eq!(check_store(&away).len(), 3);
+        assert_eq!(check_store(&path).len(), 8);
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_reader_closes_the_replaced_file_of_a_writer() {
+    let (directory, path) = place();
+    let at = |name: &str| directory.path().join(name);
+    drop(filled(&at("template.db"), 5));
+    let writer = filled(&path, 3);
+    let reader = SqliteStore::open_read_only(&path).unwrap();
+    assert_eq!(reader.session("s").unwrap().turns, 3);
+    replace(&path, &at("template.db"), &at("away.db"));
+    assert_eq!(reader.session("s").unwrap().turns, 5);
+    goes_on(&writer, 5);
+    drop((writer, reader));
+    assert_eq!(check_store(&at("away.db")).len(), 3);
+    assert_eq!(check_store(&path).len(), 6);
+}
+
+#[test]
+fn a_backup_copies_the_file_that_is_there() {
+    let (directory, path) = place();
+    let at_name = |name: &str| directory.path().join(name);
+    drop(filled(&at_name("template.db"), 5));
+    let store = filled(&path, 3);
+    replace(&path, &at_name("template.db"), &at_name("away.db"));
+    let target = at_name("backup");
+    store.backend().back_up(&target, Some(""), at(9)).unwrap();
+    assert_eq!(check_store(&target.join("store.db")).len(), 5);
+    goes_on(&store, 5);
+    drop(store);
+    assert_eq!(check_store(&at_name("away.db")).len(), 3);
+    assert_eq!(check_store(&path).len(), 6);
+}
+
 /// The progress of the recording threads during a change.
 #[derive(Default)]
 struct Progress {
@@ -426,11 +489,27 @@ fn no_write_is_lost_while_the_file_is_moved_repeatedly() {
 
 #[test]
 fn acknowledged_writes_are_in_one_of_the_files() {
+    are_in_one_of_the_files(|_| ());
+}
+
+#[test]
+fn acknowledged_writes_are_in_one_of_the_files_of_two_handles() {
+    are_in_one_of_the_files(|path| {
+        let other = SqliteStore::open(path).unwrap();
+        let _ = other.session("s");
+        other
+    });
+}
+
+/// Replaces the file of a store 20 times while threads record. `other` opens the
+/// first file, too.
+fn are_in_one_of_the_files<T>(other: impl FnOnce(&Path) -> T) {
     let (directory, path) = place();
     let template = directory.path().join("template.db");
     drop(filled(&template, 0));
     fs::copy(&template, &path).unwrap();
     let store = SqliteStore::open(&path).unwrap();
+    let other = other(&path);
     let named = |i: usize| directory.path().join(format!("old-{i}.db"));
     let acknowledged = recorded_while(&store, |progress| {
         for i in 0..20 {
@@ -449,7 +528,7 @@ fn acknowledged_writes_are_in_one_of_the_files() {
         }
         progress.wait(5);
     });
-    drop(store);
+    drop((store, other));
     let mut stored: BTreeSet<String> = ids(&path).collect();
     for i in 0..20 {
         stored.extend(ids(&named(i)));

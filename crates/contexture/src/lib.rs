@@ -83,9 +83,9 @@ pub use contexture_engine::{
     ActionCode, Advice, Ask, Attachment, CacheCause, CacheReport, Cause, Concept, Difference,
     Error, Event, HintVerdict, Hook, Interface, LayerOrder, Offer, Operation, Outcome, Parameter,
     ParameterKind, Preview, Recipe, RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root,
-    Sender, Source, StaleResults, Summariser, SummaryAsk, SummaryText, Unusable, Warning, advice,
-    check_path, config, counter_name, masked, provider_of, snapshot, source, stored_report, trust,
-    turn, usual_format,
+    Sender, Shown, Source, StaleResults, Summariser, SummaryAsk, SummaryText, Unusable, Warning,
+    advice, check_path, config, counter_name, masked, provider_of, snapshot, source, stored_report,
+    trust, turn, usual_format,
 };
 pub use contexture_extract as extract;
 pub use contexture_files::{

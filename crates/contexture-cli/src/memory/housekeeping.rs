@@ -6,7 +6,7 @@ use std::path::Path;
 use contexture::core::grouped;
 use contexture::memory::Memory;
 use contexture::store::{EmbedderInfo, Forget, Record, RecordKind, RecordList};
-use contexture::{Engine, Error};
+use contexture::{Engine, Error, Shown as _};
 use contexture_terminal::stored;
 use serde_json::json;
 
@@ -117,7 +117,7 @@ pub(super) fn show_record(id: &str, options: &StoreOptions) -> anyhow::Result<()
     let mut records = engine.memory()?.named(id)?;
     let store = engine.store()?;
     for stack in store.task_stacks().map_err(Error::from)? {
-        let tasks = store.tasks(&stack).map_err(Error::from)?;
+        let tasks = store.tasks(&stack).map_err(Error::from)?.shown();
         let named = tasks.into_iter().filter(|task| task.id == id);
         records.extend(named.map(Record::Task));
     }

@@ -1,7 +1,7 @@
 //! `tree show`: prints a tree as a drawing or as JSON.
 
 use contexture::store::{NodeHead, TreeInfo};
-use contexture::{Engine, Error, Request};
+use contexture::{Engine, Error, Request, Shown as _};
 use contexture_terminal::tree::{TreeDrawing, TreePart};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ pub(super) fn run(args: &ShowArgs, options: &StoreOptions) -> anyhow::Result<()>
     }
     let engine = super::engine(options, false)?;
     let store = engine.store()?;
-    let info = store.tree(&args.tree).map_err(Error::from)?;
+    let info = store.tree(&args.tree).map_err(Error::from)?.shown();
     let path = path(&engine, &info, args)?;
     let from = args.from.as_ref().map(|name| {
         let found = store.find_node(&args.tree, name);

@@ -40,6 +40,8 @@ pub(super) struct Reader {
     now: Timestamp,
     with_tail: bool,
     rest: Rest,
+    // The time of the last row that has one.
+    last_row_at: Option<Timestamp>,
     graph: Graph,
     lanes: Vec<Lane>,
     // The lane of each sub-agent, by its id.
@@ -139,6 +141,7 @@ impl Reader {
             now: file.now,
             with_tail: file.with_tail,
             rest: file.rest,
+            last_row_at: None,
             graph: Graph::default(),
             lanes: Vec::new(),
             agents: HashMap::new(),
@@ -218,6 +221,7 @@ impl Reader {
         row.message = row.message.or(result.as_ref().map(|result| result.raw));
         let result = result.map(|result| result.messages);
         let at = row.timestamp.as_deref().and_then(|time| time.parse().ok());
+        self.last_row_at = at.or(self.last_row_at);
         match &*row.kind {
             "api-request-shape" => {
                 self.sent.shape(&row, offset, &mut writer.counts);
@@ -336,6 +340,9 @@ impl Reader {
                 lane.parent = Some(label(session, None));
             }
         }
+        if !self.is_agent_file {
+            self.claim_session(writer)?;
+        }
         let origin = writer.origin(NAME, uuid)?;
         match origin.filter(|origin| *origin != self.name) {
             Some(origin) => {
@@ -353,9 +360,6 @@ impl Reader {
             }
             None => writer.root(NAME, uuid, &self.name)?,
         }
-        if !self.is_agent_file {
-            self.claim_session(writer)?;
-        }
         if let Some(forked) = row.forked_from
             && let Ok(forked) = serde_json::from_str::<ForkedFrom>(forked.get())
         {
@@ -364,26 +368,44 @@ impl Reader {
         Ok(())
     }
 
-    /// Reports another file with the same session that shares no rows with this
-    /// one. The session has one path only.
-    fn claim_session(&self, writer: &mut Writer<'_>) -> Result<(), ImportError> {
-        let session = &self.lanes[0].label;
-        let root = format!("session {session}");
-        match writer.origin(NAME, &root)? {
-            None => writer.root(NAME, &root, &self.name)?,
-            Some(other)
-                if other != self.name
-                    && self.known_label.as_ref() != Some(session)
-                    && std::path::Path::new(&other).exists() =>
-            {
-                writer.warn(format!(
-                    "session `{session}` is also in {other}, with other messages; the head of \
-                     the session is at the end of the file that was imported last"
-                ));
+    /// Chooses the label of the session. A session that is resumed in another
+    /// directory gets a second file with the same id there, and both can go on. The
+    /// second file is a session of its own, which is named by its directory, too.
+    fn claim_session(&mut self, writer: &mut Writer<'_>) -> Result<(), ImportError> {
+        let plain = &self.lanes[0].label;
+        let directory = self.path.parent().and_then(|it| it.file_name());
+        let directory = directory.unwrap_or_default().to_string_lossy();
+        let hash = blake3::hash(self.name.as_bytes()).to_hex();
+        let labels = [
+            plain.clone(),
+            format!("{plain}@{directory}"),
+            format!("{plain}@{}", &hash[..12]),
+        ];
+        for label in labels {
+            if cut_label(label.clone()) != label {
+                continue;
             }
-            Some(_) => {}
+            let root = format!("session {label}");
+            let claimed = writer.origin(NAME, &root)?;
+            match claimed {
+                None => writer.root(NAME, &root, &self.name)?,
+                // A file that was moved goes on under its new path.
+                Some(file) if file == self.name || !std::path::Path::new(&file).exists() => {}
+                Some(_) => continue,
+            }
+            self.lanes[0].label = label;
+            return Ok(());
         }
         Ok(())
+    }
+
+    /// Returns true if another file has the same session id, and this one has no turns
+    /// of its own so far. Such a copy is no session.
+    fn is_mere_copy(&self, writer: &mut Writer<'_>) -> Result<bool, ImportError> {
+        let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        let session = &self.lanes[0].label;
+        let is_second = !self.is_agent_file && *session != label(&stem, None);
+        Ok(is_second && !writer.has_session(session)?)
     }
 
     /// Returns the lane of a row.
@@ -651,6 +673,7 @@ impl Reader {
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
         let mut held = None;
+        self.rest = self.rest.since(self.last_row_at);
         self.note_answers();
         self.seal_other_lanes(end, writer)?;
         let offset = self.sealed(end);
@@ -690,8 +713,12 @@ impl Reader {
                 self.known_tail(lane, writer)?;
             }
         }
+        let is_mere_copy = self.is_mere_copy(writer)?;
         let open = std::mem::take(&mut self.sent.open);
         for (id, request) in open {
+            if is_mere_copy {
+                continue;
+            }
             if self.is_awaited(&id, &request) {
                 // It is read again. The state refers to its content.
                 self.rest.allows(false, &mut held);
@@ -704,14 +731,14 @@ impl Reader {
         }
         for lane in 0..self.lanes.len() {
             let head = self.lanes[lane].head;
-            if head.is_none() {
+            if head.is_none() || is_mere_copy && !writer.has_session(&self.lanes[lane].label)? {
                 continue;
             }
             self.create_session(lane, head, writer)?;
             let lane = &self.lanes[lane];
             writer.head(&lane.label, head, "imported", lane.at)?;
         }
-        if let Some(copy) = self.copy.take() {
+        if let Some(copy) = self.copy.take().filter(|_| !is_mere_copy) {
             let lane = &self.lanes[0];
             writer.parent(&copy, &lane.label, lane.at)?;
         }

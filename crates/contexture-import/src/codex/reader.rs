@@ -52,6 +52,8 @@ pub(super) struct Reader {
     now: Timestamp,
     with_tail: bool,
     rest: Rest,
+    // The time of the last row that has one.
+    last_row_at: Option<Timestamp>,
     position: Position,
     // The call whose items are being read, and the one before it, whose usage
     // may still come.
@@ -101,6 +103,7 @@ impl Reader {
             now: file.now,
             with_tail: file.with_tail,
             rest: file.rest,
+            last_row_at: None,
             position: Position::default(),
             open: None,
             held: None,
@@ -174,6 +177,7 @@ impl Reader {
         };
         let payload = row.payload.map(RawValue::get).unwrap_or_default();
         let at = row.timestamp.as_deref().and_then(|time| time.parse().ok());
+        self.last_row_at = at.or(self.last_row_at);
         let at = at.or(self.position.at).unwrap_or(self.now);
         self.position.at = Some(at);
         match &*row.kind {
@@ -389,6 +393,7 @@ impl Reader {
         writer: &mut Writer<'_>,
     ) -> Result<(), ImportError> {
         let mut held = None;
+        self.rest = self.rest.since(self.last_row_at);
         // A call may get more rows or its usage, and is read again then.
         let (offset, mut sealed) = match (&self.held, &self.open) {
             (Some(first), _) | (None, Some(first)) => (first.start, first.before.clone()),

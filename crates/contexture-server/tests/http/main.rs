@@ -25,6 +25,7 @@ mod paths;
 mod pins;
 mod reload;
 mod schedule;
+mod shown;
 mod slow;
 mod stopping;
 mod store;

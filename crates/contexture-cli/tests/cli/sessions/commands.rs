@@ -82,12 +82,28 @@ fn lists_mask_secrets_in_tasks_and_titles() {
             &format!("use {key}"),
         ])
         .expect_code(0);
+    project
+        .run(&["task", "push", &format!("rotate {key}")])
+        .expect_code(0);
+    project
+        .run("tree node add plan --author human Hello")
+        .expect_code(0);
     for args in [
         "session list",
         "session list --json",
         "session show own",
         "session show own --json",
+        "session alias own mine --json",
         "tree list",
+        "tree list --json",
+        "tree set plan --prefer minimum_recent_nodes=3 --json",
+        "tree show plan --json",
+        "tree show plan",
+        "task show",
+        "task show --json",
+        "task list",
+        "task list --json",
+        "memory show t1",
     ] {
         let out = project.ok(args);
         assert!(!out.contains(&key), "{args}: {out}");
@@ -96,6 +112,61 @@ fn lists_mask_secrets_in_tasks_and_titles() {
     // The turn is as it was recorded.
     let history = project.ok("session history claude-code:chat");
     assert!(history.contains(&key), "{history}");
+}
+
+#[test]
+fn an_answer_that_is_being_written_is_imported_when_it_is_complete() {
+    let project = Project::new();
+    let row = |uuid: &str,
+               parent: Option<&str>,
+               at: contexture::Timestamp,
+               message: serde_json::Value| {
+        serde_json::json!({
+            "type": message["role"],
+            "uuid": uuid,
+            "parentUuid": parent,
+            "sessionId": "11111111-1111-4111-8111-111111111111",
+            "timestamp": at.to_string(),
+            "message": message,
+        })
+    };
+    let part = |text: &str, stop: Option<&str>| {
+        serde_json::json!({"id": "m1", "role": "assistant", "model": "claude-sonnet-5-5",
+            "content": [{"type": "text", "text": text}], "stop_reason": stop})
+    };
+    let question = serde_json::json!({"role": "user", "content": "Which boats are here?"});
+    let label = "claude-code:chat";
+    let history = || project.ok(&["session", "history", label]);
+    for is_copy in [false, true] {
+        let at = match is_copy {
+            false => contexture::Timestamp::now(),
+            true => "2026-01-31T12:00:00Z".parse().unwrap(),
+        };
+        let begun = format!(
+            "{}\n{}\n",
+            row("a", None, at, question.clone()),
+            row("b", Some("a"), at, part("Anna", None))
+        );
+        let end = row("c", Some("b"), at, part(" and Berta.", Some("end_turn")));
+        project.write("chat.jsonl", &begun);
+        let out = project.run("import claude-code chat.jsonl");
+        let is_told = out.err.contains("the end of 1 file is still being written");
+        assert_eq!(is_told, !is_copy, "{}", out.err);
+        if is_copy {
+            assert!(history().contains("Anna"));
+            continue;
+        }
+        project.write("chat.jsonl", format!("{begun}{end}\n"));
+        project.run("import claude-code chat.jsonl").expect_code(0);
+        let all = history();
+        assert!(all.contains("Anna") && all.contains("Berta"), "{all}");
+        let usage = project.ok("tenant usage default --json");
+        let usage: serde_json::Value = serde_json::from_str(&usage).unwrap();
+        assert_eq!(usage["turns"], 1, "{usage}");
+        project
+            .run(&["session", "delete", label, "--yes"])
+            .expect_code(0);
+    }
 }
 
 #[test]

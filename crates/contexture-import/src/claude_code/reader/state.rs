@@ -52,8 +52,10 @@ impl StoredState {
         let Some(state) = bytes.and_then(Self::read) else {
             return Ok(None);
         };
-        for lane in &state.fields.lanes {
-            if lane.head.is_some() && !writer.still_has_session(&lane.label)? {
+        let has_latest = !state.fields.latest.is_empty();
+        for (i, lane) in state.fields.lanes.iter().enumerate() {
+            let has_turns = lane.head.is_some() || i == 0 && has_latest;
+            if has_turns && !writer.still_has_session(&lane.label)? {
                 return Ok(None);
             }
         }
