@@ -14,7 +14,7 @@ use contexture_core::guard::{self, FindingKind, Policy};
 use contexture_core::{Code, ContentHash, GuardLine, Native, RawJson, TokenCounter, Tokens};
 use contexture_engine::{
     Advice, Cause, Concept, Error, GivenFields, GivenPart, GivenRequest, Preview, RecipeRef,
-    Request, Root, Warning, masked_json,
+    Request, Root, Warning, masked_json_text,
 };
 use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest};
@@ -349,8 +349,7 @@ fn masked_native(native: Native) -> Native {
 
 /// Returns JSON with its secrets masked.
 fn masked_raw(raw: &RawJson) -> RawJson {
-    let value = serde_json::from_str(raw.as_str()).ok();
-    let masked = value.map(masked_json);
+    let masked = masked_json_text(raw.as_str());
     let masked = masked.and_then(|masked| RawJson::parse(&masked).ok());
     masked.unwrap_or_else(|| raw.clone())
 }
@@ -394,12 +393,8 @@ fn in_messages(block: &Block, api: Api) -> Option<Native> {
 /// Returns true if a conversation ends with the model's message. Instructions
 /// after it belong to neither.
 fn ends_with_model(messages: &[Message]) -> bool {
-    let is_spoken =
-        |role: MessageRole| !matches!(role, MessageRole::System | MessageRole::Developer);
-    let mut latest = messages
-        .iter()
-        .rev()
-        .filter(|message| is_spoken(message.role));
+    let latest = messages.iter().rev();
+    let mut latest = latest.filter(|message| !message.role.is_instruction());
     latest
         .next()
         .is_some_and(|message| message.role == MessageRole::Assistant)

@@ -23,7 +23,7 @@ use contexture_store::{
 use contexture_tokens::Provider;
 
 use contexture_engine::config::Config;
-use contexture_engine::{OTHER_API, counter_name, masked_json};
+use contexture_engine::{OTHER_API, counter_name, masked_json_text};
 use serde_json::Value;
 
 use super::steps::Previous;
@@ -270,7 +270,7 @@ impl ItemBuilder {
                     continue;
                 }
                 // The source `system` offers these.
-                if self.is_loose && is_instruction(message.role) && is_plain_text(block) {
+                if self.is_loose && message.role.is_instruction() && is_plain_text(block) {
                     continue;
                 }
                 let id = match blocks.len() {
@@ -317,7 +317,7 @@ impl ItemBuilder {
                 }
                 // An instruction is sent in the provider's own form between the
                 // messages, or else with the other instructions.
-                if is_instruction(message.role)
+                if message.role.is_instruction()
                     && let Some(native) = block.native()
                     && self.target.accepts(&native.provider)
                     && let Some(native) = match is_changed(&text) {
@@ -374,12 +374,7 @@ impl ItemBuilder {
         if !is_clients || !self.policy.mask_secrets {
             return None;
         }
-        let value: Value = serde_json::from_str(raw.as_str()).ok()?;
-        let plain = value.to_string();
-        let masked = masked_json(value);
-        if masked == plain {
-            return None;
-        }
+        let masked = masked_json_text(raw.as_str())?;
         let native = Native::new(provider.as_str(), RawJson::parse(&masked).ok()?);
         Some((Text::guarded(raw.as_str(), self.policy), native))
     }
@@ -652,10 +647,6 @@ fn masked_instruction(native: &Native, text: &str) -> Option<Native> {
     let made = serde_json::json!({"role": whole.get("role")?, "content": text});
     let raw = RawJson::parse(&made.to_string()).ok()?;
     Some(Native::new(native.provider.as_ref(), raw))
-}
-
-fn is_instruction(role: MessageRole) -> bool {
-    matches!(role, MessageRole::System | MessageRole::Developer)
 }
 
 /// Returns true for a text without a form of a provider.
