@@ -87,7 +87,7 @@ pub fn counter_name(counts: &Counts, policy: Policy) -> String {
     };
     // This number is increased when a change of the guard or of the counted
     // text changes counts.
-    let name = format!("{}/{masked}/4", counts.counter().identity());
+    let name = format!("{}/{masked}/5", counts.counter().identity());
     match policy.template {
         Some(template) => format!("{name}/{template:?}"),
         None => name,

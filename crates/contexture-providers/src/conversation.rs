@@ -391,6 +391,21 @@ impl<'a> Builder<'a, '_> {
         section: Section,
         open_result: Option<usize>,
     ) {
+        let result = open_result
+            .filter(|_| block.role == Role::Tool)
+            .and_then(|at| Some((at, self.said.get_mut(at)?)));
+        let mut open = None;
+        if let Some((at, (_, piece))) = result
+            && piece.group == block.group.as_deref()
+            && let Content::Result(result) = &mut piece.content
+        {
+            self.open_result = Some(at);
+            // The provider's own form of the result has its media in it.
+            if piece.native.is_some() {
+                return;
+            }
+            open = Some(result);
+        }
         // Content for another provider must not stop the conversation: a medium
         // that this provider does not accept is replaced by its description.
         if section == Section::History && (self.dialect.check_media)(media).is_err() {
@@ -417,18 +432,7 @@ impl<'a> Builder<'a, '_> {
             };
             return self.say(Speaker::Model, content, block, section);
         }
-        let result = open_result
-            .filter(|_| block.role == Role::Tool)
-            .and_then(|at| Some((at, self.said.get_mut(at)?)));
-        if let Some((at, (_, piece))) = result
-            && piece.group == block.group.as_deref()
-            && let Content::Result(result) = &mut piece.content
-        {
-            self.open_result = Some(at);
-            // The provider's own form of the result has its media in it.
-            if piece.native.is_some() {
-                return;
-            }
+        if let Some(result) = open {
             // An error is text only, to Anthropic.
             if self.dialect.result_media && !result.is_error {
                 result.media.push(media);

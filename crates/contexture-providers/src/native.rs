@@ -54,7 +54,7 @@ pub use crate::conversation::INPUT;
 pub use detect::is_native;
 pub use parsed::{ParsedRequest, RequestEnd};
 pub use replace::{with_messages, without_messages};
-pub use shown::{data_bytes, shown};
+pub use shown::{data_bytes, file_tokens, shown};
 pub use stream::StreamReader;
 pub use translated::translated;
 

@@ -152,7 +152,8 @@ pub(super) struct BlockItem {
     unsent: Option<&'static str>,
     // Whether it is a result of a call of an earlier turn.
     answers_earlier: bool,
-    // Whether it is a medium of which only the description is sent.
+    // Whether it is a medium of which only the description is sent, or a result
+    // with such media.
     is_described: bool,
 }
 
@@ -180,6 +181,9 @@ pub(super) struct ItemBuilder {
     // The texts of blocks that were guarded before.
     texts: BTreeMap<(usize, usize), Text>,
     is_paused: bool,
+    // Whether the latest result is sent in its provider's own form, which has the
+    // media after it.
+    holds_media: bool,
 }
 
 impl ItemBuilder {
@@ -204,6 +208,7 @@ impl ItemBuilder {
             is_loose: false,
             texts: BTreeMap::new(),
             is_paused: false,
+            holds_media: false,
         }
     }
 
@@ -295,10 +300,13 @@ impl ItemBuilder {
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
                 item.trust = trust;
                 let earlier = self.answers.len();
+                self.holds_media &= is_medium(block);
                 let mut item = self.with_part(item, block);
                 if let Some(masked) = masked {
                     item.part = Part::Provider(Arc::new(masked));
                 }
+                let mut is_described =
+                    (block.media()).is_some_and(|media| self.is_described(role, block, &media));
                 // A shortened block no longer equals the provider's own form.
                 if let Some(native) = block.native().filter(|_| original.is_none()) {
                     // Counted for every provider, so that a stored count is
@@ -314,6 +322,16 @@ impl ItemBuilder {
                     item.surcharge += more as Tokens / BYTES_PER_TOKEN;
                     // A secret is not sent in another form either.
                     item.native = (!is_changed(&text)).then(|| Arc::new(native.clone()));
+                    if matches!(&**block, Block::ToolResult { .. }) {
+                        let is_own = self.target.accepts(&native.provider);
+                        self.holds_media = is_own && item.native.is_some();
+                        // Files that only the provider of the result has.
+                        let files = native::file_tokens(raw);
+                        is_described |= files > 0 && !is_own && self.target.format.is_some();
+                        if !is_described {
+                            item.surcharge += files;
+                        }
+                    }
                 }
                 // An instruction is sent in the provider's own form between the
                 // messages, or else with the other instructions.
@@ -335,8 +353,7 @@ impl ItemBuilder {
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
                     answers_earlier: self.answers.len() > earlier,
-                    is_described: (block.media())
-                        .is_some_and(|media| self.is_described(role, block, &media)),
+                    is_described,
                     item,
                     text,
                 });
@@ -554,7 +571,8 @@ impl ItemBuilder {
     fn is_described(&self, role: Role, block: &Block, media: &Media) -> bool {
         let native = block.native();
         let is_own = native.is_some_and(|native| self.target.accepts(&native.provider));
-        let format = self.target.format.filter(|_| !is_own);
+        let is_sent = is_own || role == Role::Tool && self.holds_media;
+        let format = self.target.format.filter(|_| !is_sent);
         format.is_some_and(|format| describes(format, role, media))
     }
 
@@ -647,6 +665,13 @@ fn masked_instruction(native: &Native, text: &str) -> Option<Native> {
     let made = serde_json::json!({"role": whole.get("role")?, "content": text});
     let raw = RawJson::parse(&made.to_string()).ok()?;
     Some(Native::new(native.provider.as_ref(), raw))
+}
+
+fn is_medium(block: &Block) -> bool {
+    matches!(
+        block,
+        Block::Image { .. } | Block::Audio { .. } | Block::Document { .. }
+    )
 }
 
 /// Returns true for a text without a form of a provider.

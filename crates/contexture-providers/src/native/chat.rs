@@ -37,9 +37,9 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
                 {
                     // Results that follow each other answer one message.
                     Some((MessageRole::Tool, MessageContent::Blocks(blocks))) => {
-                        blocks.push(result);
+                        blocks.extend(result);
                     }
-                    _ => messages.push(message(MessageRole::Tool, vec![result])),
+                    _ => messages.push(message(MessageRole::Tool, result)),
                 }
             }
             // A role of older versions, or of another server.
@@ -159,18 +159,30 @@ fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
 /// Reads a part of the user's message.
 fn part(node: &Node<'_>) -> Result<Block, NativeError> {
     let raw = node.raw_json();
-    let kind = node.kind_field();
-    let block = match kind.as_str() {
-        "text" => {
-            let text = node.string("text")?.unwrap_or_default();
-            let expected = map! {"type": Json::text("text"), "text": Json::text(&text)};
-            return Ok(with_native(
-                API,
-                Block::text(text.as_str()),
-                &raw,
-                &expected,
-            ));
-        }
+    if node.kind_field() == "text" {
+        let text = node.string("text")?.unwrap_or_default();
+        let expected = map! {"type": Json::text("text"), "text": Json::text(&text)};
+        return Ok(with_native(
+            API,
+            Block::text(text.as_str()),
+            &raw,
+            &expected,
+        ));
+    }
+    let Some(block) = medium(node)? else {
+        return Ok(opaque(API, raw));
+    };
+    let expected = sendable(&DIALECT, &block).map(|media| media_part(&media));
+    Ok(match expected {
+        Some(expected) => with_native(API, block, &raw, &expected.into()),
+        None => opaque(API, raw),
+    })
+}
+
+/// Reads a part that is a medium. Returns `None` for other parts, and for files
+/// that are stored at the provider.
+fn medium(node: &Node<'_>) -> Result<Option<Block>, NativeError> {
+    Ok(match node.kind_field().as_str() {
         "image_url" => {
             let image = node.find("image_url");
             let url = image
@@ -202,14 +214,6 @@ fn part(node: &Node<'_>) -> Result<Block, NativeError> {
                 .map(|data| from_address(&data, "document"))
         }
         _ => None,
-    };
-    let Some(block) = block else {
-        return Ok(opaque(API, raw));
-    };
-    let expected = sendable(&DIALECT, &block).map(|media| media_part(&media));
-    Ok(match expected {
-        Some(expected) => with_native(API, block, &raw, &expected.into()),
-        None => opaque(API, raw),
     })
 }
 
@@ -374,9 +378,25 @@ pub(super) fn sent(arguments: &Value) -> String {
     }
 }
 
-fn result(node: &Node<'_>) -> Result<Block, NativeError> {
+/// Reads the result of a tool, followed by the media in it.
+fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let id = node.required("tool_call_id")?;
-    let text = told(node)?;
+    let mut media = Vec::new();
+    let text = match node.get("content").filter(|content| content.is_list()) {
+        Some(content) => {
+            let mut texts = Vec::new();
+            for part in content.each_item()? {
+                match (part.string("text")?, medium(part)?) {
+                    (Some(text), _) => texts.push(text),
+                    (None, Some(block)) => media.push(block),
+                    // A part that has no form here is in the result's own form.
+                    (None, None) => texts.push(super::shown(&part.raw_json()).0),
+                }
+            }
+            texts.join("\n\n")
+        }
+        None => told(node)?,
+    };
     let expected = map! {
         "role": Json::text("tool"),
         "tool_call_id": Json::Text(id.clone().into()),
@@ -388,5 +408,6 @@ fn result(node: &Node<'_>) -> Result<Block, NativeError> {
         is_error: false,
         native: None,
     };
-    Ok(with_native(API, block, &node.raw_json(), &expected))
+    let block = with_native(API, block, &node.raw_json(), &expected);
+    Ok(std::iter::once(block).chain(media).collect())
 }

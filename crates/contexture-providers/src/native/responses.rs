@@ -147,18 +147,29 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
 /// Reads a part of the user's message, or of a tool's result.
 fn part(node: &Node<'_>) -> Result<Block, NativeError> {
     let raw = node.raw_json();
-    let kind = node.kind_field();
-    let block = match kind.as_str() {
-        "input_text" => {
-            let text = node.string("text")?.unwrap_or_default();
-            let expected = map! {"type": Json::text("input_text"), "text": Json::text(&text)};
-            return Ok(with_native(
-                API,
-                Block::text(text.as_str()),
-                &raw,
-                &expected,
-            ));
-        }
+    if node.kind_field() == "input_text" {
+        let text = node.string("text")?.unwrap_or_default();
+        let expected = map! {"type": Json::text("input_text"), "text": Json::text(&text)};
+        return Ok(with_native(
+            API,
+            Block::text(text.as_str()),
+            &raw,
+            &expected,
+        ));
+    }
+    Ok(match medium(node)? {
+        Some(block) => match sendable(&DIALECT, &block).map(|media| media_part(&media)) {
+            Some(expected) => with_native(API, block, &raw, &expected.into()),
+            None => opaque(API, raw),
+        },
+        None => opaque(API, raw),
+    })
+}
+
+/// Reads a part that is a medium. Returns `None` for other parts, and for files
+/// that are stored at the provider.
+fn medium(node: &Node<'_>) -> Result<Option<Block>, NativeError> {
+    Ok(match node.kind_field().as_str() {
         "input_image" => {
             let url = node.string("image_url")?;
             url.map(|url| from_address(&url, "image"))
@@ -171,13 +182,6 @@ fn part(node: &Node<'_>) -> Result<Block, NativeError> {
             address.map(|address| from_address(&address, "document"))
         }
         _ => None,
-    };
-    Ok(match block {
-        Some(block) => match sendable(&DIALECT, &block).map(|media| media_part(&media)) {
-            Some(expected) => with_native(API, block, &raw, &expected.into()),
-            None => opaque(API, raw),
-        },
-        None => opaque(API, raw),
     })
 }
 
@@ -242,15 +246,11 @@ fn result(node: &Node<'_>, kind: &str) -> Result<Vec<Block>, NativeError> {
     match output {
         Some(output) if output.is_list() => {
             for item in output.items()? {
-                match part(&item)? {
-                    Block::Text { text, .. } => texts.push(text),
-                    Block::Provider { raw, .. } => texts.push(super::shown(&raw).0),
-                    mut other => {
-                        if let Some(native) = other.native_mut() {
-                            *native = None;
-                        }
-                        media.push(other);
-                    }
+                match (part(&item)?, medium(&item)?) {
+                    (Block::Text { text, .. }, _) => texts.push(text),
+                    (_, Some(block)) => media.push(block),
+                    // A part that has no form here is in the result's own form.
+                    _ => texts.push(super::shown(&item.raw_json()).0),
                 }
             }
         }

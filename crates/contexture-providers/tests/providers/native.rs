@@ -189,6 +189,7 @@ fn chat_request() {
           {"role":"user","content":[{"type":"text","text":"See"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}}]},
           {"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"get","arguments":"{}"}}]},
           {"role":"tool","tool_call_id":"a","content":"1"},
+          {"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"2"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"chart"}]},
           {"role":"system","content":"Later."}]}"#;
     let read = read_request(body.as_bytes(), &Api::ALL).unwrap();
     assert_eq!(read.api, Api::OpenAiChat);
@@ -203,6 +204,8 @@ fn chat_request() {
             "user: media image/png +own",
             "assistant: call a get {}",
             "tool: result a 1",
+            "tool: result b 2\n\n{\"type\":\"chart\"} +own",
+            "tool: media image/png",
             "system: text Later. +own",
         ]
     );

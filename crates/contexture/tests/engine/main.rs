@@ -17,6 +17,7 @@ mod facts;
 mod fit;
 mod fit_given;
 mod fit_law;
+mod fit_media;
 mod history;
 mod loom_cost;
 mod manifest;
