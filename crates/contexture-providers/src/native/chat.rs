@@ -121,36 +121,31 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
             return Err(NativeError::new(path, "is missing"));
         }
     };
-    // Other fields, such as a name, belong to the message, and so to its only
-    // block.
-    let more = node
-        .each_field()?
-        .iter()
-        .any(|(name, _)| name != "role" && name != "content");
-    if more
-        && let [block] = &mut blocks[..]
-        && let Some(native) = block.native_mut()
-    {
-        *native = Some(Native::new(API.name(), node.raw_json()));
+    // Other fields, such as a name, belong to the message: to its only block, or
+    // before its blocks.
+    let fields = node.each_field()?.iter();
+    let more = fields.filter(|(name, _)| name != "role" && name != "content");
+    let more: Vec<_> = more.map(|(name, value)| (&**name, value.raw)).collect();
+    let only = match &mut blocks[..] {
+        [block] => block.native_mut(),
+        _ => None,
+    };
+    match only {
+        _ if more.is_empty() => {}
+        Some(native) => *native = Some(Native::new(API.name(), node.raw_json())),
+        None => blocks.insert(0, opaque(API, object(more))),
     }
     Ok(blocks)
 }
 
-/// Reads the user's content in a list of parts. Several texts keep their own
-/// form, because they would become one without it.
+/// Reads the user's content in a list of parts. Texts keep their own form, because
+/// they would become one string without it.
 fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let items = content.each_item()?;
     let mut blocks: Vec<Block> = items.iter().map(part).collect::<Result<_, _>>()?;
-    let texts = |block: &&mut Block| matches!(block, Block::Text { .. });
-    if blocks.len() > 1 {
-        for (block, item) in blocks
-            .iter_mut()
-            .zip(items)
-            .filter(|(block, _)| texts(block))
-        {
-            if let Some(native) = block.native_mut() {
-                *native = Some(Native::new(API.name(), item.raw_json()));
-            }
+    for (block, item) in blocks.iter_mut().zip(items) {
+        if let Block::Text { native, .. } = block {
+            *native = Some(Native::new(API.name(), item.raw_json()));
         }
     }
     Ok(blocks)

@@ -1,5 +1,6 @@
 //! Reads OpenAI Responses.
 
+use contexture_core::Native;
 use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
                     let (role, blocks) = read(&item)?;
                     match role {
                         MessageRole::System if messages.is_empty() => system.extend(blocks),
-                        role => add(&mut messages, role, blocks),
+                        role => add(&mut messages, role, blocks, &item),
                     }
                 }
             }
@@ -55,7 +56,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
 
 /// Adds an item to the messages. Adjacent items of the model are one message,
 /// and so are results; each item of the user is a message of its own.
-fn add(messages: &mut Vec<Message>, role: MessageRole, blocks: Vec<Block>) {
+fn add(messages: &mut Vec<Message>, role: MessageRole, mut blocks: Vec<Block>, item: &Node<'_>) {
     let joins = matches!(role, MessageRole::Assistant | MessageRole::Tool);
     match messages.last_mut() {
         Some(Message {
@@ -63,6 +64,12 @@ fn add(messages: &mut Vec<Message>, role: MessageRole, blocks: Vec<Block>) {
             content: MessageContent::Blocks(before),
             ..
         }) if joins && *last == role => {
+            // Two texts of the model would become one without their own form.
+            if let ([.., Block::Text { .. }], [Block::Text { native, .. }]) =
+                (&before[..], &mut blocks[..])
+            {
+                *native = Some(Native::new(API.name(), item.raw_json()));
+            }
             before.extend(blocks);
         }
         _ => messages.push(message(role, blocks)),

@@ -713,6 +713,15 @@ fn requests_are_distinguished() {
             r#"{"model":"claude-sonnet-5-5","messages":[{"role":"system","content":"a"}]}"#,
             Api::OpenAiChat,
         ),
+        // Servers behind the Chat API accept Anthropic's marks.
+        (
+            r#"{"model":"m","max_tokens":1,"messages":[{"role":"system","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]}"#,
+            Api::OpenAiChat,
+        ),
+        (
+            r#"{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]}"#,
+            Api::Anthropic,
+        ),
         (r#"{"model":"gpt-5.5","input":"a"}"#, Api::OpenAiResponses),
         (r#"{"contents":[]}"#, Api::Gemini),
     ] {
@@ -722,6 +731,10 @@ fn requests_are_distinguished() {
             "{body}"
         );
     }
+    let marked = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]}"#;
+    let chat = Api::named("openai").unwrap();
+    let read = read_request(marked.as_bytes(), chat).unwrap();
+    assert_eq!(read.api, Api::OpenAiChat);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod fit;
 mod fit_given;
 mod fit_law;
 mod fit_media;
+mod fit_messages;
 mod history;
 mod loom_cost;
 mod manifest;
