@@ -183,7 +183,10 @@ fn read(node: &Node<'_>, role: MessageRole) -> Result<Block, NativeError> {
     let is_model = role == MessageRole::Assistant;
     Ok(match kind.as_str() {
         "text" => {
-            let text = node.string("text")?.unwrap_or_default();
+            let text = match is_model {
+                true => node.string("text")?.unwrap_or_default(),
+                false => node.given("text")?,
+            };
             let expected = map! {"type": Json::text("text"), "text": Json::text(&text)};
             keep(Block::text(text.as_str()), expected)
         }
@@ -312,7 +315,7 @@ fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
             for item in &items {
                 match item.kind_field().as_str() {
                     "text" => {
-                        texts.push(item.string("text")?.unwrap_or_default());
+                        texts.push(item.given("text")?);
                         plain &= item.fields()?.len() == 2;
                     }
                     "document" if is_written(item) => {

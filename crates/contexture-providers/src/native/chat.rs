@@ -106,7 +106,10 @@ pub(super) fn told(node: &Node<'_>) -> Result<String, NativeError> {
 fn texts(content: &Node<'_>) -> Result<Vec<String>, NativeError> {
     let mut texts = Vec::new();
     for part in content.items()? {
-        texts.extend(part.string("text")?);
+        match part.kind_field().as_str() {
+            "text" | "input_text" => texts.push(part.given("text")?),
+            _ => texts.extend(part.string("text")?),
+        }
     }
     Ok(texts)
 }
@@ -155,7 +158,7 @@ fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
 fn part(node: &Node<'_>) -> Result<Block, NativeError> {
     let raw = node.raw_json();
     if node.kind_field() == "text" {
-        let text = node.string("text")?.unwrap_or_default();
+        let text = node.given("text")?;
         let expected = map! {"type": Json::text("text"), "text": Json::text(&text)};
         return Ok(with_native(
             API,
@@ -381,11 +384,11 @@ fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
         Some(content) => {
             let mut texts = Vec::new();
             for part in content.each_item()? {
-                match (part.string("text")?, medium(part)?) {
-                    (Some(text), _) => texts.push(text),
-                    (None, Some(block)) => media.push(block),
+                match (part.kind_field().as_str(), medium(part)?) {
+                    ("text", _) => texts.push(part.given("text")?),
+                    (_, Some(block)) => media.push(block),
                     // A part that has no form here is in the result's own form.
-                    (None, None) => texts.push(super::shown(&part.raw_json()).0),
+                    _ => texts.push(super::shown(&part.raw_json()).0),
                 }
             }
             texts.join("\n\n")

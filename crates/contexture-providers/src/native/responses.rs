@@ -155,7 +155,7 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
 fn part(node: &Node<'_>) -> Result<Block, NativeError> {
     let raw = node.raw_json();
     if node.kind_field() == "input_text" {
-        let text = node.string("text")?.unwrap_or_default();
+        let text = node.given("text")?;
         let expected = map! {"type": Json::text("input_text"), "text": Json::text(&text)};
         return Ok(with_native(
             API,

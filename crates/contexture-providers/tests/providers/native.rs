@@ -677,6 +677,32 @@ fn errors_name_the_path() {
             "error: the provider answered with the error overloaded_error: Overloaded."
         )
     );
+    // A text block without its text is named by its message and its place there.
+    for (body, path) in [
+        (
+            r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"text","text":"b"},{"type":"text"}]}]}"#,
+            "messages[1].content[1].text",
+        ),
+        (
+            r#"{"model":"m","max_tokens":9,"system":[{"type":"text","text":null}],"messages":[{"role":"user","content":"a"}]}"#,
+            "system[0].text",
+        ),
+        (
+            r#"{"model":"m","input":[{"role":"user","content":[{"type":"input_text"}]}]}"#,
+            "input[0].content[0].text",
+        ),
+        (
+            r#"{"model":"m","messages":[{"role":"system","content":[{"type":"text"}]},{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a.b/c.png"}}]}]}"#,
+            "messages[0].content[0].text",
+        ),
+        (
+            r#"{"model":"m","messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text"}]}]}"#,
+            "messages[0].content[0].text",
+        ),
+    ] {
+        let error = read_request(body.as_bytes(), &Api::ALL).unwrap_err();
+        assert_eq!(error.to_string(), format!("{path}: is missing"));
+    }
     let exchange = |body: &str| {
         read_exchange(body.as_bytes(), &Api::ALL)
             .unwrap_err()
