@@ -74,8 +74,12 @@ pub(crate) fn count_turn(
 /// stored counts are valid for one such name.
 pub(crate) fn counter_of(counts: &Counts, policy: Policy, max_result: Option<Tokens>) -> String {
     let name = counter_name(counts, policy);
+    let steady = counts.steady().identity();
     match max_result {
-        Some(tokens) => format!("{name}/results {tokens}"),
+        Some(tokens) if steady == counts.counter().identity() => {
+            format!("{name}/results {tokens}")
+        }
+        Some(tokens) => format!("{name}/results {tokens} of {steady}"),
         None => name,
     }
 }
@@ -423,8 +427,8 @@ impl ItemBuilder {
     }
 
     /// Shortens a tool result that is over the limit. The result depends only
-    /// on the turn and the limit, so that its bytes are the same in every
-    /// request.
+    /// on the turn, the limit and the model, so that its bytes are the same in
+    /// every request.
     fn shorten(
         &self,
         block: &Block,
@@ -463,7 +467,9 @@ impl ItemBuilder {
             path: self.paths.get(tool_call_id).map(String::as_str),
         };
         let shown = text.as_str();
-        let short = shorten(shown, &hint, max_tokens, counts.counter(), handle)?;
+        // Another cut would break the provider's cache whenever the counter is
+        // calibrated.
+        let short = shorten(shown, &hint, max_tokens, counts.steady(), handle)?;
         *text = text.shortened(&short.text);
         Some(Original {
             tokens: short.original_tokens,
