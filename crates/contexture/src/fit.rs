@@ -18,7 +18,7 @@ use contexture_engine::{
 };
 use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest};
-use contexture_providers::{Format, MOST_MARKS, preflight, preflight_continued};
+use contexture_providers::{Format, MOST_MARKS};
 use contexture_store::{Block, Call, Message, MessageRole, NewSession, NewTurn, StoreError};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -174,27 +174,24 @@ impl Engine {
         check_newest(&assembled, request.messages.len())?;
         let is_changed = !is_same || request.given.is_shorter || differs(&assembled);
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
-        let body = match (is_changed, fields) {
-            (false, _) => String::from_utf8_lossy(body).into_owned(),
-            (true, None) => assembled.render(format).map_err(refused)?,
+        let (body, unmarked) = match (is_changed, fields) {
+            // The provider rejects a request with too many marks.
+            (false, _) => {
+                let body = String::from_utf8_lossy(body);
+                let is_limited = format == Format::Anthropic;
+                let fewer = is_limited.then(|| native::without_excess_marks(&body));
+                let fewer = fewer.flatten();
+                fewer.unwrap_or_else(|| (body.into_owned(), Vec::new()))
+            }
+            (true, None) => (assembled.render(format).map_err(refused)?, Vec::new()),
             (true, Some(fields)) => {
                 let rendered = assembled.render_compact(format).map_err(refused)?;
                 let body = fields.with_messages(&rendered);
-                let body = body.map_err(|error| Error::input(error.to_string()))?;
-                // The messages were checked when they were rendered, and the other
-                // fields are the given ones. Together they may have too many marks.
-                if body.matches("\"cache_control\"").nth(MOST_MARKS).is_some() {
-                    let value = serde_json::from_str(&body)
-                        .map_err(|error| Error::failure("the result is not JSON", error))?;
-                    let checked = match assembled.continues {
-                        true => preflight_continued(format, &value),
-                        false => preflight(format, &value),
-                    };
-                    checked.map_err(refused)?;
-                }
-                body
+                body.map_err(|error| Error::input(error.to_string()))?
             }
         };
+        let is_changed = is_changed || !unmarked.is_empty();
+        assembled.report.warnings.extend(marks_removed(&unmarked));
         Ok(Fitted {
             body,
             format,
@@ -585,6 +582,15 @@ fn tools_left_out(native: &NativeRequest) -> Option<Warning> {
             ),
         )
     })
+}
+
+/// Returns a warning about the blocks at `paths`, which lost their cache marks.
+fn marks_removed(paths: &[String]) -> Option<Warning> {
+    let message = format!(
+        "Anthropic accepts at most {MOST_MARKS} cache marks (`cache_control`): removed those of {}",
+        paths.join(", ")
+    );
+    (!paths.is_empty()).then(|| Warning::new("cache_marks_removed", message))
 }
 
 /// Returns the limit on the response that a request sets.
