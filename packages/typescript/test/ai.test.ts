@@ -88,6 +88,21 @@ test("prepareStep keeps an agent within its window", async () => {
   assert.ok((standInCalls.at(-1)?.length ?? 99) < 22);
 });
 
+test("prepareStep counts the tools that it is given", async () => {
+  const available = async (given: object | undefined) => {
+    standInCalls = [];
+    const found: number[] = [];
+    const settings = { maxTokens: 8000, client, onReport: (report: { budget: { available: number } }) => found.push(report.budget.available) };
+    const step = prepareStep(given ? { ...settings, tools: given as Record<string, unknown> } : settings);
+    await generateText({ model: standIn(1), tools, prompt: "Read all.", prepareStep: step });
+    return found[0] ?? 0;
+  };
+  const long = { ...tools, write: tool({ description: "Writes. ".repeat(1000), inputSchema: z.object({ path: z.string() }) }) };
+  const [none, some, many] = [await available(undefined), await available(tools), await available(long)];
+  assert.ok(none - some > 10 && none - some < 200, `${none} ${some}`);
+  assert.ok(some - many > 1300 && some - many < 2500, `${some} ${many}`);
+});
+
 test("streams are fitted, too", async () => {
   const sent: unknown[][] = [];
   const model = new MockLanguageModelV4({
