@@ -363,7 +363,8 @@ fn given_fields(
         tokens: texts.iter().map(|text| counter.count(text)).sum(),
     };
     let tools = native.tools.iter();
-    let tools: Vec<Cow<'_, str>> = tools.map(|tool| tool.raw.as_str().into()).collect();
+    let tools = tools.map(|tool| Cow::Borrowed(tool.raw.as_str()));
+    let tools: Vec<Cow<'_, str>> = tools.chain(output_schemas(native)).collect();
     let system = native.system.iter();
     let system = system.filter(|block| in_messages(block, native.api).is_none());
     let system: Vec<Cow<'_, str>> = system.map(text_of).collect();
@@ -374,6 +375,27 @@ fn given_fields(
         body: empty,
         tools: part(&tools),
         system: part(&system),
+    })
+}
+
+/// Returns the schemas that the response must match. Providers add them to the
+/// prompt, as they do with tools.
+fn output_schemas(native: &NativeRequest) -> impl Iterator<Item = Cow<'_, str>> {
+    const FIELDS: [&str; 4] = ["response_format", "text", "output_config", "output_format"];
+    let config = ["generationConfig", "generation_config"];
+    native.settings.iter().filter_map(move |(name, raw)| {
+        let raw = raw.as_str();
+        if FIELDS.contains(&name.as_str()) && raw.contains("schema") {
+            return Some(Cow::Borrowed(raw));
+        }
+        if !config.contains(&name.as_str()) || !raw.to_ascii_lowercase().contains("schema") {
+            return None;
+        }
+        // Gemini has it among other settings.
+        let fields: Map<String, Value> = serde_json::from_str(raw).ok()?;
+        let is_schema = |name: &str| name.to_ascii_lowercase().ends_with("schema");
+        let mut schemas = fields.iter().filter(|(name, _)| is_schema(name));
+        schemas.next().map(|(_, schema)| schema.to_string().into())
     })
 }
 

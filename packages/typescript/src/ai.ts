@@ -102,6 +102,7 @@ const moved = new WeakMap<FitSettings, Map<string, string>>();
 interface CallParameters {
   prompt: readonly unknown[];
   tools?: readonly unknown[];
+  responseFormat?: { type: string; schema?: unknown };
 }
 
 /**
@@ -122,6 +123,9 @@ export function contextureMiddleware(settings: FitSettings = {}) {
         );
       }
       const tools = (call.params.tools ?? []).map((tool) => chatTool(tool as Tool));
+      const schema = call.params.responseFormat?.schema;
+      // Providers add the schema of the output to the prompt, as they do with tools.
+      if (schema !== undefined) tools.push(chatTool({ name: "output", inputSchema: schema }));
       const prompt = await fitted(call.params.prompt as Message[], call.model.modelId, settings, tools);
       return { ...call.params, prompt };
     },

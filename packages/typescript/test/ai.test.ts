@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
-import { type ModelMessage, generateText, modelMessageSchema, stepCountIs, streamText, tool, wrapLanguageModel } from "ai";
+import { type ModelMessage, Output, generateText, modelMessageSchema, stepCountIs, streamText, tool, wrapLanguageModel } from "ai";
 import { MockLanguageModelV4, convertArrayToReadableStream } from "ai/test";
 import { z } from "zod";
 
@@ -101,6 +101,20 @@ test("prepareStep counts the tools that it is given", async () => {
   const [none, some, many] = [await available(undefined), await available(tools), await available(long)];
   assert.ok(none - some > 10 && none - some < 200, `${none} ${some}`);
   assert.ok(some - many > 1300 && some - many < 2500, `${some} ${many}`);
+});
+
+test("the middleware counts the schema of the output", async () => {
+  const available = async (description: string) => {
+    standInCalls = [];
+    const found: number[] = [];
+    const middleware = contextureMiddleware({ maxTokens: 8000, client, onReport: (report) => found.push(report.budget.available) });
+    const output = Output.object({ schema: z.object({ answer: z.string().describe(description) }) });
+    const call = generateText({ model: wrapLanguageModel({ model: standIn(0), middleware }), prompt: "Hi.", output });
+    // The model does not answer with JSON.
+    await call.then(({ output }) => output).catch(() => undefined);
+    return found[0] ?? 0;
+  };
+  assert.ok((await available("short")) - (await available("long ".repeat(2000))) > 1300);
 });
 
 test("streams are fitted, too", async () => {
