@@ -140,6 +140,8 @@ const SHORT_TEXT: usize = 1536;
 #[derive(Clone)]
 pub struct Counts {
     shared: Arc<Shared>,
+    // The counter without calibration, if that is another one.
+    steady: Option<Arc<dyn TokenCounter>>,
     key: Arc<MarkKey>,
     native: bool,
 }
@@ -169,9 +171,26 @@ impl Counts {
                 by_role: Default::default(),
                 by_path: Cache::new(),
             }),
+            steady: None,
             key: Arc::new(MarkKey::from_text("")),
             native: false,
         }
+    }
+
+    /// Returns the same counts with another [steady](Counts::steady) counter.
+    pub fn with_steady(self, steady: Arc<dyn TokenCounter>) -> Self {
+        Self {
+            steady: Some(steady),
+            ..self
+        }
+    }
+
+    /// Returns the counter for content that must not change from request to
+    /// request, such as a shortened tool result. Unlike
+    /// [`counter`](Counts::counter), it is not calibrated by the counts of
+    /// providers.
+    pub fn steady(&self) -> &dyn TokenCounter {
+        self.steady.as_deref().unwrap_or(self.counter())
     }
 
     /// Returns the same counts for requests whose boundary marks are derived

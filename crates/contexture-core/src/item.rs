@@ -104,10 +104,13 @@ pub enum Join {
     /// The text is a further paragraph of the block before it, with one blank
     /// line between, when both are text of the same role with this join.
     Paragraph,
+    /// The beginning of a message of its own, even after a message of the same
+    /// role. An API that does not accept two such messages gets one.
+    Message,
 }
 
 impl Join {
-    /// Returns true for a block that has tags of its own.
+    /// Returns true for the usual join: between tags of its own.
     pub fn is_apart(&self) -> bool {
         *self == Join::Apart
     }

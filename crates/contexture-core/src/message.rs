@@ -67,6 +67,11 @@ impl MessageRole {
             MessageRole::Tool => "tool",
         }
     }
+
+    /// Returns true for the roles of instructions: system and developer.
+    pub fn is_instruction(self) -> bool {
+        matches!(self, MessageRole::System | MessageRole::Developer)
+    }
 }
 
 /// The cause of a message.

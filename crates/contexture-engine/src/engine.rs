@@ -273,6 +273,14 @@ impl Engine {
             Some(_) => format!("counter {}", model.name),
             None => format!("{:?}", model.tokenizer),
         };
+        // A calibrated factor moves from request to request.
+        let is_estimate = own.is_none() && model.tokenizer.factor().is_some();
+        let steady = is_estimate.then(|| self.models.resolve(&model.name).tokenizer);
+        let steady = steady.filter(|steady| *steady != model.tokenizer);
+        let key = match &steady {
+            Some(steady) => format!("{key}, steady {steady:?}"),
+            None => key,
+        };
         let mut known = lock(&self.counts);
         if let Some(counts) = known.get(&key) {
             return Ok(Arc::clone(counts));
@@ -281,7 +289,17 @@ impl Engine {
             Some(counter) => Arc::clone(counter),
             None => (model.tokenizer.load()).map_err(|error| Error::input(error.to_string()))?,
         };
-        let counts = self.cache_owner.own(|| Arc::new(Counts::new(counter)));
+        let steady = match steady {
+            Some(steady) => Some((steady.load()).map_err(|error| Error::input(error.to_string()))?),
+            None => None,
+        };
+        let counts = self.cache_owner.own(|| {
+            let counts = Counts::new(counter);
+            Arc::new(match steady {
+                Some(steady) => counts.with_steady(steady),
+                None => counts,
+            })
+        });
         known.insert(key, Arc::clone(&counts));
         Ok(counts)
     }

@@ -59,7 +59,7 @@ pub use cache::{CacheCause, CacheReport, Difference};
 pub use contexture_project::{
     ActionCode, Advice, Cause, Error, Interface, Log, Operation, Permissions, Root, Shown,
     Unusable, Warning, advice, by_file, check_path, config, error, files, lines, masked,
-    masked_json, session_dir, trust, yaml,
+    masked_json, masked_json_text, session_dir, trust, yaml,
 };
 pub use engine::{Engine, EngineBuilder, provider_of, usual_format};
 pub use event::{Attachment, Event, Hook, Sender};
@@ -87,7 +87,7 @@ pub fn counter_name(counts: &Counts, policy: Policy) -> String {
     };
     // This number is increased when a change of the guard or of the counted
     // text changes counts.
-    let name = format!("{}/{masked}/4", counts.counter().identity());
+    let name = format!("{}/{masked}/5", counts.counter().identity());
     match policy.template {
         Some(template) => format!("{name}/{template:?}"),
         None => name,

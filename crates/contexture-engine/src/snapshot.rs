@@ -264,7 +264,7 @@ impl Saved {
         match self.given(store)? {
             Some(given) if given.api.format() == format => {
                 let rendered = prompt.render_compact(format).map_err(refused)?;
-                let body = given.with_messages(&rendered);
+                let body = given.with_messages(&rendered).map(|(body, _)| body);
                 body.map_err(|error| Error::input(error.to_string()))
             }
             _ => prompt.render(format).map_err(refused),

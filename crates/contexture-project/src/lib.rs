@@ -34,6 +34,6 @@ pub mod yaml;
 pub use advice::{Advice, Interface, Operation, Warning};
 pub use error::{ActionCode, Cause, Error};
 pub use files::{Root, Unusable, check_path};
-pub use log::{Log, masked, masked_json, session_dir};
+pub use log::{Log, masked, masked_json, masked_json_text, session_dir};
 pub use permissions::Permissions;
 pub use shown::Shown;

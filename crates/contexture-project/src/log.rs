@@ -82,6 +82,14 @@ pub fn masked_json(mut value: Value) -> String {
     }
 }
 
+/// Returns the JSON `text` in one line with its secrets masked. Returns `None` if
+/// it has no secrets, and if it is not JSON.
+pub fn masked_json_text(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let plain = value.to_string();
+    Some(masked_json(value)).filter(|masked| *masked != plain)
+}
+
 fn mask_values(value: &mut Value) {
     match value {
         Value::String(text) => {

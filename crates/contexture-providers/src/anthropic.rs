@@ -19,6 +19,8 @@ pub(crate) const DIALECT: Dialect = Dialect {
     result_media: true,
     goes_on,
     resumes: true,
+    // Anthropic combines them itself.
+    in_a_row: false,
     model_first: false,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,

@@ -1,5 +1,6 @@
 //! Converts a layout to the terms that providers share: tools, system text, and
-//! messages of two roles that alternate.
+//! messages of two roles. The roles alternate, unless a conversation was given
+//! with several messages of one role in a row.
 //!
 //! Each provider's module renders a [`Conversation`] as JSON.
 
@@ -7,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::guard::Mark;
-use contexture_core::{Block, Layout, Media, Part, Role, Section, markup};
+use contexture_core::{Block, Join, Layout, Media, Part, Role, Section, markup};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -391,6 +392,21 @@ impl<'a> Builder<'a, '_> {
         section: Section,
         open_result: Option<usize>,
     ) {
+        let result = open_result
+            .filter(|_| block.role == Role::Tool)
+            .and_then(|at| Some((at, self.said.get_mut(at)?)));
+        let mut open = None;
+        if let Some((at, (_, piece))) = result
+            && piece.group == block.group.as_deref()
+            && let Content::Result(result) = &mut piece.content
+        {
+            self.open_result = Some(at);
+            // The provider's own form of the result has its media in it.
+            if piece.native.is_some() {
+                return;
+            }
+            open = Some(result);
+        }
         // Content for another provider must not stop the conversation: a medium
         // that this provider does not accept is replaced by its description.
         if section == Section::History && (self.dialect.check_media)(media).is_err() {
@@ -417,18 +433,7 @@ impl<'a> Builder<'a, '_> {
             };
             return self.say(Speaker::Model, content, block, section);
         }
-        let result = open_result
-            .filter(|_| block.role == Role::Tool)
-            .and_then(|at| Some((at, self.said.get_mut(at)?)));
-        if let Some((at, (_, piece))) = result
-            && piece.group == block.group.as_deref()
-            && let Content::Result(result) = &mut piece.content
-        {
-            self.open_result = Some(at);
-            // The provider's own form of the result has its media in it.
-            if piece.native.is_some() {
-                return;
-            }
+        if let Some(result) = open {
             // An error is text only, to Anthropic.
             if self.dialect.result_media && !result.is_error {
                 result.media.push(media);
@@ -466,7 +471,8 @@ impl<'a> Builder<'a, '_> {
     /// Returns the block in the provider's own form, if that is stored.
     fn native(&self, block: &'a Block) -> Option<&'a str> {
         // A block that joins others is only a part of the message.
-        let native = block.native.as_deref().filter(|_| block.join.is_apart())?;
+        let is_part = block.join == Join::Paragraph;
+        let native = block.native.as_deref().filter(|_| !is_part)?;
         (*native.provider == *self.dialect.name).then(|| native.raw.as_str())
     }
 
@@ -505,8 +511,9 @@ impl<'a> Builder<'a, '_> {
             {
                 result.text = Cow::Borrowed(NO_OUTPUT);
             }
+            let is_own = self.dialect.in_a_row && piece.block.join == Join::Message;
             match conversation.messages.last_mut() {
-                Some(last) if last.speaker == speaker && speaker != Speaker::Other => {
+                Some(last) if last.speaker == speaker && speaker != Speaker::Other && !is_own => {
                     last.pieces.push(piece)
                 }
                 _ => conversation.messages.push(Message {

@@ -22,6 +22,8 @@ pub(crate) struct Dialect {
     /// Whether any model resumes its own last message that uses the provider's
     /// tools: the provider paused it.
     pub(crate) resumes: bool,
+    /// Whether a speaker may have several messages in a row.
+    pub(crate) in_a_row: bool,
     /// Whether the model's message may come first.
     pub(crate) model_first: bool,
     /// Whether it accepts a text as the name of a tool.

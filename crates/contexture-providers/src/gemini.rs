@@ -17,6 +17,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     result_media: false,
     goes_on: |_| false,
     resumes: false,
+    in_a_row: false,
     model_first: false,
     is_tool_name,
     tool_names: "1 to 64 letters, digits, _ . : or -, beginning with a letter or _",

@@ -25,6 +25,7 @@
 //! Signatures are stored, but not verified.
 
 mod anthropic;
+mod cache_marks;
 mod canonical;
 mod chat;
 mod checked;
@@ -51,10 +52,11 @@ use crate::{Format, usage_of};
 use node::Node;
 
 pub use crate::conversation::INPUT;
+pub use cache_marks::without_excess_marks;
 pub use detect::is_native;
 pub use parsed::{ParsedRequest, RequestEnd};
 pub use replace::{with_messages, without_messages};
-pub use shown::{data_bytes, shown};
+pub use shown::{data_bytes, file_tokens, shown};
 pub use stream::StreamReader;
 pub use translated::translated;
 

@@ -23,6 +23,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     result_media: false,
     goes_on: |_| true,
     resumes: false,
+    in_a_row: true,
     model_first: true,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,
@@ -174,7 +175,7 @@ fn joined(mut texts: Vec<Json<'_>>) -> Json<'_> {
 
 /// Writes a message of the user. Results are messages of their own and come
 /// first. The remaining parts are one message, unless a message with another role
-/// is between them.
+/// or with fields of its own is between them.
 ///
 /// With `marked`, its one text gets a breakpoint.
 fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
@@ -187,6 +188,11 @@ fn user<'a>(message: Message<'a>, marked: bool, messages: &mut Vec<Json<'a>>) {
         };
         match (piece.content, native) {
             (Content::Result(_), Some(raw)) => messages.push(Json::raw(raw)),
+            // Fields of the message, such as a name.
+            (Content::Provider(raw), _) if is_fields(raw) => {
+                said.extend(std::mem::take(&mut run).message(marked));
+                run.fields = Some(raw);
+            }
             // A message with a role that only OpenAI has.
             (_, Some(raw)) if kind_of(raw).is_empty() => {
                 said.extend(std::mem::take(&mut run).message(marked));
@@ -229,6 +235,8 @@ struct Said<'a> {
     parts: Vec<Json<'a>>,
     /// Whether some part is not a text.
     has_parts: bool,
+    /// The other fields of the message, as a JSON object.
+    fields: Option<&'a str>,
 }
 
 impl<'a> Said<'a> {
@@ -241,8 +249,18 @@ impl<'a> Said<'a> {
             true => Json::List(self.parts),
             false => joined(self.texts),
         };
-        Some(map! {"role": Json::text("user"), "content": content})
+        let mut message = map! {"role": Json::text("user"), "content": content};
+        if let Some(fields) = self.fields {
+            message.push_raw_fields(fields);
+        }
+        Some(message)
     }
+}
+
+/// Returns true for the fields of a message without its role and its content.
+fn is_fields(raw: &str) -> bool {
+    let fields: Option<Map<String, Value>> = serde_json::from_str(raw).ok();
+    fields.is_some_and(|fields| !fields.contains_key("role") && !fields.contains_key("type"))
 }
 
 pub(crate) fn media_part(media: &Media) -> Value {

@@ -25,6 +25,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     result_media: true,
     goes_on: |_| true,
     resumes: false,
+    in_a_row: true,
     model_first: true,
     is_tool_name: is_plain_name,
     tool_names: PLAIN_NAMES,

@@ -14,11 +14,11 @@ use contexture_core::guard::{self, FindingKind, Policy};
 use contexture_core::{Code, ContentHash, GuardLine, Native, RawJson, TokenCounter, Tokens};
 use contexture_engine::{
     Advice, Cause, Concept, Error, GivenFields, GivenPart, GivenRequest, Preview, RecipeRef,
-    Request, Root, Warning, masked_json,
+    Request, Root, Warning, masked_json_text,
 };
 use contexture_history::{Sessions, is_summary, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest};
-use contexture_providers::{Format, MOST_MARKS, preflight, preflight_continued};
+use contexture_providers::{Format, MOST_MARKS};
 use contexture_store::{Block, Call, Message, MessageRole, NewSession, NewTurn, StoreError};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -174,27 +174,24 @@ impl Engine {
         check_newest(&assembled, request.messages.len())?;
         let is_changed = !is_same || request.given.is_shorter || differs(&assembled);
         let refused = |refused: contexture_providers::Refused| Error::input(refused.to_string());
-        let body = match (is_changed, fields) {
-            (false, _) => String::from_utf8_lossy(body).into_owned(),
-            (true, None) => assembled.render(format).map_err(refused)?,
+        let (body, unmarked) = match (is_changed, fields) {
+            // The provider rejects a request with too many marks.
+            (false, _) => {
+                let body = String::from_utf8_lossy(body);
+                let is_limited = format == Format::Anthropic;
+                let fewer = is_limited.then(|| native::without_excess_marks(&body));
+                let fewer = fewer.flatten();
+                fewer.unwrap_or_else(|| (body.into_owned(), Vec::new()))
+            }
+            (true, None) => (assembled.render(format).map_err(refused)?, Vec::new()),
             (true, Some(fields)) => {
                 let rendered = assembled.render_compact(format).map_err(refused)?;
                 let body = fields.with_messages(&rendered);
-                let body = body.map_err(|error| Error::input(error.to_string()))?;
-                // The messages were checked when they were rendered, and the other
-                // fields are the given ones. Together they may have too many marks.
-                if body.matches("\"cache_control\"").nth(MOST_MARKS).is_some() {
-                    let value = serde_json::from_str(&body)
-                        .map_err(|error| Error::failure("the result is not JSON", error))?;
-                    let checked = match assembled.continues {
-                        true => preflight_continued(format, &value),
-                        false => preflight(format, &value),
-                    };
-                    checked.map_err(refused)?;
-                }
-                body
+                body.map_err(|error| Error::input(error.to_string()))?
             }
         };
+        let is_changed = is_changed || !unmarked.is_empty();
+        assembled.report.warnings.extend(marks_removed(&unmarked));
         Ok(Fitted {
             body,
             format,
@@ -349,8 +346,7 @@ fn masked_native(native: Native) -> Native {
 
 /// Returns JSON with its secrets masked.
 fn masked_raw(raw: &RawJson) -> RawJson {
-    let value = serde_json::from_str(raw.as_str()).ok();
-    let masked = value.map(masked_json);
+    let masked = masked_json_text(raw.as_str());
     let masked = masked.and_then(|masked| RawJson::parse(&masked).ok());
     masked.unwrap_or_else(|| raw.clone())
 }
@@ -367,7 +363,8 @@ fn given_fields(
         tokens: texts.iter().map(|text| counter.count(text)).sum(),
     };
     let tools = native.tools.iter();
-    let tools: Vec<Cow<'_, str>> = tools.map(|tool| tool.raw.as_str().into()).collect();
+    let tools = tools.map(|tool| Cow::Borrowed(tool.raw.as_str()));
+    let tools: Vec<Cow<'_, str>> = tools.chain(output_schemas(native)).collect();
     let system = native.system.iter();
     let system = system.filter(|block| in_messages(block, native.api).is_none());
     let system: Vec<Cow<'_, str>> = system.map(text_of).collect();
@@ -378,6 +375,27 @@ fn given_fields(
         body: empty,
         tools: part(&tools),
         system: part(&system),
+    })
+}
+
+/// Returns the schemas that the response must match. Providers add them to the
+/// prompt, as they do with tools.
+fn output_schemas(native: &NativeRequest) -> impl Iterator<Item = Cow<'_, str>> {
+    const FIELDS: [&str; 4] = ["response_format", "text", "output_config", "output_format"];
+    let config = ["generationConfig", "generation_config"];
+    native.settings.iter().filter_map(move |(name, raw)| {
+        let raw = raw.as_str();
+        if FIELDS.contains(&name.as_str()) && raw.contains("schema") {
+            return Some(Cow::Borrowed(raw));
+        }
+        if !config.contains(&name.as_str()) || !raw.to_ascii_lowercase().contains("schema") {
+            return None;
+        }
+        // Gemini has it among other settings.
+        let fields: Map<String, Value> = serde_json::from_str(raw).ok()?;
+        let is_schema = |name: &str| name.to_ascii_lowercase().ends_with("schema");
+        let mut schemas = fields.iter().filter(|(name, _)| is_schema(name));
+        schemas.next().map(|(_, schema)| schema.to_string().into())
     })
 }
 
@@ -394,12 +412,8 @@ fn in_messages(block: &Block, api: Api) -> Option<Native> {
 /// Returns true if a conversation ends with the model's message. Instructions
 /// after it belong to neither.
 fn ends_with_model(messages: &[Message]) -> bool {
-    let is_spoken =
-        |role: MessageRole| !matches!(role, MessageRole::System | MessageRole::Developer);
-    let mut latest = messages
-        .iter()
-        .rev()
-        .filter(|message| is_spoken(message.role));
+    let latest = messages.iter().rev();
+    let mut latest = latest.filter(|message| !message.role.is_instruction());
     latest
         .next()
         .is_some_and(|message| message.role == MessageRole::Assistant)
@@ -590,6 +604,15 @@ fn tools_left_out(native: &NativeRequest) -> Option<Warning> {
             ),
         )
     })
+}
+
+/// Returns a warning about the blocks at `paths`, which lost their cache marks.
+fn marks_removed(paths: &[String]) -> Option<Warning> {
+    let message = format!(
+        "Anthropic accepts at most {MOST_MARKS} cache marks (`cache_control`): removed those of {}",
+        paths.join(", ")
+    );
+    (!paths.is_empty()).then(|| Warning::new("cache_marks_removed", message))
 }
 
 /// Returns the limit on the response that a request sets.

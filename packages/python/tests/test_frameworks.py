@@ -12,18 +12,21 @@ from typing import Any, cast
 import anthropic.types.beta as beta
 import pytest
 from agents import Agent, ModelResponse, ModelSettings, RunConfig, Runner, function_tool
+from agents.mcp import MCPServer
 from agents.models.interface import Model
+from agents.run import CallModelData, ModelInputData
 from agents.usage import Usage
 from anthropic.lib.tools import ToolError
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import Memory
+from mcp.types import Tool as McpTool
 from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseInputItemParam,
     ResponseOutputMessage,
     ResponseOutputText,
 )
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import (
@@ -195,6 +198,77 @@ def test_every_input_is_valid(shared_server: contexture.LocalServer, max_tokens:
                 check_input(list(fitted.input))
 
     asyncio.run(go())
+
+
+class Harbour(BaseModel):
+    """A harbour with its piers."""
+
+    piers: list[str]
+
+
+class ToolServer(MCPServer):
+    """An MCP server with one tool. It counts how often its tools are listed."""
+
+    listed = 0
+
+    @property
+    def name(self) -> str:
+        return "tides"
+
+    async def connect(self) -> None:
+        pass
+
+    async def cleanup(self) -> None:
+        pass
+
+    async def list_tools(self, *args: Any, **kwargs: Any) -> list[Any]:
+        self.listed += 1
+        schema = {"type": "object", "properties": {"place": {"type": "string"}}}
+        return [McpTool(name="tide", description="Returns the tide.", input_schema=schema)]
+
+    async def call_tool(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    async def list_prompts(self) -> Any:
+        raise NotImplementedError
+
+    async def get_prompt(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_tools_of_mcp_servers_and_the_output_schema_are_counted() -> None:
+    sent: list[Any] = []
+
+    class Recorder:
+        async def fit(self, **given: Any) -> Any:
+            sent.append(given["request"])
+            return type("Answer", (), {"changed": False})()
+
+    async def go() -> None:
+        server = ToolServer()
+        agent = Agent(
+            name="a",
+            model="gpt-5.6",
+            tools=[read_file],
+            mcp_servers=[server],
+            output_type=Harbour,
+        )
+        filter_input = fit_input(client=cast("contexture.AsyncClient", Recorder()))
+        data = CallModelData(
+            model_data=ModelInputData(input=[{"role": "user", "content": "?"}], instructions=None),
+            agent=agent,
+            context=None,
+        )
+        await filter_input(data)
+        await filter_input(data)
+        assert server.listed == 1
+
+    asyncio.run(go())
+    tools = {tool["name"]: tool for tool in sent[0]["tools"]}
+    assert list(tools) == ["read_file", "tide", "final_output"]
+    assert "place" in json.dumps(tools["tide"]["parameters"])
+    assert "piers" in json.dumps(tools["final_output"]["parameters"])
+    assert sent[0] == sent[1]
 
 
 def test_pydantic_ai(shared_server: contexture.LocalServer) -> None:

@@ -34,6 +34,11 @@ export interface FitSettings {
   onReport?: (report: Schemas["Report"], changed: boolean) => void;
 }
 
+export interface StepSettings extends FitSettings {
+  /** The tools of the call, so that they are counted: a step does not have them. Default: none. */
+  tools?: Readonly<Record<string, unknown>>;
+}
+
 interface Part {
   type: string;
   text?: string;
@@ -97,6 +102,7 @@ const moved = new WeakMap<FitSettings, Map<string, string>>();
 interface CallParameters {
   prompt: readonly unknown[];
   tools?: readonly unknown[];
+  responseFormat?: { type: string; schema?: unknown };
 }
 
 /**
@@ -117,6 +123,9 @@ export function contextureMiddleware(settings: FitSettings = {}) {
         );
       }
       const tools = (call.params.tools ?? []).map((tool) => chatTool(tool as Tool));
+      const schema = call.params.responseFormat?.schema;
+      // Providers add the schema of the output to the prompt, as they do with tools.
+      if (schema !== undefined) tools.push(chatTool({ name: "output", inputSchema: schema }));
       const prompt = await fitted(call.params.prompt as Message[], call.model.modelId, settings, tools);
       return { ...call.params, prompt };
     },
@@ -128,14 +137,16 @@ export function contextureMiddleware(settings: FitSettings = {}) {
  * messages that it returns in later steps, too: the function remembers the whole messages and fits
  * those, so that a summary is never made of a summary.
  *
- * A step has no tool definitions, which are therefore not counted: `contextureMiddleware` counts them.
+ * A step has no tool definitions. Give the tools of the call as `tools`, so that they are counted.
  */
-export function prepareStep(settings: FitSettings = {}) {
+export function prepareStep(settings: StepSettings = {}) {
+  let counted: Promise<unknown[]> | undefined;
   return async <Step extends { messages: unknown[]; model: unknown }>(
     step: Step,
   ): Promise<{ messages: Step["messages"] }> => {
     const model = typeof step.model === "string" ? step.model : (step.model as { modelId?: string }).modelId;
-    const messages = await fitted(step.messages as Message[], model, settings, [], instructions(step));
+    counted ??= definitions(settings.tools ?? {});
+    const messages = await fitted(step.messages as Message[], model, settings, await counted, instructions(step));
     return { messages: messages as Step["messages"] };
   };
 }
@@ -175,7 +186,7 @@ async function fitted(
   const system = [more, ...front.map(text), ...summaries.map(({ chat }) => textOf(chat))].filter(Boolean).join("\n\n");
   const all = unique(paired(given));
   const send = async (session: string | undefined, sent: Unit[]) =>
-    (settings.client ?? defaultClient()).fit({
+    (settings.client ?? defaultClient(session === undefined)).fit({
       request: {
         model: settings.model ?? modelId?.split("/").pop() ?? "gpt-5",
         messages: [...(system ? [{ role: "system", content: system }] : []), ...sent.map((unit) => unit.chat)],
@@ -302,6 +313,21 @@ function address(data: unknown, mediaType: string): string | undefined {
   if (data instanceof ArrayBuffer) return address(new Uint8Array(data), mediaType);
   const named = data as { url?: unknown; data?: unknown } | undefined | null;
   return named?.url !== undefined || named?.data !== undefined ? address(named.url ?? named.data, mediaType) : undefined;
+}
+
+/** Returns the tools of a call in the form of OpenAI's Chat API, so that they are counted. */
+async function definitions(tools: Readonly<Record<string, unknown>>): Promise<unknown[]> {
+  const all = Object.entries(tools) as [string, Record<string, unknown>][];
+  if (!all.length) return [];
+  // Who has a step has this package. It reads the schemas of several libraries.
+  const { asSchema } = await import("ai");
+  return Promise.all(
+    all.map(async ([name, { type, id, args, description, inputSchema }]) => {
+      if (String(type).startsWith("provider")) return chatTool({ name, id, args } as Tool);
+      const { jsonSchema } = asSchema(inputSchema as Parameters<typeof asSchema>[0]);
+      return chatTool({ name, description: typeof description === "string" ? description : "", inputSchema: await jsonSchema });
+    }),
+  );
 }
 
 function chatTool(tool: Tool): unknown {

@@ -3,6 +3,10 @@
  * the client starts a local server with the first call.
  */
 
+import { accessSync, constants, existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
 import type { components, operations } from "./api.js";
 import { ApiError, InvalidAnswerError, ServerUnavailableError } from "./errors.js";
 import { OPERATIONS } from "./operations.js";
@@ -249,9 +253,34 @@ for (const [id, operation] of Object.entries(OPERATIONS) as [Id, { is_stream: bo
 }
 
 let shared: Client | undefined;
+let temporary: Client | undefined;
 
-/** Returns the client of this process, which starts a local server unless one is named. */
-export function defaultClient(): Client {
+/**
+ * Returns the client of this process, which starts a local server unless one is named. A call that
+ * stores nothing (`isStateless`) works in a directory that cannot be written, too.
+ */
+export function defaultClient(isStateless = false): Client {
+  if (!shared && isStateless && !process.env.CONTEXTURE_URL && !canStore()) return temporaryClient();
   shared ??= new Client();
   return shared;
+}
+
+/** Returns true if the store of the current directory can be written, or be created. */
+function canStore(): boolean {
+  try {
+    accessSync(existsSync(".contexture") ? ".contexture" : ".", constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Returns a client whose store is in a temporary directory, which is removed when this process ends. */
+function temporaryClient(): Client {
+  if (!temporary) {
+    const root = mkdtempSync(join(tmpdir(), "contexture-"));
+    process.once("exit", () => rmSync(root, { recursive: true, force: true }));
+    temporary = new Client({ root });
+  }
+  return temporary;
 }

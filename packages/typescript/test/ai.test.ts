@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 
-import { type ModelMessage, generateText, modelMessageSchema, stepCountIs, streamText, tool, wrapLanguageModel } from "ai";
+import { type ModelMessage, Output, generateText, modelMessageSchema, stepCountIs, streamText, tool, wrapLanguageModel } from "ai";
 import { MockLanguageModelV4, convertArrayToReadableStream } from "ai/test";
 import { z } from "zod";
 
@@ -86,6 +86,35 @@ test("prepareStep keeps an agent within its window", async () => {
   assert.equal(result.text, "Done.");
   for (const prompt of standInCalls) checkPairs(prompt);
   assert.ok((standInCalls.at(-1)?.length ?? 99) < 22);
+});
+
+test("prepareStep counts the tools that it is given", async () => {
+  const available = async (given: object | undefined) => {
+    standInCalls = [];
+    const found: number[] = [];
+    const settings = { maxTokens: 8000, client, onReport: (report: { budget: { available: number } }) => found.push(report.budget.available) };
+    const step = prepareStep(given ? { ...settings, tools: given as Record<string, unknown> } : settings);
+    await generateText({ model: standIn(1), tools, prompt: "Read all.", prepareStep: step });
+    return found[0] ?? 0;
+  };
+  const long = { ...tools, write: tool({ description: "Writes. ".repeat(1000), inputSchema: z.object({ path: z.string() }) }) };
+  const [none, some, many] = [await available(undefined), await available(tools), await available(long)];
+  assert.ok(none - some > 10 && none - some < 200, `${none} ${some}`);
+  assert.ok(some - many > 1300 && some - many < 2500, `${some} ${many}`);
+});
+
+test("the middleware counts the schema of the output", async () => {
+  const available = async (description: string) => {
+    standInCalls = [];
+    const found: number[] = [];
+    const middleware = contextureMiddleware({ maxTokens: 8000, client, onReport: (report) => found.push(report.budget.available) });
+    const output = Output.object({ schema: z.object({ answer: z.string().describe(description) }) });
+    const call = generateText({ model: wrapLanguageModel({ model: standIn(0), middleware }), prompt: "Hi.", output });
+    // The model does not answer with JSON.
+    await call.then(({ output }) => output).catch(() => undefined);
+    return found[0] ?? 0;
+  };
+  assert.ok((await available("short")) - (await available("long ".repeat(2000))) > 1300);
 });
 
 test("streams are fitted, too", async () => {

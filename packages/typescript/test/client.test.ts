@@ -72,6 +72,41 @@ test("a request that fits is unchanged", async () => {
   assert.equal(smaller.temperature, 0.5);
 });
 
+test("the arguments of Gemini's client are fitted", async () => {
+  const client = new Client({ server: shared });
+  const short = { model: "gemini-3.8-flash", contents: "hi", config: { systemInstruction: "Be brief." } };
+  assert.equal(await fit(short, { client }), short);
+  const texts = Array.from({ length: 200 }, (_, at) => ({ role: at % 2 ? "model" : "user", parts: [{ text: `${at} ${"word ".repeat(100)}` }] }));
+  const tool = { name: "read", description: "long ".repeat(2000), parametersJsonSchema: { type: "object" } };
+  const config = { systemInstruction: ["Be brief.", { text: "Be kind." }], tools: [{ functionDeclarations: [tool] }] };
+  const long = { model: "gemini-3.8-flash", contents: [...texts, "And now?"], config };
+  const smaller = await fit(long, { client, maxTokens: 8000 });
+  assert.equal(smaller.config, config);
+  assert.deepEqual(Object.keys(smaller), ["model", "contents", "config"]);
+  assert.deepEqual(smaller.contents.at(-1), { role: "user", parts: [{ text: "And now?" }] });
+  const without = await fit({ ...long, config: {} }, { client, maxTokens: 8000 });
+  assert.ok(smaller.contents.length > 1 && smaller.contents.length < without.contents.length, "tools are counted");
+});
+
+test("a request is fitted in a directory that cannot be written", (context) => {
+  if (process.getuid?.() === 0 && !canDropRights()) return context.skip("root can write everywhere");
+  const root = emptyRoot();
+  const script = `
+    process.chdir(${JSON.stringify(root)});
+    require("node:fs").chmodSync(".", 0o555);
+    if (process.getuid() === 0) process.setuid(65534);
+    const { fit } = require(${JSON.stringify(join(__dirname, "../src/index.ts"))});
+    const request = { model: "gpt-5.6", messages: [{ role: "user", content: "hi" }] };
+    fit(request).then((fitted) => console.log(fitted === request));`;
+  const done = spawnSync(process.execPath, ["--import", "tsx", "-e", script], { encoding: "utf8", cwd: join(__dirname, "..") });
+  assert.equal(done.stdout, "true\n", done.stderr);
+});
+
+/** Returns true if another user can run the command. */
+function canDropRights(): boolean {
+  return spawnSync(process.env.CONTEXTURE_BIN ?? "", ["--version"], { uid: 65534 }).status === 0;
+}
+
 test("there is no command for this platform", () => {
   const { CONTEXTURE_BIN, PATH } = process.env;
   try {

@@ -481,7 +481,7 @@ fn joint_text() -> impl Strategy<Value = String> {
 }
 
 fn join() -> impl Strategy<Value = Join> {
-    prop::sample::select(vec![Join::Apart, Join::Paragraph])
+    prop::sample::select(vec![Join::Apart, Join::Paragraph, Join::Message])
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 //! shown, media that are only described.
 
 use contexture_core::{Block, Code, Excluded, Layout, Media, MediaSource, Part, Role};
-use contexture_providers::{Format, describes};
+use contexture_providers::{Format, describes, native};
 use contexture_tokens::Model;
 
 use super::LayerSource;
@@ -120,15 +120,21 @@ pub(super) fn described(layout: &Layout, model: &Model, format: Option<Format>) 
         let native = block.native.as_deref();
         native.is_some_and(|native| *native.provider == *format.name())
     };
+    // The provider's own form of a result has its media in it.
+    let mut holds_media = false;
     let media = layout.history.iter().filter_map(|block| match &block.part {
-        Part::Media(media) if !is_own(block) => Some((block, media)),
-        _ => None,
+        Part::Media(_) if block.role == Role::Tool && holds_media => None,
+        Part::Media(media) => (!is_own(block)).then_some((block, media)),
+        part => {
+            holds_media = matches!(part, Part::ToolResult { .. }) && is_own(block);
+            None
+        }
     });
     // A medium that is left out because of its size has a warning of its own.
     let is_there = |media: &Media| media.source != MediaSource::Url(String::new());
     let gone =
         media.filter(|(block, media)| is_there(media) && describes(format, block.role, media));
-    gone.map(|(block, media)| {
+    let gone = gone.map(|(block, media)| {
         Warning::new(
             "media_described",
             format!(
@@ -138,6 +144,23 @@ pub(super) fn described(layout: &Layout, model: &Model, format: Option<Format>) 
                 block.id
             ),
         )
-    })
-    .collect()
+    });
+    let has_files = |block: &&Block| {
+        let native = block.native.as_deref();
+        let other = native.filter(|native| *native.provider != *format.name());
+        let is_result = matches!(block.part, Part::ToolResult { .. });
+        is_result && other.is_some_and(|native| native::file_tokens(native.raw.as_str()) > 0)
+    };
+    let stored = layout.history.iter().filter(has_files).map(|block| {
+        Warning::new(
+            "media_described",
+            format!(
+                "the files in the result `{}` are stored at another provider than {}: sending \
+                 their description instead",
+                block.id,
+                model.provider.name()
+            ),
+        )
+    });
+    gone.chain(stored).collect()
 }

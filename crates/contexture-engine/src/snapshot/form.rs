@@ -8,7 +8,7 @@ use contexture_core::{
     Block, ContentHash, Join, Media, MediaKind, MediaSource, Native, Part, RawJson, Role, Section,
     Text, Tokens, Trust,
 };
-use contexture_project::masked_json;
+use contexture_project::masked_json_text;
 use contexture_providers::native::Api;
 use contexture_providers::{Format, Sampling};
 use contexture_store::{AgentRole, Blob};
@@ -74,7 +74,8 @@ impl SavedFields {
         let given = ContentHash::of(fields.body.as_bytes());
         let (body, unmasked) = match known {
             Some(known) if known.given() == given => (known.body, known.unmasked),
-            _ => match masked_body(&fields.body).filter(|_| mask_secrets) {
+            // A tool of a remote server can have the key of that server.
+            _ => match masked_json_text(&fields.body).filter(|_| mask_secrets) {
                 Some(masked) => (put(masked.into_bytes(), blobs), Some(given)),
                 None => (put(fields.body.as_bytes().to_vec(), blobs), None),
             },
@@ -107,14 +108,6 @@ impl SavedFields {
     pub(super) fn tokens(&self) -> Tokens {
         self.tools.tokens + self.system.tokens
     }
-}
-
-/// Returns the JSON of a request with its secrets masked, if it has any. A tool
-/// of a remote server can have the key of that server.
-fn masked_body(body: &str) -> Option<String> {
-    let fields: Value = serde_json::from_str(body).ok()?;
-    let plain = fields.to_string();
-    Some(masked_json(fields)).filter(|masked| *masked != plain)
 }
 
 /// The agent that a request was made for.

@@ -142,7 +142,7 @@ fn layout(document: bool) -> impl Strategy<Value = Vec<Block>> {
         true => vec![Role::Document],
         false => vec![Role::User, Role::Assistant, Role::Context],
     };
-    let join = prop::sample::select(vec![Join::Apart, Join::Paragraph]);
+    let join = prop::sample::select(vec![Join::Apart, Join::Paragraph, Join::Message]);
     let one = (prop::sample::select(roles), join, text);
     prop::collection::vec(one, 0..5).prop_map(move |blocks| {
         let mut all = vec![block(0, Role::System, Join::Apart, "rules")];

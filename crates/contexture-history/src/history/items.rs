@@ -23,7 +23,7 @@ use contexture_store::{
 use contexture_tokens::Provider;
 
 use contexture_engine::config::Config;
-use contexture_engine::{OTHER_API, counter_name, masked_json};
+use contexture_engine::{OTHER_API, counter_name, masked_json_text};
 use serde_json::Value;
 
 use super::steps::Previous;
@@ -74,8 +74,12 @@ pub(crate) fn count_turn(
 /// stored counts are valid for one such name.
 pub(crate) fn counter_of(counts: &Counts, policy: Policy, max_result: Option<Tokens>) -> String {
     let name = counter_name(counts, policy);
+    let steady = counts.steady().identity();
     match max_result {
-        Some(tokens) => format!("{name}/results {tokens}"),
+        Some(tokens) if steady == counts.counter().identity() => {
+            format!("{name}/results {tokens}")
+        }
+        Some(tokens) => format!("{name}/results {tokens} of {steady}"),
         None => name,
     }
 }
@@ -152,7 +156,8 @@ pub(super) struct BlockItem {
     unsent: Option<&'static str>,
     // Whether it is a result of a call of an earlier turn.
     answers_earlier: bool,
-    // Whether it is a medium of which only the description is sent.
+    // Whether it is a medium of which only the description is sent, or a result
+    // with such media.
     is_described: bool,
 }
 
@@ -180,6 +185,9 @@ pub(super) struct ItemBuilder {
     // The texts of blocks that were guarded before.
     texts: BTreeMap<(usize, usize), Text>,
     is_paused: bool,
+    // Whether the latest result is sent in its provider's own form, which has the
+    // media after it.
+    holds_media: bool,
 }
 
 impl ItemBuilder {
@@ -204,6 +212,7 @@ impl ItemBuilder {
             is_loose: false,
             texts: BTreeMap::new(),
             is_paused: false,
+            holds_media: false,
         }
     }
 
@@ -270,7 +279,7 @@ impl ItemBuilder {
                     continue;
                 }
                 // The source `system` offers these.
-                if self.is_loose && is_instruction(message.role) && is_plain_text(block) {
+                if self.is_loose && message.role.is_instruction() && is_plain_text(block) {
                     continue;
                 }
                 let id = match blocks.len() {
@@ -295,10 +304,13 @@ impl ItemBuilder {
                 let mut item = Item::new(id, role, text.clone()).cut(Cut::Never);
                 item.trust = trust;
                 let earlier = self.answers.len();
+                self.holds_media &= is_medium(block);
                 let mut item = self.with_part(item, block);
                 if let Some(masked) = masked {
                     item.part = Part::Provider(Arc::new(masked));
                 }
+                let mut is_described =
+                    (block.media()).is_some_and(|media| self.is_described(role, block, &media));
                 // A shortened block no longer equals the provider's own form.
                 if let Some(native) = block.native().filter(|_| original.is_none()) {
                     // Counted for every provider, so that a stored count is
@@ -314,10 +326,20 @@ impl ItemBuilder {
                     item.surcharge += more as Tokens / BYTES_PER_TOKEN;
                     // A secret is not sent in another form either.
                     item.native = (!is_changed(&text)).then(|| Arc::new(native.clone()));
+                    if matches!(&**block, Block::ToolResult { .. }) {
+                        let is_own = self.target.accepts(&native.provider);
+                        self.holds_media = is_own && item.native.is_some();
+                        // Files that only the provider of the result has.
+                        let files = native::file_tokens(raw);
+                        is_described |= files > 0 && !is_own && self.target.format.is_some();
+                        if !is_described {
+                            item.surcharge += files;
+                        }
+                    }
                 }
                 // An instruction is sent in the provider's own form between the
                 // messages, or else with the other instructions.
-                if is_instruction(message.role)
+                if message.role.is_instruction()
                     && let Some(native) = block.native()
                     && self.target.accepts(&native.provider)
                     && let Some(native) = match is_changed(&text) {
@@ -335,8 +357,7 @@ impl ItemBuilder {
                     block: b,
                     unsent: self.unsent(role, block, calls, &text),
                     answers_earlier: self.answers.len() > earlier,
-                    is_described: (block.media())
-                        .is_some_and(|media| self.is_described(role, block, &media)),
+                    is_described,
                     item,
                     text,
                 });
@@ -374,12 +395,7 @@ impl ItemBuilder {
         if !is_clients || !self.policy.mask_secrets {
             return None;
         }
-        let value: Value = serde_json::from_str(raw.as_str()).ok()?;
-        let plain = value.to_string();
-        let masked = masked_json(value);
-        if masked == plain {
-            return None;
-        }
+        let masked = masked_json_text(raw.as_str())?;
         let native = Native::new(provider.as_str(), RawJson::parse(&masked).ok()?);
         Some((Text::guarded(raw.as_str(), self.policy), native))
     }
@@ -411,8 +427,8 @@ impl ItemBuilder {
     }
 
     /// Shortens a tool result that is over the limit. The result depends only
-    /// on the turn and the limit, so that its bytes are the same in every
-    /// request.
+    /// on the turn, the limit and the model, so that its bytes are the same in
+    /// every request.
     fn shorten(
         &self,
         block: &Block,
@@ -451,7 +467,9 @@ impl ItemBuilder {
             path: self.paths.get(tool_call_id).map(String::as_str),
         };
         let shown = text.as_str();
-        let short = shorten(shown, &hint, max_tokens, counts.counter(), handle)?;
+        // Another cut would break the provider's cache whenever the counter is
+        // calibrated.
+        let short = shorten(shown, &hint, max_tokens, counts.steady(), handle)?;
         *text = text.shortened(&short.text);
         Some(Original {
             tokens: short.original_tokens,
@@ -559,7 +577,8 @@ impl ItemBuilder {
     fn is_described(&self, role: Role, block: &Block, media: &Media) -> bool {
         let native = block.native();
         let is_own = native.is_some_and(|native| self.target.accepts(&native.provider));
-        let format = self.target.format.filter(|_| !is_own);
+        let is_sent = is_own || role == Role::Tool && self.holds_media;
+        let format = self.target.format.filter(|_| !is_sent);
         format.is_some_and(|format| describes(format, role, media))
     }
 
@@ -654,8 +673,11 @@ fn masked_instruction(native: &Native, text: &str) -> Option<Native> {
     Some(Native::new(native.provider.as_ref(), raw))
 }
 
-fn is_instruction(role: MessageRole) -> bool {
-    matches!(role, MessageRole::System | MessageRole::Developer)
+fn is_medium(block: &Block) -> bool {
+    matches!(
+        block,
+        Block::Image { .. } | Block::Audio { .. } | Block::Document { .. }
+    )
 }
 
 /// Returns true for a text without a form of a provider.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use contexture_core::{Code, Content, Cut, Item, Native, Part, Role, Text, Trust};
+use contexture_core::{Code, Content, Cut, Item, Join, Native, Part, Role, Text, Trust};
 
 use super::{History, PreparedTurn, Target, row};
 
@@ -44,6 +44,7 @@ pub(super) fn join(
         user_first: target.user_first(),
         has_started: false,
         asked_at: None,
+        latest: None,
     };
     for (i, turn) in turns.iter().enumerate() {
         joiner.turn(i, turn, if i == 0 { from } else { 0 });
@@ -69,6 +70,14 @@ pub(super) enum CallIds {
     Stored,
 }
 
+impl CallIds {
+    /// Returns true for a conversation in the form of a provider's own request,
+    /// whose messages stay as they were given.
+    fn is_as_given(self) -> bool {
+        self != CallIds::Repeated
+    }
+}
+
 struct Joiner<'h> {
     history: &'h mut History,
     group: Arc<str>,
@@ -85,6 +94,8 @@ struct Joiner<'h> {
     has_started: bool,
     // The turn and the message of the user's latest message.
     asked_at: Option<(usize, usize)>,
+    // The turn and the message of the latest item.
+    latest: Option<(usize, usize)>,
 }
 
 impl Joiner<'_> {
@@ -161,9 +172,14 @@ impl Joiner<'_> {
                 _ => {}
             }
             self.open_history(&item);
+            let message = (i, turn.messages[at]);
             if item.role == Role::User {
-                self.note_question(&item, (i, turn.messages[at]));
+                self.note_question(&item, message);
             }
+            if self.ids.is_as_given() && self.is_in_a_row(&item, message) {
+                item.join = Join::Message;
+            }
+            self.latest = Some(message);
             self.add(item);
         }
         self.open.retain(|(call, _)| !turn.answers.contains(call));
@@ -200,6 +216,15 @@ impl Joiner<'_> {
             let id = format!("{}/opening", self.group);
             self.add(ours(id, Role::User, MODEL_BEGAN));
         }
+    }
+
+    /// Returns true if an item begins a message after another message of the same
+    /// role.
+    fn is_in_a_row(&self, item: &Item, message: (usize, usize)) -> bool {
+        let last = self.history.items.last();
+        matches!(item.role, Role::User | Role::Assistant)
+            && self.latest.is_some_and(|latest| latest != message)
+            && last.is_some_and(|last| last.role == item.role)
     }
 
     /// Records a block of the user's latest message, at this turn and message.

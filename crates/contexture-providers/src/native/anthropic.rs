@@ -183,7 +183,10 @@ fn read(node: &Node<'_>, role: MessageRole) -> Result<Block, NativeError> {
     let is_model = role == MessageRole::Assistant;
     Ok(match kind.as_str() {
         "text" => {
-            let text = node.string("text")?.unwrap_or_default();
+            let text = match is_model {
+                true => node.string("text")?.unwrap_or_default(),
+                false => node.given("text")?,
+            };
             let expected = map! {"type": Json::text("text"), "text": Json::text(&text)};
             keep(Block::text(text.as_str()), expected)
         }
@@ -262,8 +265,11 @@ fn document(node: &Node<'_>) -> Result<String, NativeError> {
     Ok(texts.join("\n\n"))
 }
 
+/// Reads an image or a document. Returns `None` for other blocks, and for files
+/// that are stored at the provider.
 fn media(node: &Node<'_>, kind: &str) -> Result<Option<Block>, NativeError> {
-    let Some(source) = node.find("source") else {
+    let is_medium = matches!(kind, "image" | "document");
+    let Some(source) = node.find("source").filter(|_| is_medium) else {
         return Ok(None);
     };
     let (data, url) = match source.kind_field().as_str() {
@@ -309,22 +315,21 @@ fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
             for item in &items {
                 match item.kind_field().as_str() {
                     "text" => {
-                        texts.push(item.string("text")?.unwrap_or_default());
+                        texts.push(item.given("text")?);
                         plain &= item.fields()?.len() == 2;
                     }
                     "document" if is_written(item) => {
                         texts.push(document(item)?);
                         plain = false;
                     }
-                    kind @ ("image" | "document") => match media(item, kind)? {
+                    kind => match media(item, kind)? {
                         Some(block) => media_blocks.push(block),
-                        None => plain = false,
+                        // A part that has no form here is in the result's own form.
+                        None => {
+                            texts.push(super::shown(&item.raw_json()).0);
+                            plain = false;
+                        }
                     },
-                    // A part that has no form here is in the result's own form.
-                    _ => {
-                        texts.push(super::shown(&item.raw_json()).0);
-                        plain = false;
-                    }
                 }
             }
             // A single text means the same with or without a list.
@@ -363,6 +368,11 @@ fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
             };
             if is_error {
                 expected.push("is_error", Value::Bool(true));
+            }
+            // Only the own form of the result can hold a medium of another type.
+            let is_sendable = |block: &Block| sendable(&DIALECT, block).is_some();
+            if !media_blocks.iter().all(is_sendable) {
+                expected = Json::Value(Value::Null);
             }
             with_native(API, block, &raw, &expected)
         }

@@ -37,9 +37,9 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
                 {
                     // Results that follow each other answer one message.
                     Some((MessageRole::Tool, MessageContent::Blocks(blocks))) => {
-                        blocks.push(result);
+                        blocks.extend(result);
                     }
-                    _ => messages.push(message(MessageRole::Tool, vec![result])),
+                    _ => messages.push(message(MessageRole::Tool, result)),
                 }
             }
             // A role of older versions, or of another server.
@@ -106,7 +106,10 @@ pub(super) fn told(node: &Node<'_>) -> Result<String, NativeError> {
 fn texts(content: &Node<'_>) -> Result<Vec<String>, NativeError> {
     let mut texts = Vec::new();
     for part in content.items()? {
-        texts.extend(part.string("text")?);
+        match part.kind_field().as_str() {
+            "text" | "input_text" => texts.push(part.given("text")?),
+            _ => texts.extend(part.string("text")?),
+        }
     }
     Ok(texts)
 }
@@ -121,36 +124,31 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
             return Err(NativeError::new(path, "is missing"));
         }
     };
-    // Other fields, such as a name, belong to the message, and so to its only
-    // block.
-    let more = node
-        .each_field()?
-        .iter()
-        .any(|(name, _)| name != "role" && name != "content");
-    if more
-        && let [block] = &mut blocks[..]
-        && let Some(native) = block.native_mut()
-    {
-        *native = Some(Native::new(API.name(), node.raw_json()));
+    // Other fields, such as a name, belong to the message: to its only block, or
+    // before its blocks.
+    let fields = node.each_field()?.iter();
+    let more = fields.filter(|(name, _)| name != "role" && name != "content");
+    let more: Vec<_> = more.map(|(name, value)| (&**name, value.raw)).collect();
+    let only = match &mut blocks[..] {
+        [block] => block.native_mut(),
+        _ => None,
+    };
+    match only {
+        _ if more.is_empty() => {}
+        Some(native) => *native = Some(Native::new(API.name(), node.raw_json())),
+        None => blocks.insert(0, opaque(API, object(more))),
     }
     Ok(blocks)
 }
 
-/// Reads the user's content in a list of parts. Several texts keep their own
-/// form, because they would become one without it.
+/// Reads the user's content in a list of parts. Texts keep their own form, because
+/// they would become one string without it.
 fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let items = content.each_item()?;
     let mut blocks: Vec<Block> = items.iter().map(part).collect::<Result<_, _>>()?;
-    let texts = |block: &&mut Block| matches!(block, Block::Text { .. });
-    if blocks.len() > 1 {
-        for (block, item) in blocks
-            .iter_mut()
-            .zip(items)
-            .filter(|(block, _)| texts(block))
-        {
-            if let Some(native) = block.native_mut() {
-                *native = Some(Native::new(API.name(), item.raw_json()));
-            }
+    for (block, item) in blocks.iter_mut().zip(items) {
+        if let Block::Text { native, .. } = block {
+            *native = Some(Native::new(API.name(), item.raw_json()));
         }
     }
     Ok(blocks)
@@ -159,18 +157,30 @@ fn parts(content: &Node<'_>) -> Result<Vec<Block>, NativeError> {
 /// Reads a part of the user's message.
 fn part(node: &Node<'_>) -> Result<Block, NativeError> {
     let raw = node.raw_json();
-    let kind = node.kind_field();
-    let block = match kind.as_str() {
-        "text" => {
-            let text = node.string("text")?.unwrap_or_default();
-            let expected = map! {"type": Json::text("text"), "text": Json::text(&text)};
-            return Ok(with_native(
-                API,
-                Block::text(text.as_str()),
-                &raw,
-                &expected,
-            ));
-        }
+    if node.kind_field() == "text" {
+        let text = node.given("text")?;
+        let expected = map! {"type": Json::text("text"), "text": Json::text(&text)};
+        return Ok(with_native(
+            API,
+            Block::text(text.as_str()),
+            &raw,
+            &expected,
+        ));
+    }
+    let Some(block) = medium(node)? else {
+        return Ok(opaque(API, raw));
+    };
+    let expected = sendable(&DIALECT, &block).map(|media| media_part(&media));
+    Ok(match expected {
+        Some(expected) => with_native(API, block, &raw, &expected.into()),
+        None => opaque(API, raw),
+    })
+}
+
+/// Reads a part that is a medium. Returns `None` for other parts, and for files
+/// that are stored at the provider.
+fn medium(node: &Node<'_>) -> Result<Option<Block>, NativeError> {
+    Ok(match node.kind_field().as_str() {
         "image_url" => {
             let image = node.find("image_url");
             let url = image
@@ -202,14 +212,6 @@ fn part(node: &Node<'_>) -> Result<Block, NativeError> {
                 .map(|data| from_address(&data, "document"))
         }
         _ => None,
-    };
-    let Some(block) = block else {
-        return Ok(opaque(API, raw));
-    };
-    let expected = sendable(&DIALECT, &block).map(|media| media_part(&media));
-    Ok(match expected {
-        Some(expected) => with_native(API, block, &raw, &expected.into()),
-        None => opaque(API, raw),
     })
 }
 
@@ -374,9 +376,25 @@ pub(super) fn sent(arguments: &Value) -> String {
     }
 }
 
-fn result(node: &Node<'_>) -> Result<Block, NativeError> {
+/// Reads the result of a tool, followed by the media in it.
+fn result(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let id = node.required("tool_call_id")?;
-    let text = told(node)?;
+    let mut media = Vec::new();
+    let text = match node.get("content").filter(|content| content.is_list()) {
+        Some(content) => {
+            let mut texts = Vec::new();
+            for part in content.each_item()? {
+                match (part.kind_field().as_str(), medium(part)?) {
+                    ("text", _) => texts.push(part.given("text")?),
+                    (_, Some(block)) => media.push(block),
+                    // A part that has no form here is in the result's own form.
+                    _ => texts.push(super::shown(&part.raw_json()).0),
+                }
+            }
+            texts.join("\n\n")
+        }
+        None => told(node)?,
+    };
     let expected = map! {
         "role": Json::text("tool"),
         "tool_call_id": Json::Text(id.clone().into()),
@@ -388,5 +406,6 @@ fn result(node: &Node<'_>) -> Result<Block, NativeError> {
         is_error: false,
         native: None,
     };
-    Ok(with_native(API, block, &node.raw_json(), &expected))
+    let block = with_native(API, block, &node.raw_json(), &expected);
+    Ok(std::iter::once(block).chain(media).collect())
 }

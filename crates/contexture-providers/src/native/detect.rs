@@ -142,6 +142,10 @@ fn is_anthropic(node: &Node<'_>, apis: &[Api]) -> bool {
     if has_chat_marks(node) {
         return false;
     }
+    // Some servers accept these in the Chat API, too.
+    if has_word(node.get("messages"), &["cache_control"]) {
+        return true;
+    }
     let model = node.string("model").ok().flatten().unwrap_or_default();
     model.contains("claude") && node.find("max_tokens").is_some()
 }
@@ -169,21 +173,19 @@ fn has_chat_marks(node: &Node<'_>) -> bool {
         || messages
             .first()
             .is_some_and(|first| has_role(first, "system") || has_role(first, "developer"))
-        || messages
-            .iter()
-            .any(|message| has_role(message, "tool") || message.get("tool_calls").is_some())
+        || messages.iter().any(|message| {
+            ["tool", "developer"]
+                .iter()
+                .any(|role| has_role(message, role))
+                || message.get("tool_calls").is_some()
+        })
         || node
             .find("tools")
             .is_some_and(|tools| tools.raw.contains("\"function\""))
 }
 
 /// The names and types that only messages of Anthropic have.
-const ANTHROPIC_WORDS: [&str; 4] = [
-    "tool_use",
-    "tool_result",
-    "redacted_thinking",
-    "cache_control",
-];
+const ANTHROPIC_WORDS: [&str; 3] = ["tool_use", "tool_result", "redacted_thinking"];
 
 /// Returns true if a list of messages has one of `words` as a name or as a text.
 /// Plain texts of messages are compared, and only nested values are searched.

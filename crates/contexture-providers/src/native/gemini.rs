@@ -117,22 +117,41 @@ impl Reader {
             let message = format!("unknown role `{role}`; expected user or model");
             return Err(NativeError::new(format!("{}.role", node.path()), message));
         }
-        let blocks = self.parts(node, MessageRole::User)?;
-        let is_result = |block: &Block| matches!(block, Block::ToolResult { .. });
-        let (results, said): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(is_result);
+        let (mut results, mut said) = (Vec::new(), Vec::new());
+        for blocks in self.each_part(node, MessageRole::User)? {
+            match blocks.first() {
+                Some(Block::ToolResult { .. }) => results.extend(blocks),
+                _ => said.extend(blocks),
+            }
+        }
         let results = (!results.is_empty()).then(|| message(MessageRole::Tool, results));
         let said = (!said.is_empty()).then(|| message(MessageRole::User, said));
         Ok(results.into_iter().chain(said).collect())
     }
 
     fn parts(&mut self, node: &Node<'_>, role: MessageRole) -> Result<Vec<Block>, NativeError> {
+        Ok(self.each_part(node, role)?.into_iter().flatten().collect())
+    }
+
+    /// Reads the parts of a content. A part is one block, or the result of a tool
+    /// with the media in it.
+    fn each_part(
+        &mut self,
+        node: &Node<'_>,
+        role: MessageRole,
+    ) -> Result<Vec<Vec<Block>>, NativeError> {
         // Calls of one name are numbered within the message, so that the same
         // message gives the same ids wherever it is read.
         let mut unnamed: BTreeMap<String, u32> = BTreeMap::new();
         let parts = node.list("parts")?;
         parts
             .iter()
-            .map(|part| self.part(part, role, &mut unnamed))
+            .map(|part| match field(part, "functionResponse") {
+                Some(result) if role != MessageRole::Assistant => {
+                    self.result(&result, part, &mut unnamed)
+                }
+                _ => Ok(vec![self.part(part, role, &mut unnamed)?]),
+            })
             .collect()
     }
 
@@ -169,9 +188,6 @@ impl Reader {
             };
             return Ok(with_native(API, block, &raw, &expected));
         }
-        if let Some(result) = field(node, "functionResponse").filter(|_| !is_model) {
-            return self.result(&result, node, unnamed);
-        }
         if let Some(text) = node.string("text")? {
             if text.trim().is_empty() {
                 // A signature on nothing, at the end of an answer.
@@ -191,14 +207,7 @@ impl Reader {
             };
             return Ok(with_native(API, block, &raw, &expected));
         }
-        let data = field(node, "inlineData");
-        let file = field(node, "fileData");
-        let media = match (&data, &file) {
-            (Some(data), _) => block_of(data, "data")?,
-            (None, Some(file)) => block_of(file, "fileUri")?,
-            (None, None) => None,
-        };
-        Ok(match media {
+        Ok(match medium(node)? {
             Some(block) => match sendable(&DIALECT, &block).map(|media| media_part(&media)) {
                 Some(expected) => with_native(API, block, &raw, &expected.into()),
                 None => opaque(API, raw),
@@ -207,12 +216,13 @@ impl Reader {
         })
     }
 
+    /// Reads the result of a tool, followed by the media in it.
     fn result(
         &mut self,
         result: &Node<'_>,
         part: &Node<'_>,
         unnamed: &mut BTreeMap<String, u32>,
-    ) -> Result<Block, NativeError> {
+    ) -> Result<Vec<Block>, NativeError> {
         let name = result.required("name")?;
         let given = result.string("id")?.filter(|id| !id.trim().is_empty());
         let number = unnamed.entry(name.clone()).or_default();
@@ -233,7 +243,7 @@ impl Reader {
             Some(response) => response.fields()?,
             None => Vec::new(),
         };
-        let (text, is_error) = match &fields[..] {
+        let (mut text, is_error) = match &fields[..] {
             [(key, value)] if key == "output" || key == "error" => match value.text() {
                 Some(text) => (text, key == "error"),
                 None => (value.raw.to_owned(), key == "error"),
@@ -243,6 +253,18 @@ impl Reader {
                 false,
             ),
         };
+        let mut media = Vec::new();
+        for part in result.list("parts")? {
+            match medium(&part)? {
+                Some(block) => media.push(block),
+                // A part that has no form here is in the result's own form.
+                None => {
+                    let separator = if text.is_empty() { "" } else { "\n\n" };
+                    text.push_str(separator);
+                    text.push_str(&super::shown(&part.raw_json()).0);
+                }
+            }
+        }
         let key = if is_error { "error" } else { "output" };
         let mut said = Json::Map(Vec::new());
         said.push(key, Json::Text(shown_result(&text).to_owned().into()));
@@ -257,7 +279,17 @@ impl Reader {
             is_error,
             native: None,
         };
-        Ok(with_native(API, block, &part.raw_json(), &expected))
+        let block = with_native(API, block, &part.raw_json(), &expected);
+        Ok(std::iter::once(block).chain(media).collect())
+    }
+}
+
+/// Reads a part that is a medium. Returns `None` for other parts.
+fn medium(node: &Node<'_>) -> Result<Option<Block>, NativeError> {
+    match (field(node, "inlineData"), field(node, "fileData")) {
+        (Some(data), _) => block_of(&data, "data"),
+        (None, Some(file)) => block_of(&file, "fileUri"),
+        (None, None) => Ok(None),
     }
 }
 

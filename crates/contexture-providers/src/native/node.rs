@@ -227,6 +227,12 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns the text at `name`, which must be there and may be blank.
+    pub(super) fn given(&self, name: &str) -> Result<String, NativeError> {
+        let text = self.string(name)?;
+        text.ok_or_else(|| NativeError::new(self.field_path(name), "is missing"))
+    }
+
     /// Returns the text at `name`, which must be there and not blank.
     pub(super) fn required(&self, name: &str) -> Result<String, NativeError> {
         self.required_text(name).map(Cow::into_owned)

@@ -34,7 +34,9 @@ impl Api {
 /// is not looked at again.
 ///
 /// Cache marks of the body stay, among them that of the whole request. Of those
-/// in `rendered`, only the last ones stay, as many as the API still accepts.
+/// in `rendered`, only the last ones stay, as many as the API still accepts. If
+/// the body has more than it accepts,
+/// [`without_excess_marks`](super::without_excess_marks) removes them.
 pub fn with_messages(
     body: &[u8],
     conversation: Range<usize>,
@@ -66,6 +68,8 @@ pub fn with_messages(
     let is_longer = whole.is_some_and(|(_, mark)| mark.find("ttl").is_some());
     let most = match is_longer {
         true => 0,
+        // Some of them are removed: only the last one before the messages stays.
+        false if marks > MOST_MARKS => MOST_MARKS - 1,
         false => MOST_MARKS.saturating_sub(marks),
     };
     let new = last_marks(new.raw, most);

@@ -1,5 +1,6 @@
 //! Reads OpenAI Responses.
 
+use contexture_core::Native;
 use contexture_core::message::{Block, Message, MessageContent, MessageRole};
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
                     let (role, blocks) = read(&item)?;
                     match role {
                         MessageRole::System if messages.is_empty() => system.extend(blocks),
-                        role => add(&mut messages, role, blocks),
+                        role => add(&mut messages, role, blocks, &item),
                     }
                 }
             }
@@ -55,7 +56,7 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
 
 /// Adds an item to the messages. Adjacent items of the model are one message,
 /// and so are results; each item of the user is a message of its own.
-fn add(messages: &mut Vec<Message>, role: MessageRole, blocks: Vec<Block>) {
+fn add(messages: &mut Vec<Message>, role: MessageRole, mut blocks: Vec<Block>, item: &Node<'_>) {
     let joins = matches!(role, MessageRole::Assistant | MessageRole::Tool);
     match messages.last_mut() {
         Some(Message {
@@ -63,6 +64,12 @@ fn add(messages: &mut Vec<Message>, role: MessageRole, blocks: Vec<Block>) {
             content: MessageContent::Blocks(before),
             ..
         }) if joins && *last == role => {
+            // Two texts of the model would become one without their own form.
+            if let ([.., Block::Text { .. }], [Block::Text { native, .. }]) =
+                (&before[..], &mut blocks[..])
+            {
+                *native = Some(Native::new(API.name(), item.raw_json()));
+            }
             before.extend(blocks);
         }
         _ => messages.push(message(role, blocks)),
@@ -147,18 +154,29 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
 /// Reads a part of the user's message, or of a tool's result.
 fn part(node: &Node<'_>) -> Result<Block, NativeError> {
     let raw = node.raw_json();
-    let kind = node.kind_field();
-    let block = match kind.as_str() {
-        "input_text" => {
-            let text = node.string("text")?.unwrap_or_default();
-            let expected = map! {"type": Json::text("input_text"), "text": Json::text(&text)};
-            return Ok(with_native(
-                API,
-                Block::text(text.as_str()),
-                &raw,
-                &expected,
-            ));
-        }
+    if node.kind_field() == "input_text" {
+        let text = node.given("text")?;
+        let expected = map! {"type": Json::text("input_text"), "text": Json::text(&text)};
+        return Ok(with_native(
+            API,
+            Block::text(text.as_str()),
+            &raw,
+            &expected,
+        ));
+    }
+    Ok(match medium(node)? {
+        Some(block) => match sendable(&DIALECT, &block).map(|media| media_part(&media)) {
+            Some(expected) => with_native(API, block, &raw, &expected.into()),
+            None => opaque(API, raw),
+        },
+        None => opaque(API, raw),
+    })
+}
+
+/// Reads a part that is a medium. Returns `None` for other parts, and for files
+/// that are stored at the provider.
+fn medium(node: &Node<'_>) -> Result<Option<Block>, NativeError> {
+    Ok(match node.kind_field().as_str() {
         "input_image" => {
             let url = node.string("image_url")?;
             url.map(|url| from_address(&url, "image"))
@@ -171,13 +189,6 @@ fn part(node: &Node<'_>) -> Result<Block, NativeError> {
             address.map(|address| from_address(&address, "document"))
         }
         _ => None,
-    };
-    Ok(match block {
-        Some(block) => match sendable(&DIALECT, &block).map(|media| media_part(&media)) {
-            Some(expected) => with_native(API, block, &raw, &expected.into()),
-            None => opaque(API, raw),
-        },
-        None => opaque(API, raw),
     })
 }
 
@@ -242,15 +253,11 @@ fn result(node: &Node<'_>, kind: &str) -> Result<Vec<Block>, NativeError> {
     match output {
         Some(output) if output.is_list() => {
             for item in output.items()? {
-                match part(&item)? {
-                    Block::Text { text, .. } => texts.push(text),
-                    Block::Provider { raw, .. } => texts.push(super::shown(&raw).0),
-                    mut other => {
-                        if let Some(native) = other.native_mut() {
-                            *native = None;
-                        }
-                        media.push(other);
-                    }
+                match (part(&item)?, medium(&item)?) {
+                    (Block::Text { text, .. }, _) => texts.push(text),
+                    (_, Some(block)) => media.push(block),
+                    // A part that has no form here is in the result's own form.
+                    _ => texts.push(super::shown(&item.raw_json()).0),
                 }
             }
         }

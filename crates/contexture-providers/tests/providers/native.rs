@@ -189,6 +189,7 @@ fn chat_request() {
           {"role":"user","content":[{"type":"text","text":"See"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}}]},
           {"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"get","arguments":"{}"}}]},
           {"role":"tool","tool_call_id":"a","content":"1"},
+          {"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"2"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"chart"}]},
           {"role":"system","content":"Later."}]}"#;
     let read = read_request(body.as_bytes(), &Api::ALL).unwrap();
     assert_eq!(read.api, Api::OpenAiChat);
@@ -203,6 +204,8 @@ fn chat_request() {
             "user: media image/png +own",
             "assistant: call a get {}",
             "tool: result a 1",
+            "tool: result b 2\n\n{\"type\":\"chart\"} +own",
+            "tool: media image/png",
             "system: text Later. +own",
         ]
     );
@@ -674,6 +677,32 @@ fn errors_name_the_path() {
             "error: the provider answered with the error overloaded_error: Overloaded."
         )
     );
+    // A text block without its text is named by its message and its place there.
+    for (body, path) in [
+        (
+            r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"text","text":"b"},{"type":"text"}]}]}"#,
+            "messages[1].content[1].text",
+        ),
+        (
+            r#"{"model":"m","max_tokens":9,"system":[{"type":"text","text":null}],"messages":[{"role":"user","content":"a"}]}"#,
+            "system[0].text",
+        ),
+        (
+            r#"{"model":"m","input":[{"role":"user","content":[{"type":"input_text"}]}]}"#,
+            "input[0].content[0].text",
+        ),
+        (
+            r#"{"model":"m","messages":[{"role":"system","content":[{"type":"text"}]},{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a.b/c.png"}}]}]}"#,
+            "messages[0].content[0].text",
+        ),
+        (
+            r#"{"model":"m","messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text"}]}]}"#,
+            "messages[0].content[0].text",
+        ),
+    ] {
+        let error = read_request(body.as_bytes(), &Api::ALL).unwrap_err();
+        assert_eq!(error.to_string(), format!("{path}: is missing"));
+    }
     let exchange = |body: &str| {
         read_exchange(body.as_bytes(), &Api::ALL)
             .unwrap_err()
@@ -710,6 +739,15 @@ fn requests_are_distinguished() {
             r#"{"model":"claude-sonnet-5-5","messages":[{"role":"system","content":"a"}]}"#,
             Api::OpenAiChat,
         ),
+        // Servers behind the Chat API accept Anthropic's marks.
+        (
+            r#"{"model":"m","max_tokens":1,"messages":[{"role":"system","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]}"#,
+            Api::OpenAiChat,
+        ),
+        (
+            r#"{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]}"#,
+            Api::Anthropic,
+        ),
         (r#"{"model":"gpt-5.5","input":"a"}"#, Api::OpenAiResponses),
         (r#"{"contents":[]}"#, Api::Gemini),
     ] {
@@ -719,6 +757,10 @@ fn requests_are_distinguished() {
             "{body}"
         );
     }
+    let marked = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}]}"#;
+    let chat = Api::named("openai").unwrap();
+    let read = read_request(marked.as_bytes(), chat).unwrap();
+    assert_eq!(read.api, Api::OpenAiChat);
 }
 
 #[test]

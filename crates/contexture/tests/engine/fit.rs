@@ -1009,6 +1009,40 @@ fn a_request_gets_at_most_four_cache_marks() {
     assert_eq!(fitted.body.matches("cache_control").count(), 4);
 }
 
+/// A request that fits is valid, too: Anthropic rejects five marks.
+#[test]
+fn excess_cache_marks_of_a_request_are_removed_and_reported() {
+    let lab = Lab::new("");
+    let mark = json!({"type": "ephemeral"});
+    let text = |text: &str| json!({"type": "text", "text": text, "cache_control": mark});
+    for (steps, max_tokens) in [(2, 100_000), (80, 6_000)] {
+        let mut request = run("anthropic", steps);
+        request["tools"][0]["cache_control"] = mark.clone();
+        request["system"] = json!([text("One."), text("Two."), text("Three."), text("Four.")]);
+        let messages = request["messages"].as_array_mut().unwrap();
+        messages.push(json!({"role": "assistant", "content": "Done."}));
+        messages.push(json!({"role": "user", "content": [text("Next.")]}));
+        let fitted = fit(&lab, &request.to_string(), max_tokens);
+        assert!(fitted.is_changed);
+        let made: Value = serde_json::from_str(&fitted.body).unwrap();
+        contexture_providers::preflight(Format::Anthropic, &made).unwrap();
+        assert_eq!(fitted.body.matches("cache_control").count(), 4);
+        assert_eq!(made["system"][3]["cache_control"], mark);
+        let warnings = &fitted.assembled.report.warnings;
+        let warning = warnings
+            .iter()
+            .find(|one| one.code == "cache_marks_removed");
+        assert!(
+            warning.unwrap().message.contains("tools[0]"),
+            "{warnings:?}"
+        );
+    }
+    let mut request = run("anthropic", 2);
+    request["system"] = json!([text("1"), text("2"), text("3"), text("4")]);
+    let fitted = fit(&lab, &request.to_string(), 100_000);
+    assert!(!fitted.is_changed);
+}
+
 #[test]
 fn text_is_no_request() {
     let lab = Lab::new("");

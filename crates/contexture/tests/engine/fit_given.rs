@@ -85,6 +85,45 @@ fn a_provider_s_count_is_compared_with_the_whole_request() {
     assert!((1.15..=1.3).contains(&factor), "{name}");
 }
 
+/// Providers add the schema of the response to the prompt.
+#[test]
+fn the_schema_of_the_response_is_counted() {
+    let lab = Lab::new("");
+    let schema = json!({"type": "object", "description": prose(7, 2_000)});
+    let said = json!([{"role": "user", "content": "Hi."}]);
+    for (request, field, value) in [
+        (
+            json!({"model": "gpt-4o", "messages": said}),
+            "response_format",
+            json!({"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}),
+        ),
+        (
+            json!({"model": "gpt-4o", "input": "Hi."}),
+            "text",
+            json!({"format": {"type": "json_schema", "name": "a", "schema": schema}}),
+        ),
+        (
+            json!({"model": "claude-sonnet-5-5", "max_tokens": 500, "messages": said}),
+            "output_config",
+            json!({"format": {"type": "json_schema", "schema": schema}}),
+        ),
+        (
+            json!({"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}),
+            "generationConfig",
+            json!({"responseMimeType": "application/json", "responseJsonSchema": schema}),
+        ),
+    ] {
+        let available = |request: &Value| {
+            let fitted = fit(&lab, request, None, 50_000).unwrap();
+            fitted.assembled.report.budget.available
+        };
+        let mut with = request.clone();
+        with[field] = value;
+        let (before, after) = (available(&request), available(&with));
+        assert!(after + 1_200 < before, "{field}: {before} {after}");
+    }
+}
+
 #[test]
 fn changed_tools_and_instructions_break_the_cache() {
     let lab = Lab::new("");

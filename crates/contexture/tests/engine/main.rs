@@ -17,6 +17,8 @@ mod facts;
 mod fit;
 mod fit_given;
 mod fit_law;
+mod fit_media;
+mod fit_messages;
 mod history;
 mod loom_cost;
 mod manifest;

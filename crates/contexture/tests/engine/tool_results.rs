@@ -2,10 +2,10 @@
 
 use crate::support::counting::Counting;
 use crate::support::*;
-use contexture::core::Code;
+use contexture::core::{Code, Usage};
 use contexture::store::Handle;
 use contexture::turn::NewTurn;
-use contexture::{Assembled, Cause, FetchRequest, Format};
+use contexture::{Assembled, Cause, FetchRequest, Format, Request};
 
 const PLAIN: &str = "[compaction]\nenabled = false";
 
@@ -81,6 +81,45 @@ fn the_bytes_are_the_same_from_request_to_request() {
     let again = other.assemble(&lab.root, &request("s", 16_000)).unwrap();
     assert_eq!(text(&again), text(&after));
     assert_eq!(again.report.budget.used, after.report.budget.used);
+}
+
+/// A cut that moved with every calibration would lose the provider's cache.
+#[test]
+fn the_bytes_are_the_same_after_a_calibration() {
+    let models = "[models.low]\nwindow = 50000\nfactor = 1.0\n\
+        [models.exact]\nwindow = 50000\ntokenizer = \"o200k_base\"\n";
+    for model in ["low", "exact"] {
+        let lab = Lab::new(&format!("{models}{PLAIN}"));
+        let ask = || {
+            let request = Request {
+                model: Some(model.to_owned()),
+                ..request("s", 50_000)
+            };
+            lab.engine.assemble(&lab.root, &request).unwrap()
+        };
+        lab.talk("s", &[step(&log(3_000)), step("short")]);
+        let before = ask();
+        assert!(before.report.included.iter().any(|row| row.truncated));
+        // The provider counts more than was assumed.
+        let usage = Usage {
+            input_tokens: before.report.budget.used * 3 / 2,
+            output_tokens: 50,
+            ..Usage::default()
+        };
+        let answer = NewTurn {
+            model: Some(model.to_owned()),
+            usage: Some(usage),
+            ..exchange("And now?", "Now it works.")
+        };
+        lab.record("s", &answer);
+        let after = ask();
+        match model {
+            "low" => assert_ne!(before.report.tokenizer.name, after.report.tokenizer.name),
+            _ => assert!(after.report.budget.available < before.report.budget.available),
+        }
+        assert_eq!(shown(&before), shown(&after), "{model}");
+        assert!(after.report.budget.used <= after.report.budget.available);
+    }
 }
 
 #[test]

@@ -22,7 +22,12 @@ from ._require import require
 
 require("openai-agents", (0, 8), "openai-agents")
 
-from agents import TResponseInputItem  # noqa: E402
+from agents import (  # noqa: E402
+    AgentOutputSchema,
+    AgentOutputSchemaBase,
+    RunContextWrapper,
+    TResponseInputItem,
+)
 from agents.memory import SessionABC  # noqa: E402
 from agents.run import CallModelData, ModelInputData  # noqa: E402
 
@@ -36,6 +41,8 @@ from .errors import ApiError  # noqa: E402
 # Records of one call when items are read, and the most bytes of one call when they are written.
 _PAGE = 200
 _MAX_BYTES = 4_000_000
+# The time after which the tools of MCP servers are listed again.
+_LISTED_SECONDS = 60
 
 
 class ContextureSession(SessionABC):
@@ -144,6 +151,17 @@ def fit_input(
     """
 
     moved: dict[str, str] = {}
+    listed: dict[tuple[int, ...], tuple[float, list[Any]]] = {}
+
+    async def mcp_tools(data: CallModelData[Any]) -> list[Any]:
+        """Returns the tools of the agent's MCP servers. They are listed again after a minute."""
+        servers = getattr(data.agent, "mcp_servers", None) or []
+        key = tuple(id(server) for server in servers)
+        known = listed.get(key)
+        if servers and (known is None or time.monotonic() - known[0] > _LISTED_SECONDS):
+            found = await data.agent.get_mcp_tools(RunContextWrapper(data.context))
+            known = listed[key] = (time.monotonic(), list(found))
+        return known[1] if known else []
 
     async def filter_input(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
@@ -152,9 +170,10 @@ def fit_input(
         request["input"] = items
         if given.instructions:
             request["instructions"] = given.instructions
-        tools = [*data.agent.tools, *data.agent.handoffs]
-        if tools:
-            request["tools"] = [_tool(tool) for tool in tools]
+        tools = [*data.agent.tools, *await mcp_tools(data), *data.agent.handoffs]
+        counted = [_tool(tool) for tool in tools] + _output_schema(data.agent)
+        if counted:
+            request["tools"] = counted
         choice = SessionChoice(session, moved)
         while True:
             try:
@@ -195,6 +214,17 @@ def _tool(tool: Any) -> dict[str, Any]:
         "description": str(described or getattr(tool, "handoff_description", None) or ""),
         "parameters": schema or getattr(tool, "input_json_schema", None) or {},
     }
+
+
+def _output_schema(agent: Any) -> list[dict[str, Any]]:
+    """Returns the schema of the agent's output as a function, so that it is counted."""
+    given = getattr(agent, "output_type", None)
+    if given is None or given is str:
+        return []
+    schema = given if isinstance(given, AgentOutputSchemaBase) else AgentOutputSchema(given, False)
+    if schema.is_plain_text():
+        return []
+    return [{"type": "function", "name": "final_output", "parameters": schema.json_schema()}]
 
 
 def _paired(items: list[TResponseInputItem]) -> list[TResponseInputItem]:
