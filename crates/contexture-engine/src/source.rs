@@ -88,7 +88,9 @@ pub trait Source: Send + Sync {
     /// this layer, or `None` to keep the current one. It is called again after
     /// each new fit, a bounded number of times.
     ///
-    /// An error ends the request. If the fit failed because pinned items do not
+    /// An [input error](Error::is_input) refuses the request as it is fitted: it
+    /// ends the request unless another source revises its offer. Any other error
+    /// ends the request at once. If the fit failed because pinned items do not
     /// fit, [`Outcome::error`] returns the reason.
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
         let _ = (ask, outcome);
@@ -497,6 +499,13 @@ impl Scope<'_> {
         let ledger = self.engine.ledger().ok()?;
         let read = || Ok::<Session, Error>(self.as_previewed(ledger.session(label)?));
         self.shared(label, read).ok()
+    }
+
+    /// Returns the part of an agent's context that the items of a layer belong
+    /// to. `None` for a group of layers.
+    pub fn concept_of(&self, layer: &RecipeLayer) -> Option<Concept> {
+        let source = self.engine.source(layer.source.as_deref()?)?;
+        Some(source.concept())
     }
 
     /// Returns the agent's role.
