@@ -44,7 +44,7 @@ use checks::{check_used, described, left_out, unread_history, unread_instruction
 use gather::{guarded, in_parallel};
 use layers::{blocks, empty_layer, fill, find_layer, set_recorded};
 pub(crate) use recipe::check_variables;
-use recipe::{parameters, recipe_of};
+use recipe::{parameters, recipe_of, with_variables};
 
 /// The maximum number of times that layers are fitted again because a source
 /// revised its offer.
@@ -197,6 +197,8 @@ impl<'a> Call<'a> {
             };
             let with = parameters(request, layer);
             Parameter::check(source.parameters(), recipe, layer, &with)?;
+            let literal = with_variables(request, layer);
+            Parameter::check_values(engine, &**source, recipe, layer, &literal)?;
             sources.push((layer, source, with));
         }
         if let Some(name) = (request.with.keys())

@@ -49,6 +49,15 @@ pub trait Source: Send + Sync {
         &[]
     }
 
+    /// Fails with the reason if the value of a parameter is invalid. The value
+    /// has the [kind](Parameter::kind) of the parameter. It is checked with the
+    /// recipe, before any request, and the error names the file, the line and the
+    /// field.
+    fn check_parameter(&self, engine: &Engine, name: &str, value: &Value) -> Result<(), String> {
+        let _ = (engine, name, value);
+        Ok(())
+    }
+
     /// Returns the part of an agent's context that the items belong to, for the
     /// summary of tokens by part.
     fn concept(&self) -> Concept {
@@ -255,14 +264,35 @@ impl Parameter {
                 };
                 return Err(layer.error(recipe, Some(name), &message));
             };
-            let is_variable = value.as_str().is_some_and(|text| text.starts_with('$'));
-            if !value.is_null() && !is_variable {
+            if !value.is_null() && !is_variable(value) {
                 (parameter.kind.check(value))
                     .map_err(|message| layer.error(recipe, Some(name), &message))?;
             }
         }
         Ok(())
     }
+
+    /// Fails if a source rejects a value of `with`. Variables are not checked:
+    /// their values come from the request.
+    pub(crate) fn check_values(
+        engine: &Engine,
+        source: &dyn Source,
+        recipe: &Recipe,
+        layer: &RecipeLayer,
+        with: &Map<String, Value>,
+    ) -> Result<(), Error> {
+        for (name, value) in with {
+            if !value.is_null() && !is_variable(value) {
+                (source.check_parameter(engine, name, value))
+                    .map_err(|message| layer.error(recipe, Some(name), &message))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_variable(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.starts_with('$'))
 }
 
 /// Facts that sources provide before the budget is computed. Fields of the

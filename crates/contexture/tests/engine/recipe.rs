@@ -227,3 +227,50 @@ fn an_unknown_recipe_suggests_the_nearest() {
          loom-dialogue, memory, task-stack, working-set)"
     );
 }
+
+/// A value that every request would refuse is refused with the recipe, with its
+/// position.
+#[test]
+fn sources_check_the_values_of_their_parameters() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::open(directory.path()).unwrap();
+    let engine = Engine::for_root(&root).unwrap();
+    for (layer, expected) in [
+        (
+            "{layer: a, source: memory, with: {filters: {bogus: 1}}}",
+            "mine.yml:3:37: layers[0].with.filters: unknown field `bogus`",
+        ),
+        (
+            "{layer: a, source: memory, with: {strategy: bogus}}",
+            "mine.yml:3:37: layers[0].with.strategy: unknown archetype `bogus`",
+        ),
+        (
+            "{layer: a, source: files, with: {paths: [a.md, ../x]}}",
+            "mine.yml:3:36: layers[0].with.paths: the path `../x` contains `..`, which can leave \
+             the root; use a path below the root",
+        ),
+        (
+            "{layer: a, source: working-set, with: {manifest: /x.yml}}",
+            "mine.yml:3:42: layers[0].with.manifest: the path `/x.yml` is absolute; use a path \
+             relative to the root",
+        ),
+    ] {
+        let text = format!("recipe: mine\nlayers:\n- {layer}\n");
+        let recipe = Recipe::parse("mine.yml", &text).unwrap();
+        let checked = engine.check_recipe(&recipe).unwrap_err().to_string();
+        assert!(checked.starts_with(expected), "{checked}");
+        let request = Request {
+            recipe: Some(recipe.into()),
+            ..Request::default()
+        };
+        let refused = engine.assemble(&root, &request).unwrap_err();
+        assert_eq!(refused.to_string(), checked);
+    }
+    // A variable has no value yet, and a number can be the label of a session.
+    let good = "recipe: mine\nlayers:\n\
+         - {layer: a, source: memory, with: {strategy: $strategy, filters: {exclude: [x]}}}\n\
+         - {layer: b, source: history, with: {session: 5}}\n\
+         - {layer: c, source: files, with: {paths: ['docs/*.md']}}\n";
+    let recipe = Recipe::parse("mine.yml", good).unwrap();
+    engine.check_recipe(&recipe).unwrap();
+}
