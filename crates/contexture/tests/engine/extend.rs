@@ -345,6 +345,36 @@ fn a_source_may_react_to_what_the_others_leave() {
     assert!(row.tokens <= 2_000 && row.tokens > 1_900, "{}", row.tokens);
 }
 
+/// A time zone that nobody knows is reported. It is sent as it was given.
+#[test]
+fn an_unknown_time_zone_is_a_warning() {
+    let bench = Bench::new();
+    let warnings = |timezone: &str| {
+        let recipe = "recipe: m\nlayers: [{layer: e, source: event, with: {context: true}}]\n";
+        let request = Request {
+            recipe: Some(Recipe::parse("mine.yml", recipe).unwrap().into()),
+            model: Some("gpt-4o".to_owned()),
+            event: Some(Event {
+                timezone: Some(timezone.to_owned()),
+                ..Event::from("Go on.")
+            }),
+            ..Request::default()
+        };
+        let engine = Engine::for_root(&bench.root).unwrap();
+        let made = engine.assemble(&bench.root, &request).unwrap();
+        let codes = made
+            .report
+            .warnings
+            .iter()
+            .map(|warning| warning.code.to_string());
+        codes.collect::<Vec<_>>()
+    };
+    assert_eq!(warnings("Mars/X"), ["unknown_time_zone"]);
+    for known in ["Europe/Berlin", "+02:00", "UTC"] {
+        assert!(warnings(known).is_empty(), "{known}");
+    }
+}
+
 /// Refuses a request that does not fit.
 struct Refuses;
 
