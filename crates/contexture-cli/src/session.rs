@@ -81,7 +81,8 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 return output::text(&format!("{:#}\n", json!(turns)));
             }
             let total = engine.store()?.session(label).map_err(Error::from)?.turns;
-            output::text(&history::text(&turns, total, limit))
+            let stored = engine.stored_turns(label)?;
+            output::text(&history::text(&turns, total, stored))
         }
         SessionCommand::Fork { label, new, at } => {
             let at = match at {
