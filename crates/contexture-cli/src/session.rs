@@ -243,19 +243,28 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 true => SessionStatus::Failed,
                 false => SessionStatus::Completed,
             };
-            let change = SessionChange {
-                status: Some(status),
-                ..SessionChange::default()
-            };
-            let session = engine.store()?.change_session(label, &change);
-            let session = session.map_err(Error::from)?;
-            show(
-                options,
-                &session,
-                &format!("session {label} is {}", status.name()),
-            )
+            set_status(&engine, options, label, status)
+        }
+        SessionCommand::Reopen { label } => {
+            set_status(&engine, options, label, SessionStatus::Active)
         }
     }
+}
+
+fn set_status(
+    engine: &Engine,
+    options: &StoreOptions,
+    label: &str,
+    status: SessionStatus,
+) -> anyhow::Result<()> {
+    let change = SessionChange {
+        status: Some(status),
+        ..SessionChange::default()
+    };
+    let session = engine.store()?.change_session(label, &change);
+    let session = session.map_err(Error::from)?;
+    let told = format!("session {label} is {}", status.name());
+    show(options, &session, &told)
 }
 
 /// Returns the id of the turn that `--at` selects. A number that is too short

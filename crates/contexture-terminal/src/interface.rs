@@ -22,6 +22,7 @@ impl Interface for CommandLine {
             Operation::CreateSession => ("session new", Some("LABEL")),
             Operation::ShowHistory => ("session history", Some("LABEL")),
             Operation::UndoCompaction => ("session uncompact", Some("LABEL")),
+            Operation::ReopenSession => ("session reopen", Some("LABEL")),
             Operation::ListTrees => ("tree list", None),
             Operation::ImportTree => ("tree import", Some("FILE")),
             Operation::ShowTree => ("tree show", Some("TREE")),
