@@ -25,6 +25,7 @@ impl Interface for Http {
             Operation::CreateSession => "POST /v1/sessions",
             Operation::ShowHistory => "GET /v1/sessions/{label}/history",
             Operation::UndoCompaction => "POST /v1/sessions/{label}/uncompact",
+            Operation::ReopenSession => "PATCH /v1/sessions/{label}",
             Operation::ListTrees => "GET /v1/trees",
             Operation::ImportTree => "POST /v1/trees",
             Operation::ShowTree => "GET /v1/trees/{tree}/document",

@@ -82,7 +82,8 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 return output::text(&format!("{:#}\n", json!(turns)));
             }
             let total = engine.store()?.session(label).map_err(Error::from)?.turns;
-            output::text(&history::text(&turns, total, limit))
+            let stored = engine.stored_turns(label)?;
+            output::text(&history::text(&turns, total, stored))
         }
         SessionCommand::Fork { label, new, at } => {
             let at = match at {
@@ -243,19 +244,28 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
                 true => SessionStatus::Failed,
                 false => SessionStatus::Completed,
             };
-            let change = SessionChange {
-                status: Some(status),
-                ..SessionChange::default()
-            };
-            let session = engine.store()?.change_session(label, &change);
-            let session = session.map_err(Error::from)?.shown();
-            show(
-                options,
-                &session,
-                &format!("session {label} is {}", status.name()),
-            )
+            set_status(&engine, options, label, status)
+        }
+        SessionCommand::Reopen { label } => {
+            set_status(&engine, options, label, SessionStatus::Active)
         }
     }
+}
+
+fn set_status(
+    engine: &Engine,
+    options: &StoreOptions,
+    label: &str,
+    status: SessionStatus,
+) -> anyhow::Result<()> {
+    let change = SessionChange {
+        status: Some(status),
+        ..SessionChange::default()
+    };
+    let session = engine.store()?.change_session(label, &change);
+    let session = session.map_err(Error::from)?.shown();
+    let told = format!("session {label} is {}", status.name());
+    show(options, &session, &told)
 }
 
 /// Returns the id of the turn that `--at` selects. A number that is too short

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &TreeArgs) -> anyhow::Result<()> {
                  {} --author human TEXT`",
                 output::visible(tree),
                 info.tree.mode,
-                output::visible(tree)
+                output::visible(&contexture_terminal::quoted(tree))
             );
             show(options, &info, &told)
         }

@@ -416,7 +416,7 @@ impl Engine {
     }
 
     /// Fails when a recipe names a source that is not registered, or gives one a
-    /// parameter that it does not take.
+    /// parameter or a value that it does not accept.
     pub fn check_recipe(&self, recipe: &Recipe) -> Result<(), Error> {
         for layer in recipe.sources() {
             let name = layer.source.as_deref().unwrap_or_default();
@@ -427,6 +427,7 @@ impl Engine {
             };
             Parameter::check(source.parameters(), recipe, layer, &layer.with)?;
             pipeline::check_variables(recipe, layer)?;
+            Parameter::check_values(self, &**source, recipe, layer, &layer.with)?;
         }
         Ok(())
     }

@@ -2,10 +2,29 @@
 //! attachments and hooks.
 
 use contexture_store::Source;
+use jiff::fmt::temporal::DateTimeParser;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
+use crate::advice::Warning;
 use crate::error::Error;
 use crate::turn::json_with_path;
+
+/// Returns the time zone with this name. Returns UTC without a name.
+///
+/// Fails with a warning if the name is unknown.
+pub fn time_zone(zone: Option<&str>) -> Result<TimeZone, Warning> {
+    let Some(zone) = zone.map(str::trim).filter(|zone| !zone.is_empty()) else {
+        return Ok(TimeZone::UTC);
+    };
+    DateTimeParser::new().parse_time_zone(zone).map_err(|_| {
+        let message = format!(
+            "the time zone `{zone}` is unknown; times are read and shown in UTC. Use a name such \
+             as `Europe/Berlin` or an offset such as `+02:00`"
+        );
+        Warning::new("unknown_time_zone", message)
+    })
+}
 
 /// The current user message with its context.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use contexture_providers::{describe, media_tokens};
 use contexture_store::AgentRole;
 
 use crate::error::Error;
-use crate::event::{Attachment, Event};
+use crate::event::{Attachment, Event, time_zone};
 use crate::files::Root;
 use crate::lines::load_file;
 use crate::source::{Ask, Concept, Offer, Parameter, ParameterKind, Source};
@@ -55,6 +55,9 @@ impl Source for EventSource {
         };
         let mut items = Vec::new();
         if ask.flag("context").unwrap_or(ask.facts.is_agent) {
+            if let Err(warning) = time_zone(event.timezone.as_deref()) {
+                ask.warn(warning);
+            }
             items.push(context(event, ask));
         }
         let limit = ask.engine.config().limits.max_file_bytes;

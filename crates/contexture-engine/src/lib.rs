@@ -62,7 +62,7 @@ pub use contexture_project::{
     masked_json, masked_json_text, session_dir, trust, yaml,
 };
 pub use engine::{Engine, EngineBuilder, provider_of, usual_format};
-pub use event::{Attachment, Event, Hook, Sender};
+pub use event::{Attachment, Event, Hook, Sender, time_zone};
 pub use event_source::EventSource;
 pub use filters::ContextFilters;
 pub use inline_source::{ItemsSource, SystemSource};

@@ -44,7 +44,7 @@ use checks::{check_used, described, left_out, unread_history, unread_instruction
 use gather::{guarded, in_parallel};
 use layers::{blocks, empty_layer, fill, find_layer, set_recorded};
 pub(crate) use recipe::check_variables;
-use recipe::{parameters, recipe_of};
+use recipe::{parameters, recipe_of, with_variables};
 
 /// The maximum number of times that layers are fitted again because a source
 /// revised its offer.
@@ -197,6 +197,8 @@ impl<'a> Call<'a> {
             };
             let with = parameters(request, layer);
             Parameter::check(source.parameters(), recipe, layer, &with)?;
+            let literal = with_variables(request, layer);
+            Parameter::check_values(engine, &**source, recipe, layer, &literal)?;
             sources.push((layer, source, with));
         }
         if let Some(name) = (request.with.keys())
@@ -230,7 +232,7 @@ impl<'a> Call<'a> {
         let margin = engine.calibrate(&mut model)?;
         warnings.extend(overruled_reserve(request, &facts, engine.config()));
         facts.reserve_response = facts.reserve_response.or(engine.config().reserve_response);
-        let budget = budget(request, &mut facts, &model, margin, &mut warnings)?;
+        let budget = budget(request, &facts, &model, margin, &mut warnings)?;
         let label = facts.label.clone().or_else(|| request.session.clone());
         let mut counts = engine.counts(&model)?.with_key(engine.mark_key());
         if request.format.is_some_and(Format::is_native) {
@@ -321,6 +323,7 @@ impl<'a> Call<'a> {
         let mut excluded: Vec<Vec<Excluded>> = vec![Vec::new(); self.sources.len()];
         let mut deferred: Vec<Vec<Block>> = vec![Vec::new(); self.sources.len()];
         let mut changed: Vec<(usize, Offer)> = offers.into_iter().enumerate().collect();
+        let mut refused = None;
         for round in 0.. {
             for (at, mut offer) in changed.drain(..) {
                 let recipe = self.sources[at].0;
@@ -351,13 +354,18 @@ impl<'a> Call<'a> {
             clock.lap("fit");
             let rows = excluded.concat();
             let revised = match round < MOST_ROUNDS {
-                true => self.revise(&order, &fitted, &rows, round)?,
+                true => self.revise(&order, &fitted, &rows, round, &mut refused)?,
                 false => None,
             };
             clock.lap("revise");
             match revised {
                 Some((at, offer)) => changed.push((at, self.checked(at, offer)?)),
-                None => return Ok((fitted?, rows, deferred.concat())),
+                None => {
+                    return match refused {
+                        Some(error) => Err(error),
+                        None => Ok((fitted?, rows, deferred.concat())),
+                    };
+                }
             }
         }
         unreachable!("the last round ends it")
@@ -370,13 +378,19 @@ impl<'a> Call<'a> {
         MediaLimits::of(format)
     }
 
+    /// Returns the first offer that a source revises. A source that refuses the
+    /// request as it is fitted sets `refused`. The refusal counts only if no
+    /// other source has a change, so that the order of the layers does not
+    /// decide whether a request fails.
     fn revise(
         &self,
         order: &[usize],
         fitted: &Result<Assembly, contexture_core::Error>,
         excluded: &[Excluded],
         round: usize,
+        refused: &mut Option<Error>,
     ) -> Result<Option<(usize, Offer)>, Error> {
+        *refused = None;
         for &at in order {
             let (layer, source, _) = &self.sources[at];
             let outcome = Outcome {
@@ -386,9 +400,13 @@ impl<'a> Call<'a> {
                 round,
             };
             let ask = self.ask(at);
-            let revised = guarded(source.name(), || source.revise(&ask, &outcome))?;
-            if let Some(offer) = revised {
-                return Ok(Some((at, offer)));
+            match guarded(source.name(), || source.revise(&ask, &outcome)) {
+                Ok(None) => {}
+                Ok(Some(offer)) => return Ok(Some((at, offer))),
+                Err(error) if error.is_input() => {
+                    refused.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(None)

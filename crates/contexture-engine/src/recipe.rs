@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Layers have any name. A source may be used several times, with other
-//! parameters (`with:`). A layer may have nested `layers:`, which share its
-//! tokens. The engine that follows the recipe checks whether a source exists
+//! parameters (`with:`). A layer may be a group of nested `layers:`, which share
+//! its tokens and inherit its settings. The engine that follows the recipe checks whether a source exists
 //! and accepts a parameter, because only the engine knows the registered
 //! sources.
 
@@ -31,6 +31,13 @@ const FITS: &[&str] = &["first-fit", "by-score", "window", "path"];
 const PLACES: &[&str] = &["system", "history", "current", "by-role"];
 const ORDERS: &[&str] = &["auto", "priority", "stable"];
 const CUTS: &[&str] = &["item", "never", "start", "middle", "end"];
+
+/// The fields that only some fits have, with those fits.
+const FIT_FIELDS: &[(&str, &[&str])] = &[
+    ("min_recent", &["window", "path"]),
+    ("shrink_to", &["window"]),
+    ("head", &["path"]),
+];
 
 /// The order of a layer's items in the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,6 +89,10 @@ pub struct RecipeInfo {
 }
 
 /// One layer of a recipe.
+///
+/// A layer without a source is a group: it has no items, so only its share
+/// affects a request. In a file, nested layers inherit the other settings of
+/// their group; [`Recipe::parse`] copies them to each nested layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecipeLayer {
     /// The name of the layer, unique in the recipe.
@@ -286,7 +297,7 @@ impl Recipe {
         if nodes.is_empty() {
             return Err(fields.error(root.mark, "layers", "a recipe needs at least one layer"));
         }
-        let layers = read_layers(source, "layers", nodes)?;
+        let layers = read_layers(source, "layers", nodes, &Inherited::default())?;
         let mut seen: Vec<&RecipeLayer> = Vec::new();
         check_names(source, &layers, &mut seen)?;
         fields.finish(&["recipe", "description", "layers"])?;
@@ -322,15 +333,48 @@ fn check_names<'l>(
     Ok(())
 }
 
+/// The settings that nested layers inherit from their group.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Inherited {
+    cut: Option<Cut>,
+    place: Place,
+    order: LayerOrder,
+    mask_secrets: bool,
+    pinned: bool,
+    compact: bool,
+    volatile: bool,
+}
+
+impl Default for Inherited {
+    fn default() -> Self {
+        Self::of(&RecipeLayer::new("", ""))
+    }
+}
+
+impl Inherited {
+    fn of(layer: &RecipeLayer) -> Self {
+        Self {
+            cut: layer.cut,
+            place: layer.place,
+            order: layer.order,
+            mask_secrets: layer.mask_secrets,
+            pinned: layer.pinned,
+            compact: layer.compact,
+            volatile: layer.volatile,
+        }
+    }
+}
+
 fn read_layers(
     source: Source<'_>,
     prefix: &str,
     nodes: &[Node],
+    inherited: &Inherited,
 ) -> Result<Vec<RecipeLayer>, Error> {
     let layers = nodes
         .iter()
         .enumerate()
-        .map(|(i, node)| read_layer(source, format!("{prefix}[{i}]"), node))
+        .map(|(i, node)| read_layer(source, format!("{prefix}[{i}]"), node, inherited))
         .collect::<Result<Vec<_>, _>>()?;
     check_shares(source, prefix, nodes, &layers)?;
     Ok(layers)
@@ -385,7 +429,12 @@ const FORMER: &[(&str, &str)] = &[
     ("task-results", "{source: tasks, with: {part: results}}"),
 ];
 
-fn read_layer(source: Source<'_>, field: String, node: &Node) -> Result<RecipeLayer, Error> {
+fn read_layer(
+    source: Source<'_>,
+    field: String,
+    node: &Node,
+    inherited: &Inherited,
+) -> Result<RecipeLayer, Error> {
     let mut fields = Fields::of(source, field.clone(), node)?;
     let missing = |fields: &Fields<'_>, key: &str| fields.error(node.mark, key, "is missing");
     let name = match fields.text("layer")? {
@@ -395,6 +444,7 @@ fn read_layer(source: Source<'_>, field: String, node: &Node) -> Result<RecipeLa
         }
         Some((name, _)) => name.to_owned(),
     };
+    let is_group = fields.has("layers");
     let inner = fields.list("layers")?;
     let named = fields.text("source")?;
     if let Some((former, mark)) = named
@@ -403,22 +453,24 @@ fn read_layer(source: Source<'_>, field: String, node: &Node) -> Result<RecipeLa
         let why = format!("`{former}` was removed in recipe grammar 2; write {now}");
         return Err(fields.error(mark, "source", why));
     }
-    let mut layer = match (named, inner.is_empty()) {
-        (None, true) => return Err(missing(&fields, "source")),
-        (Some((_, mark)), false) => {
+    let mut layer = match (named, is_group) {
+        (None, false) => return Err(missing(&fields, "source")),
+        (Some((_, mark)), true) => {
             let both = "a layer needs either `source` or `layers`, not both";
             return Err(fields.error(mark, "source", both));
         }
-        (Some((named, _)), true) => RecipeLayer::new(name.as_str(), named),
-        (None, false) => RecipeLayer {
+        (Some((named, _)), false) => RecipeLayer::new(name.as_str(), named),
+        (None, true) if inner.is_empty() => {
+            return Err(fields.error(node.mark, "layers", "a group needs at least one layer"));
+        }
+        (None, true) => RecipeLayer {
             source: None,
             ..RecipeLayer::new(name.as_str(), "")
         },
     };
-    layer.layers = match inner.is_empty() {
-        true => Vec::new(),
-        false => read_layers(source, &format!("{field}.layers"), inner)?,
-    };
+    if is_group {
+        refuse_on_group(&mut fields)?;
+    }
     layer.places.mark = Some(node.mark);
     layer.places.field = field.clone();
     if let Some(with) = fields.take("with") {
@@ -429,7 +481,33 @@ fn read_layer(source: Source<'_>, field: String, node: &Node) -> Result<RecipeLa
         }
     }
     layer.share = read_share(&mut fields, node)?;
-    layer.cut = fields.word("cut", "cut", CUTS)?.and_then(cut_named);
+    layer.fit = read_fit(&mut fields)?;
+    layer.cut = match fields.word("cut", "cut", CUTS)? {
+        None => inherited.cut,
+        Some(named) => cut_named(named),
+    };
+    layer.place = match fields.word("place", "place", PLACES)? {
+        None => inherited.place,
+        Some("system") => Place::System,
+        Some("history") => Place::History,
+        Some("by-role") => Place::ByRole,
+        Some(_) => Place::Current,
+    };
+    layer.order = match fields.word("order", "order", ORDERS)? {
+        None => inherited.order,
+        Some("priority") => LayerOrder::Priority,
+        Some("auto") => LayerOrder::Auto,
+        Some(_) => LayerOrder::Stable,
+    };
+    let mut truth = |key: &str, usual: bool| Ok::<_, Error>(fields.truth(key)?.unwrap_or(usual));
+    layer.mask_secrets = truth("mask_secrets", inherited.mask_secrets)?;
+    layer.pinned = truth("pinned", inherited.pinned)?;
+    layer.compact = truth("compact", inherited.compact)?;
+    layer.volatile = truth("volatile", inherited.volatile)?;
+    if is_group {
+        let prefix = format!("{field}.layers");
+        layer.layers = read_layers(source, &prefix, inner, &Inherited::of(&layer))?;
+    }
     let mut known = vec![
         "layer",
         "source",
@@ -447,35 +525,58 @@ fn read_layer(source: Source<'_>, field: String, node: &Node) -> Result<RecipeLa
         "compact",
         "volatile",
     ];
-    layer.fit = match fields.word("fit", "fit", FITS)? {
-        None | Some("first-fit") => Fit::FirstFit,
-        Some("by-score") => Fit::ByScore(ByScore::default()),
-        Some("path") => {
-            known.extend(["min_recent", "head"]);
-            Fit::Path(read_path(&mut fields)?)
-        }
-        Some(_) => {
-            known.extend(["min_recent", "shrink_to"]);
-            Fit::Path(read_window(&mut fields)?)
-        }
-    };
-    layer.place = match fields.word("place", "place", PLACES)? {
-        Some("system") => Place::System,
-        Some("history") => Place::History,
-        Some("by-role") => Place::ByRole,
-        None | Some(_) => Place::Current,
-    };
-    layer.order = match fields.word("order", "order", ORDERS)? {
-        Some("priority") => LayerOrder::Priority,
-        Some("auto") => LayerOrder::Auto,
-        None | Some(_) => LayerOrder::Stable,
-    };
-    layer.mask_secrets = fields.truth("mask_secrets")?.unwrap_or(true);
-    layer.pinned = fields.truth("pinned")?.unwrap_or(false);
-    layer.compact = fields.truth("compact")?.unwrap_or(true);
-    layer.volatile = fields.truth("volatile")?.unwrap_or(false);
+    let of_fit = FIT_FIELDS
+        .iter()
+        .filter(|(_, fits)| fits.contains(&fit_name(&layer.fit)));
+    known.extend(of_fit.map(|(field, _)| *field));
     fields.finish(&known)?;
     Ok(layer)
+}
+
+/// Fails if a group sets how its items are made or chosen: it has none.
+fn refuse_on_group(fields: &mut Fields<'_>) -> Result<(), Error> {
+    let of_fits = FIT_FIELDS.iter().map(|(field, _)| *field);
+    for key in ["with", "fit"].into_iter().chain(of_fits) {
+        if let Some(node) = fields.take(key) {
+            let message = format!(
+                "a layer with `layers` has no items of its own; set `{key}` on its nested layers"
+            );
+            return Err(fields.error(node.mark, key, message));
+        }
+    }
+    Ok(())
+}
+
+/// Reads `fit`, and the fields that the chosen fit has.
+fn read_fit(fields: &mut Fields<'_>) -> Result<Fit, Error> {
+    let fit = match fields.word("fit", "fit", FITS)? {
+        None | Some("first-fit") => Fit::FirstFit,
+        Some("by-score") => Fit::ByScore(ByScore::default()),
+        Some("path") => Fit::Path(read_path(fields)?),
+        Some(_) => Fit::Path(read_window(fields)?),
+    };
+    for (key, fits) in FIT_FIELDS {
+        if let Some(node) = fields.take(key) {
+            let fits: Vec<String> = fits.iter().map(|fit| format!("`fit: {fit}`")).collect();
+            let message = format!(
+                "is only for {}; the fit of this layer is `{}`",
+                fits.join(" and "),
+                fit_name(&fit)
+            );
+            return Err(fields.error(node.mark, key, message));
+        }
+    }
+    Ok(fit)
+}
+
+/// Returns the name of a fit in recipes.
+fn fit_name(fit: &Fit) -> &'static str {
+    match fit {
+        Fit::FirstFit => "first-fit",
+        Fit::ByScore(_) => "by-score",
+        Fit::Path(path) if path.anchor.is_some() => "window",
+        Fit::Path(_) => "path",
+    }
 }
 
 fn read_share(fields: &mut Fields<'_>, node: &Node) -> Result<Share, Error> {
@@ -673,7 +774,9 @@ impl schemars::JsonSchema for RecipeRef {
 impl Recipe {
     /// Returns the recipe in the form that [`parse`](Recipe::parse) reads.
     pub fn to_json(&self) -> Value {
-        let layers: Vec<Value> = self.layers.iter().map(RecipeLayer::to_json).collect();
+        let usual = Inherited::default();
+        let layers = self.layers.iter().map(|layer| layer.to_json(&usual));
+        let layers: Vec<Value> = layers.collect();
         let mut recipe = json!({"recipe": self.name, "layers": layers});
         if !self.description.is_empty() {
             recipe["description"] = self.description.as_str().into();
@@ -683,64 +786,70 @@ impl Recipe {
 }
 
 impl RecipeLayer {
-    fn to_json(&self) -> Value {
+    /// Returns the layer with the settings that differ from those that it
+    /// inherits.
+    fn to_json(&self, inherited: &Inherited) -> Value {
         let mut layer = json!({"layer": self.name});
         let mut set = |key: &str, value: Value| layer[key] = value;
         if let Some(source) = &self.source {
             set("source", source.as_str().into());
-        }
-        if !self.with.is_empty() {
-            set("with", self.with.clone().into());
+            if !self.with.is_empty() {
+                set("with", self.with.clone().into());
+            }
+            match &self.fit {
+                Fit::FirstFit => {}
+                Fit::ByScore(_) => set("fit", fit_name(&self.fit).into()),
+                Fit::Path(path) => {
+                    set("fit", fit_name(&self.fit).into());
+                    set("min_recent", path.min_recent.into());
+                    match &path.anchor {
+                        Some(anchor) => set("shrink_to", json!(anchor.shrink_to * 100.0)),
+                        None => set("head", json!(path.head * 100.0)),
+                    }
+                }
+            }
         }
         let share = &self.share;
         for (key, value) in [
             ("share", (share.percent > 0.0).then(|| json!(share.percent))),
             ("min", (share.min > 0).then(|| json!(share.min))),
             ("max", share.max.map(|max| json!(max))),
-            ("cut", self.cut.map(|cut| json!(cut))),
         ] {
             if let Some(value) = value {
                 set(key, value);
             }
         }
-        match &self.fit {
-            Fit::FirstFit => {}
-            Fit::ByScore(_) => set("fit", "by-score".into()),
-            Fit::Path(path) => {
-                set("min_recent", path.min_recent.into());
-                match &path.anchor {
-                    Some(anchor) => {
-                        set("fit", "window".into());
-                        set("shrink_to", json!(anchor.shrink_to * 100.0));
-                    }
-                    None => {
-                        set("fit", "path".into());
-                        set("head", json!(path.head * 100.0));
-                    }
-                }
-            }
+        if self.cut != inherited.cut {
+            set(
+                "cut",
+                self.cut.map_or_else(|| "item".into(), |cut| json!(cut)),
+            );
         }
-        if self.place != Place::Current {
+        if self.place != inherited.place {
             set("place", json!(self.place));
         }
-        match self.order {
-            LayerOrder::Stable => {}
-            LayerOrder::Priority => set("order", "priority".into()),
-            LayerOrder::Auto => set("order", "auto".into()),
+        if self.order != inherited.order {
+            let order = match self.order {
+                LayerOrder::Stable => "stable",
+                LayerOrder::Priority => "priority",
+                LayerOrder::Auto => "auto",
+            };
+            set("order", order.into());
         }
         for (key, value, usual) in [
-            ("mask_secrets", self.mask_secrets, true),
-            ("pinned", self.pinned, false),
-            ("compact", self.compact, true),
-            ("volatile", self.volatile, false),
+            ("mask_secrets", self.mask_secrets, inherited.mask_secrets),
+            ("pinned", self.pinned, inherited.pinned),
+            ("compact", self.compact, inherited.compact),
+            ("volatile", self.volatile, inherited.volatile),
         ] {
             if value != usual {
                 set(key, value.into());
             }
         }
         if !self.layers.is_empty() {
-            let layers: Vec<Value> = self.layers.iter().map(RecipeLayer::to_json).collect();
-            set("layers", layers.into());
+            let own = Inherited::of(self);
+            let layers = self.layers.iter().map(|layer| layer.to_json(&own));
+            set("layers", layers.collect());
         }
         layer
     }

@@ -49,6 +49,15 @@ pub trait Source: Send + Sync {
         &[]
     }
 
+    /// Fails with the reason if the value of a parameter is invalid. The value
+    /// has the [kind](Parameter::kind) of the parameter. It is checked with the
+    /// recipe, before any request, and the error names the file, the line and the
+    /// field.
+    fn check_parameter(&self, engine: &Engine, name: &str, value: &Value) -> Result<(), String> {
+        let _ = (engine, name, value);
+        Ok(())
+    }
+
     /// Returns the part of an agent's context that the items belong to, for the
     /// summary of tokens by part.
     fn concept(&self) -> Concept {
@@ -88,7 +97,9 @@ pub trait Source: Send + Sync {
     /// this layer, or `None` to keep the current one. It is called again after
     /// each new fit, a bounded number of times.
     ///
-    /// An error ends the request. If the fit failed because pinned items do not
+    /// An [input error](Error::is_input) refuses the request as it is fitted: it
+    /// ends the request unless another source revises its offer. Any other error
+    /// ends the request at once. If the fit failed because pinned items do not
     /// fit, [`Outcome::error`] returns the reason.
     fn revise(&self, ask: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
         let _ = (ask, outcome);
@@ -253,14 +264,35 @@ impl Parameter {
                 };
                 return Err(layer.error(recipe, Some(name), &message));
             };
-            let is_variable = value.as_str().is_some_and(|text| text.starts_with('$'));
-            if !value.is_null() && !is_variable {
+            if !value.is_null() && !is_variable(value) {
                 (parameter.kind.check(value))
                     .map_err(|message| layer.error(recipe, Some(name), &message))?;
             }
         }
         Ok(())
     }
+
+    /// Fails if a source rejects a value of `with`. Variables are not checked:
+    /// their values come from the request.
+    pub(crate) fn check_values(
+        engine: &Engine,
+        source: &dyn Source,
+        recipe: &Recipe,
+        layer: &RecipeLayer,
+        with: &Map<String, Value>,
+    ) -> Result<(), Error> {
+        for (name, value) in with {
+            if !value.is_null() && !is_variable(value) {
+                (source.check_parameter(engine, name, value))
+                    .map_err(|message| layer.error(recipe, Some(name), &message))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_variable(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.starts_with('$'))
 }
 
 /// Facts that sources provide before the budget is computed. Fields of the
@@ -276,9 +308,6 @@ pub struct Facts {
     /// The maximum number of tokens of the request, even if the window is
     /// larger.
     pub effective: Option<Tokens>,
-    /// The error if neither the request nor a source sets a window or a model.
-    /// `None` if no budget is required.
-    pub budget_needed: Option<Error>,
     /// The label that the request is saved under.
     pub label: Option<String>,
     /// Whether the request is for an agent with a role and permissions.
@@ -497,6 +526,13 @@ impl Scope<'_> {
         let ledger = self.engine.ledger().ok()?;
         let read = || Ok::<Session, Error>(self.as_previewed(ledger.session(label)?));
         self.shared(label, read).ok()
+    }
+
+    /// Returns the part of an agent's context that the items of a layer belong
+    /// to. `None` for a group of layers.
+    pub fn concept_of(&self, layer: &RecipeLayer) -> Option<Concept> {
+        let source = self.engine.source(layer.source.as_deref()?)?;
+        Some(source.concept())
     }
 
     /// Returns the agent's role.

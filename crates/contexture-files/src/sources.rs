@@ -11,12 +11,14 @@ use contexture_core::{Code, Content, Cut, Item, Place, Role, Text, Tokens, Trust
 use contexture_engine::config::Tools;
 use contexture_engine::source::{Account, Facts, Scope};
 use contexture_engine::{
-    Advice, Ask, Concept, EngineBuilder, Error, Offer, Parameter, ParameterKind, Report, Source,
+    Ask, Concept, Engine, EngineBuilder, Error, Offer, Parameter, ParameterKind, Report, Source,
     ToolUsage, Warning, session_dir,
 };
 use contexture_store::AgentRole;
+use serde_json::Value;
 
 use crate::environment::Environments;
+use crate::files::check_path;
 use crate::load;
 use crate::static_content::StaticContent;
 use crate::tools::choose::{Choice, choose};
@@ -57,6 +59,17 @@ const MANIFEST: Parameter = Parameter::new(
     ParameterKind::Text,
     "The manifest, relative to the root. Default: the request's.",
 );
+
+/// Fails with the reason if a value names a path that cannot be below the root.
+/// An empty text names none.
+fn check_paths(value: &Value) -> Result<(), String> {
+    let check = |path: &str| check_path(path).map_err(|why| format!("the path {why}"));
+    match value {
+        Value::String(path) if !path.is_empty() => check(path),
+        Value::Array(paths) => paths.iter().filter_map(Value::as_str).try_for_each(check),
+        _ => Ok(()),
+    }
+}
 
 /// A manifest with the hints next to it.
 struct ManifestWithHints {
@@ -109,6 +122,10 @@ impl Source for BootSource {
         &[MANIFEST]
     }
 
+    fn check_parameter(&self, _: &Engine, _: &str, value: &Value) -> Result<(), String> {
+        check_paths(value)
+    }
+
     fn is_immediate(&self) -> bool {
         true
     }
@@ -148,22 +165,16 @@ impl Source for WorkingSetSource {
         &[MANIFEST]
     }
 
+    fn check_parameter(&self, _: &Engine, _: &str, value: &Value) -> Result<(), String> {
+        check_paths(value)
+    }
+
     fn is_immediate(&self) -> bool {
         true
     }
 
     fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
-        let listed = ManifestWithHints::resolve(scope, facts)?;
-        facts.budget_needed.get_or_insert_with(|| {
-            Error::input(format!(
-                "{}: budget.max_tokens is missing",
-                listed.manifest.path
-            ))
-            .advise("add it to the manifest")
-            .advise(Advice::set("max_tokens"))
-            .advise(Advice::set("model"))
-        });
-        Ok(())
+        ManifestWithHints::resolve(scope, facts).map(drop)
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {
@@ -242,6 +253,10 @@ impl Source for FilesSource {
             "Files below the root, or patterns. Default: `workspace.files` of the settings.",
         )];
         PARAMETERS
+    }
+
+    fn check_parameter(&self, _: &Engine, _: &str, value: &Value) -> Result<(), String> {
+        check_paths(value)
     }
 
     fn is_immediate(&self) -> bool {

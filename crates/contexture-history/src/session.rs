@@ -363,6 +363,24 @@ impl<'e> Sessions<'e> {
         }
     }
 
+    /// Returns the number of turns of a session that are stored. Turns that
+    /// were deleted are not among them.
+    pub fn stored_turns(&self, label: &str) -> Result<u64, Error> {
+        let store = self.engine.ledger()?;
+        let Some(head) = store.session(label)?.head else {
+            return Ok(0);
+        };
+        let walk = Walk {
+            counter: "",
+            tokens: Tokens::MAX,
+            at_least: 0,
+            through: None,
+        };
+        let heads = store.walk(head, &walk)?;
+        let normal = heads.iter().filter(|head| head.kind == TurnKind::Normal);
+        Ok(normal.count() as u64)
+    }
+
     /// Returns the latest `limit` turns of a session, oldest first, and the
     /// compactions among them.
     pub fn history(&self, label: &str, limit: usize) -> Result<Vec<Turn>, Error> {

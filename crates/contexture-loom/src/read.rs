@@ -15,7 +15,7 @@ use contexture_engine::{Advice, Error, Operation, Report};
 
 use crate::items::{ItemBuilder, NodeWithHeader, PreparedNode, Shape};
 use crate::path::{Path, PathNode, Walker};
-use crate::reading::{LoomReader, Version, flagged, row};
+use crate::reading::{LoomReader, Squeeze, Version, flagged, row};
 use crate::target::{Loom, LoomSummary};
 use crate::{BATCH, OTHER_VERSION, aware};
 
@@ -53,6 +53,11 @@ impl PathItems {
     /// Returns the last item of the latest node with content.
     pub(super) fn latest(&self) -> Option<&Arc<str>> {
         self.units.last()
+    }
+
+    /// Returns the number of nodes that are offered.
+    pub(super) fn units(&self) -> usize {
+        self.units.len()
     }
 
     /// Returns the use of the path, from the report of the request.
@@ -407,7 +412,8 @@ impl<'s, 'a> Reader<'s, 'a> {
             );
             self.made.unsent.insert(0, row);
         }
-        self.made.latest_tokens = tail.first().map_or(0, |(_, latest)| latest.tokens);
+        let mut with_content = tail.iter().filter(|(_, node)| !node.items.is_empty());
+        self.made.latest_tokens = with_content.next().map_or(0, |(_, latest)| latest.tokens);
         self.working_buffer();
         if self.source.loom.strategy == TruncationStrategy::StopAtLimit {
             let items = self.made.items.iter();
@@ -517,6 +523,9 @@ impl<'s, 'a> Reader<'s, 'a> {
             self.made.items.extend(items);
             self.made.unsent.extend(unsent);
         }
+        if self.source.squeeze >= Squeeze::Sources {
+            self.leave_out_sources(first, &prepared.items);
+        }
         let unit = &mut self.made.items[first..];
         if unit.len() > 1 {
             for item in unit.iter_mut() {
@@ -529,6 +538,19 @@ impl<'s, 'a> Reader<'s, 'a> {
             self.made.units.push(Arc::clone(&item.id));
         }
         Ok(())
+    }
+
+    /// Removes the items from `first` on that are not the node's own.
+    fn leave_out_sources(&mut self, first: usize, own: &[Item]) {
+        let reason = "the latest node needs the tokens";
+        for item in self.made.items.split_off(first) {
+            if own.iter().any(|one| one.id == item.id) {
+                self.made.items.push(item);
+                continue;
+            }
+            let row = row(&item.id, item.role, Code::OVER_BUDGET, reason);
+            self.made.unsent.push(row.about(self.maker.cost(&item)));
+        }
     }
 
     /// Returns nodes as context sources of the node `name`.

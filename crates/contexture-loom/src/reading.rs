@@ -42,6 +42,19 @@ pub(crate) enum Part {
     Path(TreeMode),
 }
 
+/// The content that is left out of a path so that a part of its latest node
+/// fits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Squeeze {
+    /// Nothing.
+    #[default]
+    None,
+    /// The marker for the nodes that were cut.
+    Marker,
+    /// The marker, and the context sources and annotations of nodes.
+    Sources,
+}
+
 /// The data that the parts of a loom are made from.
 pub(crate) struct LoomReader<'a> {
     pub(crate) loom: &'a Loom,
@@ -54,6 +67,8 @@ pub(crate) struct LoomReader<'a> {
     /// Whether a line of ours comes first, so that the request begins with the
     /// user.
     pub(crate) with_opening: bool,
+    /// The content that is left out because no part of the latest node fits.
+    pub(crate) squeeze: Squeeze,
     /// Whether the request has an event besides the path.
     pub(crate) has_event: bool,
     pub(crate) addendum: Option<&'a str>,
@@ -279,7 +294,13 @@ impl LoomReader<'_> {
         path.min_recent = self.loom.minimum_recent.saturating_add(buffer);
         path.unseen = made.unseen;
         path.is_text = self.loom.mode() == TreeMode::Buffer;
+        // Of a single node nothing is left out that a marker could stand for.
+        let is_single = made.units() + buffer <= 1 && made.unseen.is_none();
         match self.loom.strategy {
+            TruncationStrategy::TruncateMiddle if is_single => path.marker = None,
+            TruncationStrategy::TruncateMiddle if self.squeeze >= Squeeze::Marker => {
+                path.marker = None;
+            }
             TruncationStrategy::TruncateMiddle => {
                 let role = match self.loom.mode() {
                     TreeMode::Dialogue => Role::User,

@@ -19,7 +19,7 @@ use contexture_tokens::Provider;
 use crate::items::{HEADER, NodeCache};
 use crate::path::PathCache;
 use crate::read::PathItems;
-use crate::reading::{LoomReader, Part};
+use crate::reading::{LoomReader, Part, Squeeze};
 use crate::target::{Loom, LoomRequest};
 
 /// Cached data of trees between requests.
@@ -112,6 +112,24 @@ struct Progress {
     with_opening: bool,
     // Whether that line did not fit.
     opening_failed: bool,
+    squeeze: Squeeze,
+}
+
+impl Progress {
+    /// Gives more tokens to the latest node, because no part of it fits.
+    /// Returns false if nothing more can be left out.
+    fn make_room(&mut self) -> bool {
+        self.squeeze = match self.squeeze {
+            Squeeze::None => Squeeze::Marker,
+            Squeeze::Marker => Squeeze::Sources,
+            Squeeze::Sources if self.with_opening => {
+                (self.with_opening, self.opening_failed) = (false, true);
+                Squeeze::Sources
+            }
+            Squeeze::Sources => return false,
+        };
+        true
+    }
 }
 
 /// Returns the loom that a layer is about. Layers with the same parameters
@@ -251,6 +269,7 @@ impl Source for LoomSource {
             available: ask.budget.available(),
             now: ask.now,
             with_opening: progress.with_opening,
+            squeeze: progress.squeeze,
             has_event: ask.request.event.is_some(),
             addendum: ask.engine.config().loom.addendum.as_deref(),
         };
@@ -288,17 +307,20 @@ impl Source for LoomSource {
                 }
                 None => match outcome.error() {
                     Some(error) if error.is_over_budget() => {
-                        return Err(loom.over_budget(error, path));
+                        return Err(loom.over_budget(ask, error, path));
                     }
                     _ => false,
                 },
-                Some(assembly) => {
-                    loom.check_says_something(ask, path, assembly)?;
-                    let may = !progress.with_opening && !progress.opening_failed;
-                    let lacks = may && lacks_opening(ask, &assembly.layout);
-                    progress.with_opening |= lacks;
-                    lacks
-                }
+                Some(assembly) => match loom.check_says_something(ask, path, assembly) {
+                    Ok(()) => {
+                        let may = !progress.with_opening && !progress.opening_failed;
+                        let lacks = may && lacks_opening(ask, &assembly.layout);
+                        progress.with_opening |= lacks;
+                        lacks
+                    }
+                    Err(_) if progress.make_room() => true,
+                    Err(error) => return Err(error),
+                },
             }
         };
         match again {

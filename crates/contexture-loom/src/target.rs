@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_core::{Assembly, Block, Role, Tokens, Trust, grouped};
 use contexture_engine::assembled::sent_name;
-use contexture_engine::{Advice, Ask, Engine, Error, Operation, usual_format};
+use contexture_engine::{
+    Advice, Ask, Concept, Engine, Error, Operation, RecipeLayer, usual_format,
+};
 use contexture_providers::Sampling;
 use contexture_store::{
     Agent, NodeHead, SourceRole, TreeInfo, TreeMode, Trees, TruncationStrategy,
@@ -226,7 +228,12 @@ impl Loom {
     }
 
     /// Returns the error if content that is never cut does not fit.
-    pub(crate) fn over_budget(&self, error: &contexture_core::Error, path: &PathItems) -> Error {
+    pub(crate) fn over_budget(
+        &self,
+        ask: &Ask<'_>,
+        error: &contexture_core::Error,
+        path: &PathItems,
+    ) -> Error {
         let (needed, available) = error.over_budget().unwrap_or_default();
         let stops = self.strategy == TruncationStrategy::StopAtLimit;
         let others = needed.saturating_sub(if stops { path.tokens } else { 0 });
@@ -248,12 +255,21 @@ impl Loom {
             true => String::new(),
             false => format!(" (largest: {})", largest.join(", ")),
         };
-        Error::input(format!(
-            "the system context and the event need {others} tokens but {available} are \
-             available{largest}; neither is ever cut"
-        ))
-        .advise(Advice::raise("max_tokens"))
-        .advise("shorten the system context, or use a model with a larger window")
+        let is_plain = |layer: &RecipeLayer| {
+            layer.source == ask.layer.source || ask.concept_of(layer) == Some(Concept::Event)
+        };
+        // Other sources can pin items, too.
+        let numbers = format!("need {others} tokens but {available} are available{largest}");
+        match ask.recipe.sources().all(is_plain) {
+            true => Error::input(format!(
+                "the system context and the event {numbers}; neither is ever cut"
+            ))
+            .advise(Advice::raise("max_tokens"))
+            .advise("shorten the system context, or use a model with a larger window"),
+            false => Error::input(format!("the pinned items {numbers}; they are never cut"))
+                .advise(Advice::raise("max_tokens"))
+                .advise("shorten the largest items, or use a model with a larger window"),
+        }
     }
 
     /// Fails when nothing but the system context is left, or when the model
@@ -296,7 +312,8 @@ impl Loom {
         let others = others.filter(|layer| *layer.name != *ask.layer.name);
         let taken: Tokens = others.map(|layer| layer.used).sum();
         Err(Error::input(format!(
-            "no room for the latest node: {taken} of {} tokens are used, and it needs {needs}",
+            "no room for the latest node: {taken} of {} tokens are used, the node has {needs}, \
+             and no part of it fits",
             report.budget.effective
         ))
         .advise(Advice::raise("max_tokens"))

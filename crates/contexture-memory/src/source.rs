@@ -12,6 +12,8 @@ use contexture_engine::{
     Parameter, ParameterKind, Permissions, Source, Warning,
 };
 use contexture_store::TaskView;
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use crate::context::{Context, ContextRequest};
 use crate::layers::{Offered, Selection};
@@ -81,6 +83,20 @@ impl Source for MemorySource {
             ),
         ];
         PARAMETERS
+    }
+
+    fn check_parameter(&self, engine: &Engine, name: &str, value: &Value) -> Result<(), String> {
+        match (name, value) {
+            ("filters", value) => ContextFilters::deserialize(value)
+                .map(drop)
+                .map_err(|error| contexture_engine::error::plain(&error.to_string())),
+            ("strategy", Value::String(name)) if !name.is_empty() => {
+                let known = Memory::archetypes_of(engine, &self.cache);
+                let found = known.and_then(|known| known.get(name).map(drop));
+                found.map_err(|error| error.to_string())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn concept(&self) -> Concept {

@@ -1,9 +1,8 @@
 //! The times in a query, and how well a text matches them.
 
-use contexture_engine::Warning;
+use contexture_engine::{Warning, time_zone};
 use contexture_time::{Clock, Interval, TimeReading, read_times};
 use jiff::Timestamp;
-use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::TimeZone;
 
 /// A day, in milliseconds.
@@ -20,34 +19,17 @@ const NAMED: f32 = 0.25;
 /// A period of this length or more is a year, which selects little.
 const YEAR: i64 = 365 * DAY;
 
-/// Returns the time zone with this name. Returns UTC without a name.
-fn parsed(zone: Option<&str>) -> Result<TimeZone, &str> {
-    match zone.map(str::trim).filter(|zone| !zone.is_empty()) {
-        None => Ok(TimeZone::UTC),
-        Some(zone) => DateTimeParser::new()
-            .parse_time_zone(zone)
-            .map_err(|_| zone),
-    }
-}
-
 /// Returns the time zone with this name, or UTC if the name is unknown.
 pub(crate) fn zone(zone: Option<&str>) -> TimeZone {
-    parsed(zone).unwrap_or(TimeZone::UTC)
+    time_zone(zone).unwrap_or(TimeZone::UTC)
 }
 
 /// Returns a clock in the time zone with this name. If the name is unknown,
 /// returns UTC and a warning.
 pub(crate) fn clock(now: Timestamp, zone: Option<&str>) -> (Clock, Option<Warning>) {
-    match parsed(zone) {
+    match time_zone(zone) {
         Ok(zone) => (Clock::new(Some(now), zone), None),
-        Err(zone) => {
-            let message = format!(
-                "the time zone `{zone}` is unknown; times are read and shown in UTC. Use a \
-                 name such as `Europe/Berlin` or an offset such as `+02:00`"
-            );
-            let warning = Warning::new("unknown_time_zone", message);
-            (Clock::new(Some(now), TimeZone::UTC), Some(warning))
-        }
+        Err(warning) => (Clock::new(Some(now), TimeZone::UTC), Some(warning)),
     }
 }
 

@@ -186,6 +186,8 @@ operations! {
         ShowHistory: "get_history", "shows the turns";
         /// Undoes the latest compaction of a session.
         UndoCompaction: "uncompact_session", "undoes the compaction";
+        /// Sets the status of a closed session to active.
+        ReopenSession: "update_session", "sets its status to active";
         /// Lists the trees.
         ListTrees: "list_trees", "lists the trees";
         /// Imports a tree.

@@ -279,9 +279,10 @@ fn store_advice(error: &StoreError) -> Vec<Advice> {
         StoreError::AlreadyDone { .. } => {
             text("read what was stored, and use a new idempotency key for a new call")
         }
-        StoreError::Closed { .. } => {
-            text("fork the session and record the turn there, or set its status to active")
-        }
+        StoreError::Closed { session, .. } => vec![
+            Advice::from("fork the session and record the turn there"),
+            Advice::call_on(Operation::ReopenSession, session),
+        ],
         StoreError::Shared { .. } => {
             text("delete those sessions first, or keep the turns that they share")
         }

@@ -164,6 +164,7 @@ impl StoreError {
             StoreError::Backend { .. }
                 | StoreError::Busy { .. }
                 | StoreError::Full { .. }
+                | StoreError::ReadOnly { .. }
                 | StoreError::Unavailable { .. }
                 | StoreError::Damaged { .. }
                 | StoreError::Withdrawn

@@ -14,24 +14,28 @@ const SUMMARY_LINES: usize = 12;
 const LINE: usize = 100;
 
 /// Returns the latest turns of a session as text, oldest first. `total` is the
-/// number of turns that were recorded, and `limit` the number that was asked for: if
-/// there are fewer, the older ones were deleted.
-pub fn text(turns: &[Turn], total: u64, limit: usize) -> String {
+/// number of turns that were recorded, and `stored` the number of those that were
+/// not deleted.
+pub fn text(turns: &[Turn], total: u64, stored: u64) -> String {
     let mut out = String::new();
     let shown = turns
         .iter()
         .filter(|turn| turn.kind == TurnKind::Normal)
         .count();
-    let older = total.saturating_sub(shown as u64);
-    if older > 0 {
-        let state = match shown < limit {
-            true => "deleted",
-            false => "not shown; show all with --all",
-        };
+    let deleted = total.saturating_sub(stored);
+    let older = stored.saturating_sub(shown as u64);
+    if deleted > 0 {
         out.push_str(&format!(
-            "({} {state})\n\n",
-            text::many(older, "older turn")
+            "({} deleted)\n",
+            text::many(deleted, "older turn")
         ));
+    }
+    if older > 0 {
+        let older = text::many(older, "older turn");
+        out.push_str(&format!("({older} not shown; show all with --all)\n"));
+    }
+    if !out.is_empty() {
+        out.push('\n');
     }
     if total == 0 {
         out.push_str("no turns yet\n");

@@ -22,6 +22,7 @@ impl Interface for CommandLine {
             Operation::CreateSession => ("session new", Some("LABEL")),
             Operation::ShowHistory => ("session history", Some("LABEL")),
             Operation::UndoCompaction => ("session uncompact", Some("LABEL")),
+            Operation::ReopenSession => ("session reopen", Some("LABEL")),
             Operation::ListTrees => ("tree list", None),
             Operation::ImportTree => ("tree import", Some("FILE")),
             Operation::ShowTree => ("tree show", Some("TREE")),
@@ -44,15 +45,16 @@ impl Interface for CommandLine {
             Operation::UpdateModels => ("models update", Some("FILE")),
             _ => return None,
         };
+        let on = on.map(quoted);
         let object = match (operation, on) {
             (Operation::ShowTasks | Operation::PushTask, Some(stack)) => {
                 let goal = placeholder.map(|goal| format!(" {goal}"));
                 Some(format!("{} --stack {stack}", goal.unwrap_or_default()))
             }
-            (Operation::TrustSettings, Some(root)) => Some(format!(" {}", quoted(root))),
+            (Operation::TrustSettings, Some(root)) => Some(format!(" {root}")),
             (Operation::ListSnapshots, Some(session)) => Some(format!(" --session {session}")),
             // A list shows everything, so it has no argument.
-            (_, on) => placeholder.map(|usual| format!(" {}", on.unwrap_or(usual))),
+            (_, on) => placeholder.map(|usual| format!(" {}", on.as_deref().unwrap_or(usual))),
         };
         // Arguments that a command needs after its object.
         let rest = match operation {
@@ -69,12 +71,12 @@ impl Interface for CommandLine {
     }
 }
 
-/// Returns a path quoted for a shell.
-fn quoted(path: &str) -> String {
+/// Returns a path or a name quoted for a shell.
+pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
-    match path.chars().all(plain) && !path.starts_with('-') {
-        true => path.to_owned(),
-        false => format!("'{}'", path.replace('\'', r"'\''")),
+    match text.chars().all(plain) && !text.starts_with('-') && !text.is_empty() {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -83,6 +85,16 @@ mod tests {
     use contexture::{Advice, Warning};
 
     use super::*;
+
+    #[test]
+    fn a_name_is_quoted_for_the_shell() {
+        let call = |tree| CommandLine.operation(Operation::ShowTree, Some(tree));
+        assert_eq!(
+            call("tides").as_deref(),
+            Some("`contexture tree show tides`")
+        );
+        assert_eq!(call("a b").as_deref(), Some("`contexture tree show 'a b'`"));
+    }
 
     #[test]
     fn a_root_is_quoted_for_the_shell() {

@@ -35,5 +35,5 @@ pub mod tasks;
 pub mod text;
 pub mod tree;
 
-pub use interface::CommandLine;
+pub use interface::{CommandLine, quoted};
 pub use table::{plain, table};

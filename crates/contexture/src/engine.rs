@@ -346,6 +346,12 @@ impl Engine {
         self.sessions().find_turn(session, prefix)
     }
 
+    /// Returns the number of turns of a session that are stored. Turns that
+    /// were deleted are not among them.
+    pub fn stored_turns(&self, label: &str) -> Result<u64, Error> {
+        self.sessions().stored_turns(label)
+    }
+
     /// Returns the latest `limit` turns of a session, oldest first, and the
     /// compactions among them.
     pub fn history(&self, label: &str, limit: usize) -> Result<Vec<Turn>, Error> {

@@ -267,4 +267,12 @@ Examples:
         #[arg(long)]
         failed: bool,
     },
+    /// Reopen a closed session: it accepts turns again
+    #[command(after_help = "\
+Examples:
+  contexture session reopen worker-1")]
+    Reopen {
+        /// Label or alias of the session
+        label: String,
+    },
 }

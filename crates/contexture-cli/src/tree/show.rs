@@ -33,9 +33,10 @@ pub(super) fn run(args: &ShowArgs, options: &StoreOptions) -> anyhow::Result<()>
             return output::text(&format!("{empty:#}\n"));
         }
         let tree = output::visible(&args.tree);
+        let quoted = output::visible(&contexture_terminal::quoted(&args.tree));
         return output::text(&format!(
             "tree {tree}, a {}, is empty; add the first node with `contexture tree node add \
-             {tree} --author human TEXT`\n",
+             {quoted} --author human TEXT`\n",
             info.tree.mode
         ));
     };

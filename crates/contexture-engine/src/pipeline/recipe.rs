@@ -31,12 +31,19 @@ pub(super) fn variable_in(value: &Value) -> Option<&str> {
 }
 
 /// Returns the parameters of a layer's source: those of the request, else those
-/// of the recipe, with variables replaced by the request's fields.
-pub(super) fn parameters(request: &Request, layer: &RecipeLayer) -> Map<String, Value> {
+/// of the recipe. Variables are not replaced.
+pub(super) fn with_variables(request: &Request, layer: &RecipeLayer) -> Map<String, Value> {
     let mut with = layer.with.clone();
     if let Some(more) = request.with.get(&*layer.name) {
         with.extend(more.clone());
     }
+    with
+}
+
+/// Returns the parameters of a layer's source, with variables replaced by the
+/// request's fields.
+pub(super) fn parameters(request: &Request, layer: &RecipeLayer) -> Map<String, Value> {
+    let mut with = with_variables(request, layer);
     for value in with.values_mut() {
         if let Some(name) = variable_in(value) {
             *value = request.variable(name).unwrap_or(Value::Null);

@@ -345,6 +345,95 @@ fn a_source_may_react_to_what_the_others_leave() {
     assert!(row.tokens <= 2_000 && row.tokens > 1_900, "{}", row.tokens);
 }
 
+/// A time zone that nobody knows is reported. It is sent as it was given.
+#[test]
+fn an_unknown_time_zone_is_a_warning() {
+    let bench = Bench::new();
+    let warnings = |timezone: &str| {
+        let recipe = "recipe: m\nlayers: [{layer: e, source: event, with: {context: true}}]\n";
+        let request = Request {
+            recipe: Some(Recipe::parse("mine.yml", recipe).unwrap().into()),
+            model: Some("gpt-4o".to_owned()),
+            event: Some(Event {
+                timezone: Some(timezone.to_owned()),
+                ..Event::from("Go on.")
+            }),
+            ..Request::default()
+        };
+        let engine = Engine::for_root(&bench.root).unwrap();
+        let made = engine.assemble(&bench.root, &request).unwrap();
+        let codes = made
+            .report
+            .warnings
+            .iter()
+            .map(|warning| warning.code.to_string());
+        codes.collect::<Vec<_>>()
+    };
+    assert_eq!(warnings("Mars/X"), ["unknown_time_zone"]);
+    for known in ["Europe/Berlin", "+02:00", "UTC"] {
+        assert!(warnings(known).is_empty(), "{known}");
+    }
+}
+
+/// Refuses a request that does not fit.
+struct Refuses;
+
+impl Source for Refuses {
+    fn name(&self) -> &str {
+        "refuses"
+    }
+
+    fn gather(&self, _: &Ask<'_>) -> Result<Offer, Error> {
+        Ok(Offer::default())
+    }
+
+    fn revise(&self, _: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
+        match outcome.error() {
+            Some(_) => Err(Error::input("refused")),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Pins more than fits, and less when asked again.
+struct Shrinks;
+
+impl Source for Shrinks {
+    fn name(&self) -> &str {
+        "shrinks"
+    }
+
+    fn gather(&self, _: &Ask<'_>) -> Result<Offer, Error> {
+        Ok(vec![item("long", &"word ".repeat(300_000)).pinned()].into())
+    }
+
+    fn revise(&self, _: &Ask<'_>, outcome: &Outcome<'_>) -> Result<Option<Offer>, Error> {
+        let short = || vec![item("short", "word").pinned()].into();
+        Ok(outcome.error().map(|_| short()))
+    }
+}
+
+#[test]
+fn a_refusal_counts_only_if_no_other_source_has_a_change() {
+    let bench = Bench::new();
+    let builder = || with(Refuses).source(Shrinks);
+    for order in [["refuses", "shrinks"], ["shrinks", "refuses"]] {
+        let [first, second] = order;
+        let recipe = format!(
+            "recipe: m\nlayers: [{{layer: x, source: {first}}}, {{layer: y, source: {second}}}, \
+             {{layer: e, source: event}}]\n"
+        );
+        let made = bench.assemble(builder(), &recipe).unwrap();
+        assert_eq!(&*made.report.included[0].id, "short", "{order:?}");
+    }
+    // Nobody gives way.
+    let stays = Does("stays", |_: &Ask<'_>| {
+        Ok(vec![item("long", &"word ".repeat(300_000)).pinned()].into())
+    });
+    let recipe = "recipe: m\nlayers: [{layer: x, source: refuses}, {layer: y, source: stays}]\n";
+    bench.refuses(with(Refuses).source(stays), recipe, "refused");
+}
+
 /// Costs more together than line by line.
 struct Sticky;
 

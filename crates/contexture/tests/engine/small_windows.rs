@@ -2,9 +2,10 @@
 //! providers, tools and writers.
 
 use crate::support::*;
-use contexture::Format;
 use contexture::core::markup;
 use contexture::store::{Block, MessageRole};
+use contexture::{Format, Recipe, Request};
+use serde_json::json;
 
 /// Cached counts of the store or of an engine do not change results.
 #[test]
@@ -229,4 +230,48 @@ fn usage_that_does_not_add_up_is_refused() {
         refused.starts_with("usage.input_tokens: is 12, less than the 4000"),
         "{refused}"
     );
+}
+
+/// A path of a tree before the history does not end a request for which the
+/// history can still shrink.
+#[test]
+fn the_order_of_a_path_and_a_history_does_not_matter() {
+    let path = "{layer: tree, source: loom, with: {part: path, tree: t}, place: history}";
+    let history = "{layer: chat, source: history, fit: window, place: history}";
+    for layers in [[path, history], [history, path]] {
+        let lab = Lab::new("");
+        let tree = json!({
+            "tree": {"id": "t", "mode": "dialogue"},
+            "nodes": [{"id": "n1", "author": "human", "content": "What is a tide?"}],
+            "edges": [],
+        });
+        let tree = serde_json::from_value(tree).unwrap();
+        lab.engine.import_tree(&tree, Some(lab.tick())).unwrap();
+        lab.talk("s", &chat(25, 120));
+        let [first, second] = layers;
+        let recipe =
+            format!("recipe: m\nlayers:\n- {first}\n- {second}\n- {{layer: ask, source: event}}\n");
+        let recipe = Recipe::parse("m.yml", &recipe).unwrap();
+        let assemble = |max_tokens| {
+            let request = Request {
+                recipe: Some(recipe.clone().into()),
+                reserve_response: Some(0),
+                event: Some("Why?".into()),
+                ..request("s", max_tokens)
+            };
+            lab.engine.assemble(&lab.root, &request).unwrap()
+        };
+        // The summary of the larger window does not fit the smaller one.
+        let summary = |made: &contexture::Assembled| {
+            let mut rows = made.report.included.iter();
+            rows.find(|row| row.id.starts_with("summary"))
+                .unwrap()
+                .tokens
+        };
+        let large = summary(&assemble(3_000));
+        let small = large - 50;
+        let made = assemble(small);
+        assert!(made.report.budget.used <= small, "{layers:?}");
+        assert!(made.report.included.iter().any(|row| &*row.id == "n1"));
+    }
 }

@@ -267,7 +267,7 @@ fn no_room_for_a_message() {
     expect(
         &lab.complaint("--head n1 --max-tokens 24"),
         "
-        no room for the latest node: 20 of 24 tokens are used, and it needs 21
+        no room for the latest node: 20 of 24 tokens are used, the node has 21, and no part of it fits
         hint: raise `max_tokens`; or shorten the system context
         ",
     );

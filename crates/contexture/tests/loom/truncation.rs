@@ -452,6 +452,55 @@ fn nothing_but_the_latest_node_is_answered() {
     assert!(text.ends_with("<user>\nSo?\n</user>\n"), "{text}");
 }
 
+/// A window that holds a part of the latest node is never refused: neither the
+/// marker nor the node's context sources need the tokens more.
+#[test]
+fn a_part_of_the_latest_node_is_always_included() {
+    let long = "And now this. ".repeat(60);
+    for latest in ["n3 human <- n2", "n3 human <- n2 context m1"] {
+        let lab = Lab::with(&format!(
+            "
+            prefer token_buffer 0
+            system Be kind.
+            m1 human: {long}
+            n1 human: What?
+            n2 model <- n1: Four.
+            {latest}: {long}
+            n4 model <- n3: \\s
+            "
+        ));
+        let mut least = None;
+        for budget in 20..400 {
+            match lab.assemble(&format!("--head n4 --max-tokens {budget}")) {
+                Ok(made) => {
+                    least.get_or_insert(budget);
+                    assert!(made.report.included.iter().any(|row| &*row.id == "n3"));
+                }
+                Err(error) => {
+                    assert_eq!(least, None, "{budget}: {error}");
+                    let told = error.to_string();
+                    assert!(told.contains("the node has 2"), "{told}");
+                }
+            }
+        }
+        assert!(least.is_some_and(|least| least < 60), "{least:?}");
+    }
+}
+
+/// A marker that cannot appear takes no tokens from the only node.
+#[test]
+fn the_only_node_uses_all_tokens() {
+    let long = "And now this. ".repeat(60);
+    let lab = Lab::with(&format!("prefer token_buffer 0\nn1 human: {long}"));
+    let used = |budget| {
+        let made = lab.assemble(&format!("--head n1 --max-tokens {budget}"));
+        made.unwrap().report.budget.used
+    };
+    for budget in 50..90 {
+        assert!(used(budget) + 6 >= budget, "{budget}: {}", used(budget));
+    }
+}
+
 #[test]
 fn stop_at_limit_says_so_whatever_is_too_large() {
     let long = "word ".repeat(300);

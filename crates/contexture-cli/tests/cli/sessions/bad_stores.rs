@@ -174,7 +174,7 @@ fn a_store_that_may_only_be_read() {
     let shown = as_nobody(&project, &["session", "history", "chat"]);
     let assembled = as_nobody(&project, &request(&[]));
     mode(".contexture", 0o755);
-    refused.expect_code(2);
+    refused.expect_code(1);
     assert_eq!(
         refused.err,
         "error: sqlite:./.contexture/contexture.db is read-only\n\

@@ -396,11 +396,17 @@ fn a_closed_session_refuses_turns() {
         2,
         "
         error: conflict: session `chat` is closed (failed); nothing was recorded
-        hint: fork the session and record the turn there, or set its status to active
+        hint: fork the session and record the turn there; or `contexture session reopen chat` \
+         sets its status to active
         ",
     );
     project.ok("session fork chat again");
     project.ok("session record again turn.json");
+    assert_eq!(
+        project.ok("session reopen chat"),
+        "session chat is active\n"
+    );
+    project.ok("session record chat turn.json");
 }
 
 #[test]

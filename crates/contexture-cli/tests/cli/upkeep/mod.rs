@@ -170,6 +170,13 @@ fn turns_and_snapshots_are_deleted() {
         "{}",
         history.out
     );
+    // The deleted turn is not among those that are not shown.
+    let none = project.run_now("session history support --limit 0").out;
+    let stored = json(&project, "session history support --json");
+    let stored = stored.as_array().unwrap().len();
+    let plural = if stored == 1 { "" } else { "s" };
+    let expected = format!("({stored} older turn{plural} not shown; show all with --all)");
+    assert!(none.contains(&expected), "{none}");
     project
         .run_now("session trim support --before 1")
         .expect_code(2);
