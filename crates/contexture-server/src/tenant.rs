@@ -19,7 +19,7 @@ use contexture::store::{Store, Tenants as Stores};
 use contexture::trust::Settings;
 use contexture::turn::Usage;
 use contexture::{Assembled, Engine, Error, Root, Timestamp};
-use contexture_api::{Observer, StoredFiles};
+use contexture_api::{Observer, ReachedQuotas, StoredFiles};
 use tokio::sync::Semaphore;
 
 use crate::events::Hub;
@@ -94,6 +94,10 @@ impl Observer for Observed {
 
     fn has_event(&self) {
         self.events.wake();
+    }
+
+    fn refused_by_quota(&self) {
+        self.metrics.refused_by_quota.inc();
     }
 }
 
@@ -364,6 +368,7 @@ impl Tenants {
                     events: Arc::clone(&events),
                     metrics: Arc::clone(&self.metrics),
                 }),
+                reached_quotas: ReachedQuotas::default(),
             },
             events,
             cache,
