@@ -100,8 +100,9 @@ pub(crate) fn add(api: &mut Api) {
         Operation::new(Method::DELETE, "/v1/trees/{tree}", "delete_tree")
             .describe(
                 "Delete a tree",
-                "Deletes a tree with its nodes, edges, agents and paths. The deleted text is \
-                 overwritten in the database files; if `pending` is true, that happens later.",
+                "Deletes a tree with its nodes, edges, agents and paths, and the snapshots of its \
+                 requests. The deleted text is overwritten in the database files; if `pending` is \
+                 true, that happens later. Snapshots of sessions that contain nodes are kept.",
             )
             .example("/v1/trees/story", None),
         |tenant: &Tenant, path: InTree, _: Nothing, _: Nothing| -> Result<Deleted, Problem> {

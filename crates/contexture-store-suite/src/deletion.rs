@@ -339,6 +339,33 @@ pub fn turns_are_deleted_further_and_further(store: &dyn Store) {
     check(store);
 }
 
+pub fn the_requests_of_a_tree_are_deleted_with_it(store: &dyn Store) {
+    crate::trees::import(store, "t", "agent a model\nnode n1 human one");
+    crate::trees::import(store, "t/b", "node m1 human two");
+    for label in ["loom:t", "loom:t/a", "loom:t/b", "loom:tt", "s"] {
+        save(
+            store,
+            label,
+            &format!("request of {label}"),
+            &format!("only in {label}"),
+        );
+    }
+    let deleted = store.delete_tree("t").unwrap().deleted;
+    assert_eq!((deleted["trees"], deleted["snapshots"]), (1, 2));
+    assert!(deleted["blobs"] >= 2 && deleted["blob_bytes"] > 0);
+    for label in ["loom:t", "loom:t/a"] {
+        assert!(!has_blob(store, &format!("only in {label}")));
+        assert_eq!(store.snapshots(Some(label), 9).unwrap(), []);
+    }
+    // Another tree, whose id is like the label of an agent, and others keep theirs.
+    for label in ["loom:t/b", "loom:tt", "s"] {
+        assert!(has_blob(store, &format!("only in {label}")));
+        assert_eq!(store.snapshots(Some(label), 9).unwrap().len(), 1);
+    }
+    assert!(has_blob(store, "in all requests"));
+    check(store);
+}
+
 pub fn an_undone_summary_is_deleted_with_its_turns(store: &dyn Store) {
     create(store, "s");
     let turns = talk(store, "s", &["one", "two", "three"]);
