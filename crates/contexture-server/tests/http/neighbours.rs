@@ -3,7 +3,7 @@
 use std::thread;
 
 use contexture::config::TenantConfig;
-use contexture::store::TenantQuota;
+use contexture::store::{TenantQuota, Tenants as _};
 use contexture_server::Server;
 use rusqlite::Connection;
 use serde_json::{Value, json};
