@@ -27,6 +27,7 @@ pub mod files;
 pub mod lines;
 pub mod log;
 mod permissions;
+pub mod session_files;
 pub mod trust;
 pub mod yaml;
 

@@ -637,6 +637,10 @@ impl Deployment for App {
         self.tenants().unload(tenant);
     }
 
+    fn delete_files(&self, tenant: &str) {
+        self.tenants().delete_files(tenant);
+    }
+
     fn reload(&self) -> Result<Reloaded, Error> {
         Self::reload(self)
     }
