@@ -205,9 +205,9 @@ pub(crate) fn add(api: &mut Api) {
         )
         .describe(
             "Delete a tenant",
-            "Deletes the database file of a tenant, revokes its keys and ends its event streams. \
-             Files in its root directory are kept. The tenant `default` cannot be deleted. Needs \
-             an admin key.",
+            "Deletes all data of a tenant, revokes its keys and ends its event streams. Deletes \
+             the copies of its stored files and its event logs on this server. Other files in its \
+             root directory are kept. The tenant `default` cannot be deleted. Needs an admin key.",
         )
         .refuses(&[422])
         .example("/v1/admin/tenants/island", None),
@@ -218,6 +218,7 @@ pub(crate) fn add(api: &mut Api) {
             server.keys_changed();
             server.unload(name);
             deleted?;
+            server.delete_files(name);
             Ok(DeletedTenant { deleted: of.tenant })
         },
     );

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use crate::events::{self, SessionEvent};
 use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
+use crate::quota::StorageKind;
 use crate::tenant::Tenant;
 
 /// The body of `POST /v1/assemble`: the library's request, and fields that only
@@ -347,6 +348,8 @@ fn history_warning(session: &str, assembled: &Assembled) -> Option<Warning> {
 
 /// Assembles a request, counts it, and notifies listeners.
 pub fn assemble(tenant: &Tenant, mut request: Request) -> Result<Assembled, Problem> {
+    // The request is saved.
+    tenant.check_quota(StorageKind::Bytes)?;
     request.now = tenant.fixed_now();
     if let Some(event) = &request.event {
         event

@@ -25,6 +25,10 @@ pub trait Deployment: Send + Sync {
     /// Unloads a tenant that was deleted, and ends its event streams.
     fn unload(&self, tenant: &str);
 
+    /// Deletes the files that the server has written for a tenant that was deleted:
+    /// copies of stored files, and the files of its sessions.
+    fn delete_files(&self, tenant: &str);
+
     /// Reads the settings again and applies them. Fails without any change if the
     /// settings have an error.
     fn reload(&self) -> Result<Reloaded, Error>;

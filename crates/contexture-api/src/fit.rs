@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::operation::{Api, Nothing, Operation};
 use crate::problem::Problem;
+use crate::quota::StorageKind;
+use crate::sessions::check_new_session;
 use crate::tenant::Tenant;
 
 /// A provider's request, and the tokens that it may use.
@@ -101,6 +103,10 @@ pub(crate) fn add(api: &mut Api) {
 
 /// Fits a request into its budget.
 pub fn fit(tenant: &Tenant, body: FitBody) -> Result<FitResponse, Problem> {
+    if let Some(session) = &body.session {
+        tenant.check_quota(StorageKind::Bytes)?;
+        check_new_session(tenant, session)?;
+    }
     let options = FitOptions {
         session: body.session,
         from: body.from,

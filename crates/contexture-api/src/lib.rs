@@ -28,6 +28,7 @@
 //!     stored: None,
 //!     now: None,
 //!     observer: Arc::new(()),
+//!     reached_quotas: Default::default(),
 //! };
 //! let api = api();
 //! let schemas = api.schemas();
@@ -64,6 +65,7 @@ mod operation;
 mod page;
 mod pins;
 mod problem;
+mod quota;
 mod recipes;
 mod refit;
 mod schema;
@@ -83,6 +85,7 @@ use std::sync::OnceLock;
 pub use deployment::{Deployment, Reloaded, UnchangedTenant};
 pub use operation::{Api, Implementation, Nothing, Operation, read_path, read_query, to_bytes};
 pub use problem::{ErrorBody, ErrorResponse, Problem};
+pub use quota::{ReachedQuota, ReachedQuotas, StorageKind};
 pub use schema::Schemas;
 use serde_json::Value;
 pub use stored_files::StoredFiles;

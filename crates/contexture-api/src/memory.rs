@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::operation::{Api, Nothing, Operation, ResponseBody};
 use crate::page::Limit;
 use crate::problem::Problem;
+use crate::quota::StorageKind;
 use crate::tenant::Tenant;
 
 /// Records to store.
@@ -204,6 +205,7 @@ pub(crate) fn add(api: &mut Api) {
                 json!({"source": "notes.md", "text": "The tide tables are printed in March."}),
             ),
         |tenant: &Tenant, _: Nothing, _: Nothing, body: TextBody| -> Result<_, Problem> {
+            tenant.check_quota(StorageKind::Records)?;
             let memory = tenant.engine.memory()?;
             let done = memory.record_text(&body.source, &body.text, Some(tenant.now()))?;
             tenant.observer.remembered(done.added + done.replaced);
@@ -341,6 +343,7 @@ pub(crate) fn add(api: &mut Api) {
 
 /// Records the records or the messages of a body.
 fn record_body(tenant: &Tenant, body: RecordsBody) -> Result<MemoryRecorded, Problem> {
+    tenant.check_quota(StorageKind::Records)?;
     match (body.records.is_empty(), body.messages.is_empty()) {
         (false, true) => record_all(tenant, body.records),
         (true, false) => {

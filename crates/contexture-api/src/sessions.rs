@@ -6,7 +6,8 @@
 
 use contexture::compaction::{Attempt, Compacted, Undone};
 use contexture::store::{
-    NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, Turn, TurnId, TurnKind,
+    NewSession, NewTurn, Recorded, Session, SessionChange, SessionStatus, StoreError, Turn, TurnId,
+    TurnKind,
 };
 use contexture::{CompactRequest, SessionCost, Shown as _};
 use schemars::JsonSchema;
@@ -17,6 +18,7 @@ use crate::events::SessionEvent;
 use crate::operation::{Api, Nothing, Operation, ResponseBody};
 use crate::page::{Limit, Page};
 use crate::problem::Problem;
+use crate::quota::StorageKind;
 use crate::tenant::Tenant;
 use crate::{pins, turns};
 
@@ -230,6 +232,7 @@ pub(crate) fn add(api: &mut Api) {
             .refuses(&[409])
             .example("/v1/sessions/support/fork", json!({"label": "another-try"})),
         |tenant: &Tenant, path: Named, _: Nothing, body: ForkBody| -> Result<Session, Problem> {
+            tenant.check_quota(StorageKind::Sessions)?;
             let at = body.at.as_deref();
             Ok(tenant
                 .engine
@@ -265,9 +268,25 @@ pub(crate) fn add(api: &mut Api) {
 }
 
 fn create(tenant: &Tenant, _: Nothing, _: Nothing, new: NewSession) -> Result<Session, Problem> {
+    create_session(tenant, &new)
+}
+
+/// Creates a session. Fails if the tenant has as many sessions as it may have.
+pub fn create_session(tenant: &Tenant, new: &NewSession) -> Result<Session, Problem> {
+    tenant.check_quota(StorageKind::Sessions)?;
     let now = Some(tenant.now());
-    let created = tenant.engine.create_session(&tenant.root, &new, now)?;
+    let created = tenant.engine.create_session(&tenant.root, new, now)?;
     Ok(created.shown())
+}
+
+/// Fails if a call would create a session, and the tenant has as many sessions as it
+/// may have.
+pub(crate) fn check_new_session(tenant: &Tenant, label: &str) -> Result<(), Problem> {
+    match tenant.store()?.session(label) {
+        Err(StoreError::NotFound { .. }) => tenant.check_quota(StorageKind::Sessions),
+        // The operation reports other errors.
+        _ => Ok(()),
+    }
 }
 
 fn list(tenant: &Tenant, page: &Page) -> Result<Sessions, Problem> {
@@ -297,7 +316,20 @@ fn change(tenant: &Tenant, path: Named, _: Nothing, change: Change) -> Result<Se
 }
 
 /// Records a turn, counts it, and publishes an event.
+///
+/// A turn of a session whose turns become memory events adds memory records.
 pub fn record(tenant: &Tenant, label: &str, turn: &NewTurn) -> Result<Recorded, Problem> {
+    if let Err(refused) = tenant
+        .reached_quotas
+        .check(&tenant.name, StorageKind::Records)
+    {
+        let session = tenant.store()?.session(label)?;
+        let from_sessions = tenant.engine.config().memory.from_sessions;
+        if session.remember.unwrap_or(from_sessions) {
+            tenant.observer.refused_by_quota();
+            return Err(refused);
+        }
+    }
     let recorded = tenant.engine.record(label, turn, tenant.fixed_now())?;
     if !recorded.replayed {
         tenant.observer.recorded(turn.usage.as_ref());

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contexture::core::ContentHash;
+use contexture::session_files::copies_list;
 use contexture::store::{ExpectedFile, MAX_FILE_BYTES, Store, StoreError};
 use contexture::{Error, Root, Timestamp};
 
@@ -47,7 +48,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl StoredFiles {
     /// Returns the files of a tenant. `server` is the root of the server.
     pub fn new(store: Arc<dyn Store>, root: Root, server: Root, tenant: &str) -> Self {
-        let list = format!(".contexture/files/{tenant}.json");
+        let list = copies_list(tenant);
         let copies = server.read_text(&list, 1 << 20).ok();
         let copies = copies.and_then(|text| serde_json::from_str(&text).ok());
         Self {

@@ -7,6 +7,7 @@ use contexture::turn::Usage;
 use contexture::{Assembled, Engine, Root, Timestamp};
 
 use crate::problem::Problem;
+use crate::quota::{ReachedQuotas, StorageKind};
 use crate::stored_files::StoredFiles;
 
 /// A tenant: its files, its engine and its clock.
@@ -24,6 +25,8 @@ pub struct Tenant {
     pub now: Option<Timestamp>,
     /// Receives the actions of operations.
     pub observer: Arc<dyn Observer>,
+    /// The storage quotas that the tenant has reached.
+    pub reached_quotas: ReachedQuotas,
 }
 
 impl Tenant {
@@ -41,6 +44,13 @@ impl Tenant {
     pub fn store(&self) -> Result<&dyn Store, Problem> {
         Ok(self.engine.store()?)
     }
+
+    /// Fails if the tenant has reached its quota of that kind. An operation calls
+    /// this before it adds something of that kind.
+    pub fn check_quota(&self, kind: StorageKind) -> Result<(), Problem> {
+        let checked = self.reached_quotas.check(&self.name, kind);
+        checked.inspect_err(|_| self.observer.refused_by_quota())
+    }
 }
 
 /// Receives the actions of operations: for metrics, and for listeners to the
@@ -57,6 +67,9 @@ pub trait Observer: Send + Sync {
 
     /// The store has a new event of a session.
     fn has_event(&self) {}
+
+    /// A call was refused because its tenant has reached a storage quota.
+    fn refused_by_quota(&self) {}
 }
 
 /// Observes nothing.

@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::operation::{Api, Nothing, Operation};
 use crate::page::Page;
 use crate::problem::Problem;
+use crate::quota::StorageKind;
 use crate::tenant::Tenant;
 
 /// A tree in the path of a call.
@@ -200,6 +201,9 @@ pub(crate) fn add(api: &mut Api) {
                 }),
             ),
         |tenant: &Tenant, _: Nothing, _: Nothing, body: TreeDocument| -> Result<Imported, _> {
+            if !body.nodes.is_empty() {
+                tenant.check_quota(StorageKind::Nodes)?;
+            }
             Ok(tenant.engine.import_tree(&body, Some(tenant.now()))?)
         },
     );
@@ -262,6 +266,7 @@ pub(crate) fn add(api: &mut Api) {
                 json!({"id": "n3", "author": "human", "content": "And back?", "after": ["n2"]}),
             ),
         |tenant: &Tenant, at: InTree, _: Nothing, body: NewNode| -> Result<NodeHead, Problem> {
+            tenant.check_quota(StorageKind::Nodes)?;
             Ok(tenant
                 .engine
                 .add_node(&at.tree, &body, Some(tenant.now()))?)
@@ -301,6 +306,7 @@ pub(crate) fn add(api: &mut Api) {
                 json!({"id": "n4", "content": "And when does it come back?"}),
             ),
         |tenant: &Tenant, at: AtNode, _: Nothing, body: NodeEdit| -> Result<NodeHead, Problem> {
+            tenant.check_quota(StorageKind::Nodes)?;
             let now = Some(tenant.now());
             Ok(tenant.engine.edit_node(&at.tree, &at.node, &body, now)?)
         },

@@ -50,13 +50,13 @@ pub(crate) fn add(api: &mut Api) {
         Operation::new(Method::DELETE, "/v1/sessions/{label}", "delete_session")
             .describe(
                 "Delete a session",
-                "Deletes a session with its turns and snapshots. Turns that a fork shares are \
-                 kept, and so are memory records of the session. The deleted text is overwritten \
+                "Deletes a session with its turns, its snapshots and its event log. Turns that a \
+                 fork shares are kept, and so are memory records of the session. The deleted text is overwritten \
                  in the database files; if `pending` is true, that happens later.",
             )
             .example("/v1/sessions/another-try", None),
         |tenant: &Tenant, path: Named, _: Nothing, _: Nothing| -> Result<Deleted, Problem> {
-            Ok(tenant.store()?.delete_session(&path.label)?)
+            Ok(tenant.engine.delete_session(&tenant.root, &path.label)?)
         },
     );
     api.add(
@@ -100,8 +100,9 @@ pub(crate) fn add(api: &mut Api) {
         Operation::new(Method::DELETE, "/v1/trees/{tree}", "delete_tree")
             .describe(
                 "Delete a tree",
-                "Deletes a tree with its nodes, edges, agents and paths. The deleted text is \
-                 overwritten in the database files; if `pending` is true, that happens later.",
+                "Deletes a tree with its nodes, edges, agents and paths, and the snapshots of its \
+                 requests. The deleted text is overwritten in the database files; if `pending` is \
+                 true, that happens later. Snapshots of sessions that contain nodes are kept.",
             )
             .example("/v1/trees/story", None),
         |tenant: &Tenant, path: InTree, _: Nothing, _: Nothing| -> Result<Deleted, Problem> {

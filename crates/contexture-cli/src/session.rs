@@ -158,7 +158,8 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             if !upkeep::confirm(*yes, &format!("Delete session {label} with {turns}?"))? {
                 return Ok(());
             }
-            let deleted = engine.store()?.delete_session(label).map_err(Error::from)?;
+            let root = Root::open(&options.root)?;
+            let deleted = engine.delete_session(&root, label)?;
             show(options, &deleted, &deletion(&session, &deleted))?;
             upkeep::report_pending(deleted.pending);
             Ok(())

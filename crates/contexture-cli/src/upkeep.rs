@@ -7,7 +7,7 @@ use anyhow::bail;
 use contexture::config::Config;
 use contexture::key::{check_tenant, tenant_name, tenant_of};
 use contexture::store::{TenantQuota, Tenants};
-use contexture::{Error, Root, Timestamp};
+use contexture::{Error, Root, Timestamp, session_files};
 use contexture_terminal::stored;
 use serde_json::json;
 
@@ -116,7 +116,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
 
 pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
     let options = &args.options;
-    let config = Config::read(&Root::open(&options.root)?)?;
+    let root = Root::open(&options.root)?;
+    let config = Config::read(&root)?;
     let mut limits = config.retention;
     for (limit, given) in [
         (&mut limits.snapshot_days, args.snapshot_days),
@@ -126,6 +127,7 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
         ),
         (&mut limits.memory_days, args.memory_days),
         (&mut limits.task_days, args.task_days),
+        (&mut limits.log_days, args.log_days),
     ] {
         *limit = given.unwrap_or(*limit);
     }
@@ -136,7 +138,15 @@ pub(crate) fn gc(args: &GcArgs) -> anyhow::Result<()> {
     for name in stores.tenant_names().map_err(Error::from)? {
         let store = stores.tenant(&name);
         let collected = store.collect(&retention, args.dry_run);
-        all.push((name, collected.map_err(Error::from)?));
+        let mut collected = collected.map_err(Error::from)?;
+        if let Some(before) = limits.logs_before(now)
+            && let Some(files) = session_files::tenant_root(&root, &config, &name)
+        {
+            let lines = session_files::delete_lines_before(&files, before, args.dry_run);
+            let lines = (lines > 0).then(|| ("log_lines".to_owned(), lines));
+            collected.deleted.extend(lines);
+        }
+        all.push((name, collected));
     }
     if options.json {
         let json: Vec<_> = all
@@ -201,6 +211,8 @@ pub(crate) fn tenant(args: &TenantArgs) -> anyhow::Result<()> {
             }
             let now = options.now.unwrap_or_else(Timestamp::now);
             stores.delete_tenant(known, now).map_err(Error::from)?;
+            let root = Root::open(&options.root)?;
+            session_files::delete_of_tenant(&root, &Config::read(&root)?, known);
             let told = format!("deleted tenant {name} and revoked its keys");
             show(options, &json!({"deleted": name}), &told)
         }

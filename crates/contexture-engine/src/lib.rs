@@ -59,7 +59,7 @@ pub use cache::{CacheCause, CacheReport, Difference};
 pub use contexture_project::{
     ActionCode, Advice, Cause, Error, Interface, Log, Operation, Permissions, Root, Shown,
     Unusable, Warning, advice, by_file, check_path, config, error, files, lines, masked,
-    masked_json, masked_json_text, session_dir, trust, yaml,
+    masked_json, masked_json_text, session_dir, session_files, trust, yaml,
 };
 pub use engine::{Engine, EngineBuilder, provider_of, usual_format};
 pub use event::{Attachment, Event, Hook, Sender, time_zone};

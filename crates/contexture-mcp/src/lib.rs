@@ -20,7 +20,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use contexture_api::{Problem, Tenant};
+use contexture_api::{Problem, StorageKind, Tenant};
 use http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, GetPromptRequestParams, GetPromptResponse,
@@ -88,7 +88,8 @@ pub trait Host: Clone + Send + Sync + 'static {
     /// Runs blocking work for the tenant of a call, in a thread.
     ///
     /// `request` is the HTTP request of the call. It is `None` over standard input
-    /// and output. If the work `stores` data, the tenant must be below its quotas.
+    /// and output. If the work may store data, `stores` is true: the host measures what
+    /// the tenant stores first, so that the work can check its quotas.
     fn run<T: Send + 'static>(
         &self,
         request: Option<&Parts>,
@@ -177,10 +178,18 @@ impl<H: Host> ServerHandler for Handler<H> {
         let reads = annotations.and_then(|hints| hints.read_only_hint) == Some(true);
         // Calls that remove data must stay possible.
         let removes = matches!(&*name, "remove_from_working_set" | "pop_task");
+        // It stores something only with a session, and checks the quotas itself.
+        let is_fit = name == "fit";
+        let always_stores = !reads && !removes;
         let work = Arc::clone(&tool.work);
         let request = context.extensions.get::<Parts>();
-        let work = move |tenant: &Tenant| work(tenant, arguments);
-        let done = self.host.run(request, !reads && !removes, work).await;
+        let work = move |tenant: &Tenant| {
+            if always_stores {
+                tenant.check_quota(StorageKind::Bytes)?;
+            }
+            work(tenant, arguments)
+        };
+        let done = self.host.run(request, always_stores || is_fit, work).await;
         Ok(match done {
             Ok(answer) => answer.into(),
             Err(problem) => tool::refused(&name, problem),
@@ -234,7 +243,10 @@ impl<H: Host> ServerHandler for Handler<H> {
     ) -> Result<GetPromptResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let work = move |tenant: &Tenant| prompts::get(tenant, &request.name, arguments);
-        let messages = self.read(&context, work).await.map_err(protocol_error)?;
+        // Some prompts contain an assembled request, which is saved.
+        let request = context.extensions.get::<Parts>();
+        let messages = self.host.run(request, true, work).await;
+        let messages = messages.map_err(protocol_error)?;
         Ok(GetPromptResult::new(messages).into())
     }
 }

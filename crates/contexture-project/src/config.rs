@@ -205,16 +205,15 @@ pub struct RetentionConfig {
     pub memory_days: u64,
     /// The days after which finished tasks are deleted. 0: never.
     pub task_days: u64,
+    /// The age in days after which lines of the sessions' event logs are deleted. 0:
+    /// never.
+    pub log_days: u64,
 }
 
 impl RetentionConfig {
     /// Returns the retention of a collection at that time.
     pub fn at(&self, now: jiff::Timestamp) -> contexture_store::Retention {
-        let before = |days: u64| {
-            let age = std::time::Duration::from_secs(days.saturating_mul(86_400));
-            let time = now.saturating_sub(age).unwrap_or(jiff::Timestamp::MIN);
-            (days > 0).then_some(time)
-        };
+        let before = |days: u64| before(days, now);
         contexture_store::Retention {
             before: before(self.snapshot_days),
             per_session: (self.snapshots_per_session > 0).then_some(self.snapshots_per_session),
@@ -222,6 +221,18 @@ impl RetentionConfig {
             tasks_before: before(self.task_days),
         }
     }
+
+    /// Returns the time before which lines of event logs are deleted.
+    pub fn logs_before(&self, now: jiff::Timestamp) -> Option<jiff::Timestamp> {
+        before(self.log_days, now)
+    }
+}
+
+/// Returns the time that many days ago. `None` for 0 days.
+fn before(days: u64, now: jiff::Timestamp) -> Option<jiff::Timestamp> {
+    let age = std::time::Duration::from_secs(days.saturating_mul(86_400));
+    let time = now.saturating_sub(age).unwrap_or(jiff::Timestamp::MIN);
+    (days > 0).then_some(time)
 }
 
 /// The limits of files, manifests, actions and messages.

@@ -387,6 +387,24 @@ impl Root {
         let _ = self.dir.remove_file(path);
     }
 
+    /// Renames a file that this process wrote. A file at the new path is replaced.
+    pub fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.dir.rename(from, &self.dir, to)
+    }
+
+    /// Removes a directory that is empty, or contains only the `.gitignore` of
+    /// [`create_private_dir_of`](Self::create_private_dir_of).
+    pub fn remove_dir_if_unused(&self, directory: &str) {
+        let ignore = format!("{directory}/.gitignore");
+        let is_ours = || self.read(&ignore, 16).is_ok_and(|text| text == b"*\n");
+        match self.names_in(directory).as_slice() {
+            [] => {}
+            [name] if name == ".gitignore" && is_ours() => self.remove(&ignore),
+            _ => return,
+        }
+        let _ = self.dir.remove_dir(directory);
+    }
+
     /// Creates the directories above `path`.
     pub fn create_dir_of(&self, path: &str) -> std::io::Result<()> {
         match path.rsplit_once('/') {

@@ -27,6 +27,7 @@ pub mod files;
 pub mod lines;
 pub mod log;
 mod permissions;
+pub mod session_files;
 mod shown;
 pub mod trust;
 pub mod yaml;

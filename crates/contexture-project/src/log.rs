@@ -28,7 +28,7 @@ const LONGEST_NAME: usize = 100;
 /// Returns the name of a session's directory: the label, where it is a plain
 /// name. Any other label is shortened and gets a `~` and a hash, so that two
 /// labels never share a directory.
-fn directory_name(session: Option<&str>) -> String {
+pub(crate) fn directory_name(session: Option<&str>) -> String {
     let label = session.unwrap_or("default");
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | '+');
     let fits = (1..=LONGEST_NAME).contains(&label.len())
@@ -104,12 +104,22 @@ fn mask_values(value: &mut Value) {
     }
 }
 
-/// The append-only log of a session: the included content with time and budget,
-/// and the changes of the working set.
+/// The name of a log, and of the older part of a log that has become too long.
+pub(crate) const LOG: &str = "events.jsonl";
+pub(crate) const OLD_LOG: &str = "events.old.jsonl";
+
+/// The size from which on a log is continued in a new file. The file before is kept
+/// until the new one is as long.
+pub(crate) const MAX_LOG_BYTES: u64 = 16 << 20;
+
+/// The append-only log of a session: the ids of included content with time and
+/// budget, and the changes of the working set.
 #[derive(Debug)]
 pub struct Log<'r> {
     root: &'r Root,
     path: String,
+    old_path: String,
+    max_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -123,9 +133,12 @@ struct Line<'e, E> {
 impl<'r> Log<'r> {
     /// Returns the log of `session`.
     pub fn of(root: &'r Root, session: Option<&str>) -> Self {
+        let dir = session_dir(root, session);
         Self {
             root,
-            path: format!("{}events.jsonl", session_dir(root, session)),
+            path: format!("{dir}{LOG}"),
+            old_path: format!("{dir}{OLD_LOG}"),
+            max_bytes: MAX_LOG_BYTES,
         }
     }
 
@@ -137,6 +150,10 @@ impl<'r> Log<'r> {
             event,
             details,
         };
+        // If another process renames the log at the same time, one of them fails.
+        if (self.root.size(&self.path)).is_ok_and(|bytes| bytes >= self.max_bytes) {
+            let _ = self.root.rename(&self.path, &self.old_path);
+        }
         let written = serde_json::to_value(&line)
             .map_err(std::io::Error::other)
             .and_then(|line| self.root.append_line(&self.path, &masked_json(line)));
@@ -149,6 +166,25 @@ impl<'r> Log<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_log_is_continued_in_a_new_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let log = Log {
+            max_bytes: 200,
+            ..Log::of(&root, Some("s"))
+        };
+        for i in 0..100 {
+            let event = serde_json::json!({"n": i});
+            assert!(log.append(Timestamp::UNIX_EPOCH, "e", event).is_none());
+        }
+        let read = |path: &str| root.read_text(path, 1 << 20).unwrap();
+        let (old, new) = (read(&log.old_path), read(&log.path));
+        assert!((200..300).contains(&old.len()), "{old}");
+        assert!(new.len() < 300 && new.contains("\"n\":99"), "{new}");
+        assert_eq!(root.names_in(".contexture/sessions/s").len(), 3);
+    }
 
     #[test]
     fn each_label_has_a_directory_of_its_own() {

@@ -18,7 +18,7 @@ use axum::response::Response;
 use contexture::config::{Config, ServerConfig};
 use contexture::store::{Call, TenantQuota, Tenants as Stores};
 use contexture::{Error, Timestamp};
-use contexture_api::{Api, Deployment, Reloaded, Schemas};
+use contexture_api::{Api, Deployment, Reloaded, Schemas, StorageKind};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{Caller, Keys};
@@ -28,7 +28,7 @@ use crate::large_answer;
 use crate::metrics::Metrics;
 use crate::priority;
 use crate::problem::{Problem, Respond as _};
-use crate::quota::{self, RequestsOfDay, StoredQuotas};
+use crate::quota::{self, RequestsOfDay, StoredQuotas, Storing};
 use crate::reload::ReadSettings;
 use crate::slots::{Slot, Slots};
 use crate::stream_core::StreamCore;
@@ -261,8 +261,14 @@ impl App {
         let tenant = self.tenant_named(&caller(parts)?.tenant).await?;
         let route = parts.extensions.get::<MatchedPath>();
         let route = route.map_or("", MatchedPath::as_str);
-        if quota::stores(&parts.method, route) {
-            self.check_storage(&tenant).await?;
+        match quota::storing(&parts.method, route) {
+            Storing::Never => {}
+            // The operation checks the quotas itself.
+            Storing::Sometimes => self.measure_storage(&tenant).await?,
+            Storing::Always => {
+                self.measure_storage(&tenant).await?;
+                tenant.check_quota(StorageKind::Bytes)?;
+            }
         }
         Ok(tenant)
     }
@@ -638,6 +644,10 @@ impl Deployment for App {
 
     fn unload(&self, tenant: &str) {
         self.tenants().unload(tenant);
+    }
+
+    fn delete_files(&self, tenant: &str) {
+        self.tenants().delete_files(tenant);
     }
 
     fn reload(&self) -> Result<Reloaded, Error> {

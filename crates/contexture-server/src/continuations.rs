@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, Request, header};
 use axum::response::{IntoResponse as _, Response};
 use contexture::SampleEvent;
 use contexture_api::continuations::{ContinueBody, InTree};
-use contexture_api::{Nothing, json};
+use contexture_api::{Nothing, StorageKind, json};
 
 use crate::app::App;
 use crate::problem::{Problem, Respond as _};
@@ -32,6 +32,7 @@ async fn start(app: App, request: Request<Body>, id: &'static str) -> Result<Res
     let InTree { tree } = answer::path(&mut parts).await?;
     let _: Nothing = answer::query(&parts)?;
     let tenant = app.tenant(&parts).await?;
+    tenant.check_quota(StorageKind::Nodes)?;
     let reader = body::Reader::new(&app, &tenant);
     let bytes = body::json(reader, &parts.headers, incoming).await?;
     let body: ContinueBody = json::read(app.schemas(), id, &bytes, json::MOST_VALUES)?;

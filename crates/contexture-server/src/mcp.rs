@@ -65,7 +65,7 @@ async fn run<T: Send + 'static>(
     work: impl FnOnce(&Tenant) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     if stores {
-        app.check_storage(&tenant).await?;
+        app.measure_storage(&tenant).await?;
     }
     let name = Arc::clone(&tenant.name);
     app.run(&name, move || work(&tenant)).await

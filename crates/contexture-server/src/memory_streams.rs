@@ -93,7 +93,7 @@ async fn record_lines(
                 () = sender.closed() => return None,
             };
             // A stream has no end that is known, so a quota ends it.
-            let exceeded = app.check_storage(&limited).await.err();
+            let exceeded = app.check_records(&limited).await.err();
             let part = match part {
                 Ok(Some(Ok(_))) if !watch.is_authorized().await => Err("the key was revoked"),
                 Ok(Some(Ok(_))) if exceeded.is_some() => Err("the tenant has reached a quota"),

@@ -1,8 +1,9 @@
 //! Quotas: what a tenant may store, and how many requests it may send in a day.
 //!
-//! Storage is checked before a call that stores something. A call that begins
-//! below the quota is finished, so a tenant can exceed its quota by the calls that
-//! run at the same time.
+//! Storage is measured before a call that can store something. The quota of bytes
+//! applies to every such call, and each other quota to the operations that add objects
+//! of its kind. A call that begins below the quota is finished, so a tenant can exceed
+//! its quota by the calls that run at the same time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use axum::http::{Method, StatusCode};
 use contexture::Timestamp;
 use contexture::key::tenant_name;
 use contexture::store::{TenantQuota, Usage};
+use contexture_api::{ReachedQuota, StorageKind};
 
 use crate::app::App;
 use crate::limits::SharedCounts;
@@ -58,16 +60,21 @@ fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The routes with a method that could store something, and do not.
+/// The routes with a method that could store something, and do not. The tools of
+/// `/mcp` are checked one by one.
 const READING: [&str; 7] = [
-    "/v1/assemble",
-    "/v1/fit",
+    "/v1/assemble/preview",
     "/v1/memory/forget",
     "/v1/memory/recall",
     "/v1/tokens",
     "/v1/recipes/check",
+    "/v1/snapshots/{hash}/refit",
     "/mcp",
 ];
+
+/// The routes that store something with some bodies only. Their operations check the
+/// quotas.
+const SOMETIMES: [&str; 1] = ["/v1/fit"];
 
 /// The seconds of a day.
 pub(crate) const DAY: i64 = 86_400;
@@ -91,16 +98,13 @@ impl RequestsOfDay {
             return Ok(());
         }
         let wait = DAY - now.rem_euclid(DAY);
+        let tenant = tenant_name(tenant);
+        let message =
+            format!("tenant `{tenant}` uses {most} of its quota of {most} requests per day");
         Err(Problem {
             retry_after: u32::try_from(wait).ok(),
-            ..exceeded(
-                StatusCode::TOO_MANY_REQUESTS,
-                tenant,
-                most,
-                "requests per day",
-                most,
-            )
-            .hint("retry after `retry-after` seconds")
+            ..Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", message)
+                .hint("retry after `retry-after` seconds")
         })
     }
 }
@@ -129,19 +133,32 @@ impl MeasuredUsage {
     }
 }
 
-/// Returns each kind of storage: what is used, the quota, and its name.
-fn limits(usage: &Usage, quota: &TenantQuota) -> [(u64, u64, &'static str); 4] {
+/// Returns each kind of storage: what is used, the quota, and the kind.
+fn limits(usage: &Usage, quota: &TenantQuota) -> [(u64, u64, StorageKind); 4] {
     [
-        (usage.bytes, quota.max_bytes, "bytes"),
-        (usage.sessions, quota.max_sessions, "sessions"),
-        (usage.records, quota.max_records, "memory records"),
-        (usage.nodes, quota.max_nodes, "nodes"),
+        (usage.bytes, quota.max_bytes, StorageKind::Bytes),
+        (usage.sessions, quota.max_sessions, StorageKind::Sessions),
+        (usage.records, quota.max_records, StorageKind::Records),
+        (usage.nodes, quota.max_nodes, StorageKind::Nodes),
     ]
 }
 
-/// Returns true if a call can store something.
-pub(crate) fn stores(method: &Method, route: &str) -> bool {
-    !matches!(*method, Method::GET | Method::HEAD | Method::DELETE) && !READING.contains(&route)
+/// Whether the calls of a route store something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storing {
+    Never,
+    Sometimes,
+    Always,
+}
+
+/// Returns whether the calls of a method and route store something.
+pub(crate) fn storing(method: &Method, route: &str) -> Storing {
+    match *method {
+        Method::GET | Method::HEAD | Method::DELETE => Storing::Never,
+        _ if READING.contains(&route) => Storing::Never,
+        _ if SOMETIMES.contains(&route) => Storing::Sometimes,
+        _ => Storing::Always,
+    }
 }
 
 impl App {
@@ -164,10 +181,18 @@ impl App {
         }
     }
 
-    /// Fails if a tenant has stored as much as it may.
-    pub(crate) async fn check_storage(&self, tenant: &Arc<Tenant>) -> Result<(), Problem> {
+    /// Fails if a tenant has stored as many bytes or memory records as it may.
+    pub(crate) async fn check_records(&self, tenant: &Arc<Tenant>) -> Result<(), Problem> {
+        self.measure_storage(tenant).await?;
+        tenant.check_quota(StorageKind::Bytes)?;
+        tenant.check_quota(StorageKind::Records)
+    }
+
+    /// Measures what a tenant stores, and notes which quotas it has reached.
+    pub(crate) async fn measure_storage(&self, tenant: &Arc<Tenant>) -> Result<(), Problem> {
         let quota = self.quota_of(&tenant.name);
         if !quota.limits_storage() {
+            tenant.reached_quotas.set(Vec::new());
             return Ok(());
         }
         // One call measures, and the others of the tenant wait for it. Measuring
@@ -192,20 +217,33 @@ impl App {
         known.calls += 1;
         *measured = Some(known);
         drop(measured);
-        for (used, most, what) in limits(&known.usage, &quota) {
-            if most > 0 && used >= most {
-                self.metrics().refused_by_quota.inc();
-                let status = StatusCode::INSUFFICIENT_STORAGE;
-                return Err(exceeded(status, &tenant.name, used, what, most)
-                    .hint("delete data, or ask the operator for a larger quota"));
-            }
-        }
+        let reached = limits(&known.usage, &quota)
+            .into_iter()
+            .filter(|(used, most, _)| *most > 0 && used >= most);
+        let reached = reached.map(|(used, most, kind)| ReachedQuota { kind, used, most });
+        tenant.reached_quotas.set(reached.collect());
         Ok(())
     }
 }
 
-fn exceeded(status: StatusCode, tenant: &str, used: u64, what: &str, most: u64) -> Problem {
-    let tenant = tenant_name(tenant);
-    let message = format!("tenant `{tenant}` uses {used} of its quota of {most} {what}");
-    Problem::new(status, "quota_exceeded", message)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_that_only_read_never_store() {
+        for operation in &contexture_api::api().operations {
+            let is_reading = operation.only_reads || operation.method == Method::DELETE;
+            let is_forget = operation.id == "forget";
+            let storing = storing(&operation.method, operation.path);
+            assert_eq!(
+                storing == Storing::Never,
+                is_reading || is_forget,
+                "{}",
+                operation.id
+            );
+        }
+        assert_eq!(storing(&Method::POST, "/v1/assemble"), Storing::Always);
+        assert_eq!(storing(&Method::POST, "/v1/fit"), Storing::Sometimes);
+    }
 }

@@ -73,9 +73,13 @@ impl Schedule {
                 return;
             }
         };
-        let retention = self.app.tenants().config().retention;
-        let retention = retention.at(self.app.tenants().now());
+        let limits = self.app.tenants().config().retention;
+        let now = self.app.tenants().now();
+        let retention = limits.at(now);
         for name in names {
+            if let Some(before) = limits.logs_before(now) {
+                self.app.tenants().delete_lines_before(&name, before);
+            }
             match stores.tenant(&name).collect(&retention, false) {
                 Ok(collected) => {
                     let snapshots = collected.deleted.get("snapshots").copied();

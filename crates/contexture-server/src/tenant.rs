@@ -18,8 +18,8 @@ use contexture::memory::FillIn;
 use contexture::store::{Store, Tenants as Stores};
 use contexture::trust::Settings;
 use contexture::turn::Usage;
-use contexture::{Assembled, Engine, Error, Root, Timestamp};
-use contexture_api::{Observer, StoredFiles};
+use contexture::{Assembled, Engine, Error, Root, Timestamp, session_files};
+use contexture_api::{Observer, ReachedQuotas, StoredFiles};
 use tokio::sync::Semaphore;
 
 use crate::events::Hub;
@@ -94,6 +94,10 @@ impl Observer for Observed {
 
     fn has_event(&self) {
         self.events.wake();
+    }
+
+    fn refused_by_quota(&self) {
+        self.metrics.refused_by_quota.inc();
     }
 }
 
@@ -364,6 +368,7 @@ impl Tenants {
                     events: Arc::clone(&events),
                     metrics: Arc::clone(&self.metrics),
                 }),
+                reached_quotas: ReachedQuotas::default(),
             },
             events,
             cache,
@@ -599,6 +604,22 @@ impl Tenants {
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ready) = ready.remove(name) {
             ready.tenant.events.close();
+        }
+    }
+
+    /// Deletes the files that this server has written for a tenant that was deleted.
+    pub(crate) fn delete_files(&self, name: &str) {
+        if let Ok(server) = Root::open(&self.root) {
+            session_files::delete_of_tenant(&server, &self.config(), name);
+        }
+    }
+
+    /// Deletes old lines of the event logs of a tenant.
+    pub(crate) fn delete_lines_before(&self, name: &str, before: Timestamp) {
+        let root = Root::open(&self.root).ok();
+        let root = root.and_then(|root| session_files::tenant_root(&root, &self.config(), name));
+        if let Some(root) = root {
+            session_files::delete_lines_before(&root, before, false);
         }
     }
 

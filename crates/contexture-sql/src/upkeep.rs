@@ -82,6 +82,8 @@ impl<B: Backend> Upkeep for SqlStore<B> {
     }
 
     fn delete_tree(&self, id: &str) -> Result<Deleted, StoreError> {
+        // A request of the tree may be being saved.
+        self.settle();
         let deleted = self.delete_or_divide(Deletion::Tree(id.to_owned()))?;
         self.note_deletion("tree_deleted", id.to_owned());
         Ok(deleted)

@@ -339,6 +339,76 @@ pub fn turns_are_deleted_further_and_further(store: &dyn Store) {
     check(store);
 }
 
+pub fn the_requests_of_a_tree_are_deleted_with_it(store: &dyn Store) {
+    crate::trees::import(store, "t", "agent a model\nnode n1 human one");
+    crate::trees::import(store, "t/b", "node m1 human two");
+    for label in ["loom:t", "loom:t/a", "loom:t/b", "loom:tt", "s"] {
+        save(
+            store,
+            label,
+            &format!("request of {label}"),
+            &format!("only in {label}"),
+        );
+    }
+    let deleted = store.delete_tree("t").unwrap().deleted;
+    assert_eq!((deleted["trees"], deleted["snapshots"]), (1, 2));
+    assert!(deleted["blobs"] >= 2 && deleted["blob_bytes"] > 0);
+    for label in ["loom:t", "loom:t/a"] {
+        assert!(!has_blob(store, &format!("only in {label}")));
+        assert_eq!(store.snapshots(Some(label), 9).unwrap(), []);
+    }
+    // Another tree, whose id is like the label of an agent, and others keep theirs.
+    for label in ["loom:t/b", "loom:tt", "s"] {
+        assert!(has_blob(store, &format!("only in {label}")));
+        assert_eq!(store.snapshots(Some(label), 9).unwrap().len(), 1);
+    }
+    assert!(has_blob(store, "in all requests"));
+    check(store);
+}
+
+pub fn an_undone_summary_is_deleted_with_its_turns(store: &dyn Store) {
+    create(store, "s");
+    let turns = talk(store, "s", &["one", "two", "three"]);
+    let (head, back) = (turns[2], "uncompacted");
+    let of = |text: &str| Compaction {
+        summary: text.to_owned(),
+        ..summary(turns[2])
+    };
+    // Two compactions follow each other, and both are undone.
+    let first = store.compact("s", head, &of("first"), at(2)).unwrap();
+    let second = (store.compact("s", first.id, &of("second"), at(2))).unwrap();
+    let moved = store.move_head("s", Some(second.id), Some(head), back, at(2));
+    moved.unwrap();
+    // A turn follows the third, which is part of a conversation.
+    let third = store.compact("s", head, &of("third"), at(3)).unwrap();
+    let answer = record(store, "s", &said("instead"));
+    let moved = store.move_head("s", Some(answer), Some(head), "back", at(3));
+    moved.unwrap();
+    let fourth = store.compact("s", head, &of("fourth"), at(4)).unwrap();
+    let moved = store.move_head("s", Some(fourth.id), Some(head), back, at(4));
+    moved.unwrap();
+    // There is nothing to delete before the first turn.
+    store.delete_turns_before("s", turns[0]).unwrap();
+    assert!(store.turns(&[first.id, second.id], "words").is_ok());
+    let deleted = store.delete_turns_before("s", turns[1]).unwrap().deleted;
+    assert_eq!(deleted["turns"], 4);
+    for id in [first.id, second.id, fourth.id] {
+        assert!(is_missing(store.turns(&[id], "words")));
+    }
+    assert!(store.turns(&[third.id, answer], "words").is_ok());
+    assert_eq!(ids(&path(store, "s")), [turns[2], turns[1]]);
+    check(store);
+    // A summary that is undone after its turns were deleted.
+    let late = store.compact("s", head, &of("late"), at(5)).unwrap();
+    let moved = store.move_head("s", Some(late.id), Some(head), back, at(5));
+    moved.unwrap();
+    store.delete_turns_before("s", turns[1]).unwrap();
+    assert!(is_missing(store.turns(&[late.id], "words")));
+    check(store);
+    record(store, "s", &said("four"));
+    check(store);
+}
+
 pub fn a_summary_is_kept_when_its_turns_are_deleted(store: &dyn Store) {
     create(store, "s");
     let turns = talk(store, "s", &["one", "two", "three"]);

@@ -193,6 +193,8 @@ macro_rules! conformance {
             a_request_made_of_deleted_turns_is_not_saved,
             a_summary_made_of_deleted_turns_is_not_saved,
             turns_are_deleted_further_and_further,
+            the_requests_of_a_tree_are_deleted_with_it,
+            an_undone_summary_is_deleted_with_its_turns,
             a_summary_is_kept_when_its_turns_are_deleted,
             turns_that_other_sessions_share_are_not_deleted,
             abandoned_turns_are_deleted_with_those_they_follow,

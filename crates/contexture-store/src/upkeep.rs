@@ -140,7 +140,9 @@ pub trait Upkeep: Send + Sync {
     /// content that no other snapshot refers to.
     fn delete_snapshot(&self, hash: ContentHash) -> Result<Deleted, StoreError>;
 
-    /// Deletes a tree with its nodes, edges, agents and paths.
+    /// Deletes a tree with its nodes, edges, agents and paths, and the snapshots of
+    /// its requests: those with the label `loom:TREE` or `loom:TREE/AGENT`. Content
+    /// that other snapshots refer to is kept.
     fn delete_tree(&self, id: &str) -> Result<Deleted, StoreError>;
 
     /// Deletes snapshots, memory records and tasks that the retention does not

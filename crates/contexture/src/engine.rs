@@ -15,7 +15,7 @@ use contexture_engine::snapshot::Comparison;
 use contexture_engine::trust::{Settings, TrustFile};
 use contexture_engine::{
     Error, EventSource, ItemsSource, Preview, Recipe, RecipeRef, Request, Root, Source, Summariser,
-    SystemSource, Warning,
+    SystemSource, Warning, session_files,
 };
 use contexture_history::compaction::{Attempt, Compacted, Undone};
 use contexture_history::{
@@ -25,9 +25,9 @@ use contexture_loom::{FlagChange, Looms, NewNode, NodeEdit};
 use contexture_memory::{Archetypes, Memory, MemoryCache};
 use contexture_recall::Embedder;
 use contexture_store::{
-    Flags, Imported, Ledger, Memories, NewSession, NewTurn, NodeHead, Recorded, Samples, SavedPath,
-    Session, SessionPin, Snapshots, Store, StoreError, Tasks, TreeDocument, TreeMode, Trees, Turn,
-    TurnId,
+    Deleted, Flags, Imported, Ledger, Memories, NewSession, NewTurn, NodeHead, Recorded, Samples,
+    SavedPath, Session, SessionPin, Snapshots, Store, StoreError, Tasks, TreeDocument, TreeMode,
+    Trees, Turn, TurnId,
 };
 use jiff::Timestamp;
 
@@ -302,6 +302,21 @@ impl Engine {
             ledger.session(parent).map_err(missing)?;
         }
         Ok(ledger.create_session(new, now.unwrap_or_else(Timestamp::now))?)
+    }
+
+    /// Deletes a session with its turns and snapshots, and its event log below `root`.
+    pub fn delete_session(&self, root: &Root, label: &str) -> Result<Deleted, Error> {
+        let store = self.store()?;
+        // Requests can name the session by an alias.
+        let known = store.session(label).ok();
+        let deleted = store.delete_session(label)?;
+        session_files::delete_log(root, label);
+        if let Some(session) = known {
+            for name in session.aliases.iter().chain([&session.label]) {
+                session_files::delete_log(root, name);
+            }
+        }
+        Ok(deleted)
     }
 
     /// Returns the turn that a recording makes in a session: a turn in our own

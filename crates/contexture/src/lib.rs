@@ -84,8 +84,8 @@ pub use contexture_engine::{
     Error, Event, HintVerdict, Hook, Interface, LayerOrder, Offer, Operation, Outcome, Parameter,
     ParameterKind, Preview, Recipe, RecipeInfo, RecipeLayer, RecipeRef, Report, Request, Root,
     Sender, Shown, Source, StaleResults, Summariser, SummaryAsk, SummaryText, Unusable, Warning,
-    advice, check_path, config, counter_name, masked, provider_of, snapshot, source, stored_report,
-    trust, turn, usual_format,
+    advice, check_path, config, counter_name, masked, provider_of, session_files, snapshot, source,
+    stored_report, trust, turn, usual_format,
 };
 pub use contexture_extract as extract;
 pub use contexture_files::{

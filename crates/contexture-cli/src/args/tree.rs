@@ -37,7 +37,7 @@ Examples:
         /// File with the tree as JSON; - reads standard input
         file: PathBuf,
     },
-    /// Delete a tree with its nodes, edges, agents and paths
+    /// Delete a tree with its nodes, edges, agents, paths and snapshots
     #[command(after_help = "\
 The deleted text is overwritten in the store's files.
 

@@ -76,6 +76,10 @@ pub(crate) struct GcArgs {
     /// contexture.toml]
     #[arg(long, value_name = "N")]
     pub(crate) task_days: Option<u64>,
+    /// Delete lines of event logs older than this number of days [default: retention.log_days in
+    /// contexture.toml]
+    #[arg(long, value_name = "N")]
+    pub(crate) log_days: Option<u64>,
     #[command(flatten)]
     pub(crate) options: StoreOptions,
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{Reason, note, phrases};
 use crate::tool::{Answer, Effect, Tools};
 use contexture_api::memory::{self, RecallBody};
-use contexture_api::{Problem, Tenant};
+use contexture_api::{Problem, StorageKind, Tenant};
 
 /// The default budget of `recall`, in tokens.
 const USUAL_TOKENS: u64 = 1000;
@@ -304,6 +304,7 @@ fn remember(tenant: &Tenant, remember: Remember) -> Result<Answer, Problem> {
     // A record without an id gets its default id here.
     record.complete();
     let id = record.id().to_owned();
+    tenant.check_quota(StorageKind::Records)?;
     let mut recorded = tenant
         .engine
         .memory()?

@@ -100,8 +100,7 @@ fn begin(tenant: &Tenant, begin: Begin) -> Result<Answer, Problem> {
                 label: begin.label,
                 ..NewSession::default()
             };
-            let now = Some(tenant.now());
-            tenant.engine.create_session(&tenant.root, &new, now)?
+            sessions::create_session(tenant, &new)?
         }
     };
     if created {

@@ -191,6 +191,45 @@ fn a_deleted_tenant_is_gone_at_once() {
 }
 
 #[test]
+fn a_deleted_tenant_leaves_none_of_its_files() {
+    let lab = Lab::new();
+    let (key, admin) = (lab.key("harbour"), lab.admin_key());
+    let server = lab.serve();
+    let (harbour, admin) = (server.with_key(&key), server.with_key(&admin));
+    talk(&harbour, "s", "Hello.");
+    let target = "/v1/files/content?path=docs/AGENTS.md";
+    let body = r#"{"content":"Only canaries sing."}"#;
+    harbour.send("PUT", target, &JSON, Some(body)).ok(200);
+    let at = |path: &str| lab.path(&format!(".contexture/tenants/harbour/{path}"));
+    let event = |session: &str| {
+        let body = format!(r#"{{"recipe":"broker","session":"{session}","event":"Hello?"}}"#);
+        harbour.post("/v1/assemble", &body).ok(200);
+    };
+    harbour
+        .patch("/v1/sessions/s", r#"{"alias":"also"}"#)
+        .ok(200);
+    event("s");
+    event("also");
+    let logs = ["s", "also"].map(|name| format!(".contexture/sessions/{name}/events.jsonl"));
+    for log in &logs {
+        assert!(at(log).exists(), "{log}");
+    }
+    // The log of a session is deleted with it.
+    harbour.delete("/v1/sessions/s").ok(200);
+    for log in &logs {
+        assert!(!at(log).exists(), "{log}");
+    }
+    talk(&harbour, "t", "Hello.");
+    event("t");
+    std::fs::write(at("own.md"), "The operator's.").unwrap();
+    assert!(at("docs/AGENTS.md").exists());
+    admin.delete("/v1/admin/tenants/harbour").ok(200);
+    assert!(!at("docs").exists() && !at(".contexture").exists());
+    assert!(!lab.path(".contexture/files/harbour.json").exists());
+    assert!(at("own.md").exists());
+}
+
+#[test]
 fn acts_and_deletions_are_in_the_audit_log_with_their_caller() {
     let lab = Lab::new();
     let (key, admin) = (lab.key("harbour"), lab.admin_key());

@@ -3,7 +3,7 @@
 use std::thread;
 
 use contexture::config::TenantConfig;
-use contexture::store::TenantQuota;
+use contexture::store::{TenantQuota, Tenants as _};
 use contexture_server::Server;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -411,6 +411,155 @@ fn a_tenant_cannot_exceed_its_quota() {
     });
     assert!(refused.text().contains("quota of 40 requests per day"));
     assert!(refused.header("retry-after").is_some());
+}
+
+/// Returns a lab with one tenant `small` that has a quota.
+fn lab_with(quota: TenantQuota) -> (Lab, String) {
+    let mut lab = Lab::new();
+    let quota = Some(quota);
+    let tenants = &mut lab.config.server.tenants;
+    tenants.insert("small".to_owned(), TenantConfig { root: None, quota });
+    let key = lab.key("small");
+    (lab, key)
+}
+
+/// Makes a tenant tell its usage from now on: it is reused for a second.
+fn wait_for_refusal(small: &Client, target: &str, mut body: impl FnMut() -> String) -> String {
+    until(|| {
+        let answer = small.post(target, &body());
+        (answer.status == 507).then(|| answer.text())
+    })
+}
+
+#[test]
+fn a_quota_of_bytes_refuses_all_calls_that_store_something() {
+    let (lab, key) = lab_with(TenantQuota {
+        max_bytes: 1,
+        ..TenantQuota::default()
+    });
+    let store = lab.stores.tenant("small");
+    let label = contexture::store::NewSession {
+        label: "s".to_owned(),
+        ..Default::default()
+    };
+    store.create_session(&label, crate::support::now()).unwrap();
+    let server = lab.serve();
+    let small = server.with_key(&key);
+    let before = small.get("/v1/usage").ok(200).json();
+    let event = r#"{"recipe":"broker","session":"s","event":"Hello?"}"#;
+    let native = r#"{"model":"gpt-5.6","messages":[{"role":"user","content":"Hello?"}]}"#;
+    let fit = |more: &str| format!(r#"{{"request":{native}{more}}}"#);
+    for (target, body) in [
+        ("/v1/assemble", event.to_owned()),
+        ("/v1/fit", fit(r#","session":"s""#)),
+        ("/v1/fit", fit(r#","session":"new""#)),
+        ("/v1/sessions/s/turns", turn("Hello.")),
+        ("/v1/tasks", r#"{"goal":"Rest"}"#.to_owned()),
+    ] {
+        let refused = small.post(target, &body);
+        assert_eq!(refused.status, 507, "{target}: {}", refused.body);
+        let text = refused.text();
+        assert!(text.contains("of its quota of 1 bytes"), "{target}: {text}");
+    }
+    // The tools and prompts of MCP store the same.
+    let call = |name: &str, arguments: Value| {
+        let headers = [
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments}});
+        let sent = small.send("POST", "/mcp", &headers, Some(&call.to_string()));
+        sent.ok(200).body
+    };
+    let request: Value = serde_json::from_str(native).unwrap();
+    for (name, arguments) in [
+        ("assemble", json!({"recipe": "broker", "event": "Hello?"})),
+        ("fit", json!({"request": request, "session": "s"})),
+        (
+            "remember",
+            json!({"text": "The pier is closed.", "why": "To know."}),
+        ),
+    ] {
+        let answer = call(name, arguments);
+        assert!(
+            answer.contains("of its quota of 1 bytes"),
+            "{name}: {answer}"
+        );
+    }
+    // What stores nothing still works.
+    small.post("/v1/assemble/preview", event).ok(200);
+    small.post("/v1/fit", &fit("")).ok(200);
+    assert!(!call("fit", json!({ "request": request })).contains("quota"));
+    let after = small.get("/v1/usage").ok(200).json();
+    for kind in ["sessions", "turns", "snapshots", "records"] {
+        assert_eq!(before[kind], after[kind], "{kind}");
+    }
+    let metrics = server.with_key(&lab.metrics_key()).get("/metrics").body;
+    assert!(
+        metrics.contains("contexture_refused_by_quota_total 8"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_quota_of_one_kind_refuses_only_that_kind() {
+    let (lab, key) = lab_with(TenantQuota {
+        max_sessions: 1,
+        max_records: 1,
+        max_nodes: 1,
+        ..TenantQuota::default()
+    });
+    let server = lab.serve();
+    let small = server.with_key(&key);
+    let session = || format!("{{\"label\":\"s{}\"}}", crate::support::number());
+    let event = r#"{"recipe":"broker","session":"s","event":"Hello?"}"#;
+    let native = r#"{"request":{"model":"gpt-5.6","messages":[{"role":"user","content":"Hi"}]},"#;
+    talk(&small, "s", "Hello.");
+    let text = wait_for_refusal(&small, "/v1/sessions", session);
+    assert!(text.contains("uses 1 of its quota of 1 sessions"), "{text}");
+    // Calls that would create a session are refused, and all others are not.
+    for (target, body) in [
+        ("/v1/sessions/s/fork", r#"{"label":"t"}"#.to_owned()),
+        ("/v1/fit", format!(r#"{native}"session":"new"}}"#)),
+    ] {
+        let refused = small.post(target, &body);
+        assert_eq!(refused.status, 507, "{target}: {}", refused.body);
+    }
+    small.post("/v1/sessions/s/turns", &turn("More.")).ok(201);
+    small.patch("/v1/sessions/s", r#"{"alias":"also"}"#).ok(200);
+    small.post("/v1/assemble", event).ok(200);
+    let record = |id: usize| {
+        format!(r#"{{"records":[{{"kind":"event","id":"m{id}","content":"The pier {id}."}}]}}"#)
+    };
+    small.post("/v1/memory/records", &record(1)).ok(200);
+    let text = wait_for_refusal(&small, "/v1/memory/records", || {
+        record(crate::support::number() + 2)
+    });
+    assert!(text.contains("of its quota of 1 memory records"), "{text}");
+    let body = r#"{"source":"a.md","text":"The tide."}"#;
+    assert_eq!(small.post("/v1/memory/texts", body).status, 507);
+    small.post("/v1/sessions/s/turns", &turn("Again.")).ok(201);
+    small.post("/v1/tasks", r#"{"goal":"Rest"}"#).ok(201);
+    // A turn that becomes a memory record is one.
+    small
+        .patch("/v1/sessions/s", r#"{"remember":true}"#)
+        .ok(200);
+    let refused = small.post("/v1/sessions/s/turns", &turn("Remember this."));
+    assert_eq!(refused.status, 507, "{}", refused.body);
+    let tree = r#"{"tree":{"id":"t","mode":"dialogue"},
+        "nodes":[{"id":"n1","author":"human","content":"Hello."}]}"#;
+    small.post("/v1/trees", tree).ok(200);
+    let text = wait_for_refusal(&small, "/v1/trees/t/nodes", || {
+        let id = crate::support::number() + 2;
+        format!(r#"{{"id":"n{id}","author":"human","content":"More.","after":["n1"]}}"#)
+    });
+    assert!(text.contains("of its quota of 1 nodes"), "{text}");
+    let edit = small.post("/v1/trees/t/nodes/n1/edits", r#"{"id":"n9","content":"x"}"#);
+    assert_eq!(edit.status, 507, "{}", edit.body);
+    small
+        .patch("/v1/trees/t/nodes/n1", r#"{"bookmarked":true}"#)
+        .ok(200);
 }
 
 #[test]

@@ -98,7 +98,7 @@ pub(super) fn step(
     session: &SessionRow,
     most: usize,
 ) -> Result<Counts, Fault> {
-    let deleted = snapshots_step(db, tenant, session, most)?;
+    let deleted = snapshots_step(db, tenant, &session.label, most)?;
     if !deleted.is_empty() {
         return Ok(deleted);
     }

@@ -17,7 +17,7 @@ use super::{Garbage, collect, delete_snapshot, keys_of, session, tree, trim};
 use crate::driver::Connection;
 use crate::error::Fault;
 use crate::row::Time;
-use crate::sessions::{self, SessionRow};
+use crate::sessions;
 use crate::{Backend, SqlStore};
 
 /// The number of rows that the first step deletes. If that is too much for the
@@ -220,7 +220,7 @@ impl Deletion {
             }
             Deletion::Turns { session, before } => trim::run(db, tenant, session, *before),
             Deletion::Snapshot(hash) => delete_snapshot(db, tenant, *hash),
-            Deletion::Tree(id) => tree::delete(db, tree::find(db, tenant, id)?),
+            Deletion::Tree(id) => tree::delete(db, tenant, id, tree::find(db, tenant, id)?),
             Deletion::Records { of, .. } => Ok(by_name(forget::forget(db, tenant, of)?.forgotten)),
             Deletion::Collection(retention) => {
                 collect(db, tenant, &Retention::from(*retention), false)
@@ -252,7 +252,7 @@ impl Deletion {
             Deletion::Turns { session, before } => turns_step(db, tenant, session, *before, most),
             Deletion::Snapshot(hash) => garbage_step(db, tenant, keys_of(db, tenant, *hash)?, most),
             Deletion::Tree(id) => match tree::find_deleted(db, tenant, id)? {
-                Some(tree) => tree::step(db, tree, most),
+                Some(tree) => tree::step(db, tenant, id, tree, most),
                 None => Ok(Counts::new()),
             },
             Deletion::Records { of, through } => {
@@ -272,7 +272,7 @@ impl Deletion {
                 None => Ok(Counts::new()),
             },
             Deletion::Tree(id) => match tree::find_deleted(db, tenant, id)? {
-                Some(tree) => tree::delete(db, tree),
+                Some(tree) => tree::delete(db, tenant, id, tree),
                 None => Ok(Counts::new()),
             },
             // Its content is all that can be left.
@@ -315,18 +315,18 @@ fn by_name(records: BTreeMap<contexture_store::RecordKind, u64>) -> Counts {
         .collect()
 }
 
-/// Deletes the first snapshots of a session, and content without references.
+/// Deletes the first snapshots with a label, and content without references.
 pub(super) fn snapshots_step(
     db: &Connection,
     tenant: i64,
-    session: &SessionRow,
+    label: &str,
     most: usize,
 ) -> Result<Counts, Fault> {
     let mut select = db.prepare_cached(
         "SELECT key FROM snapshots WHERE tenant = ?1 AND session = ?2 ORDER BY key LIMIT ?3",
     )?;
     let limit = crate::row::limit(most);
-    let keys = select.query_map((tenant, &session.label, limit), |row| row.get(0))?;
+    let keys = select.query_map((tenant, label, limit), |row| row.get(0))?;
     garbage_step(db, tenant, keys.collect::<Result<_, _>>()?, most)
 }
 
@@ -383,7 +383,7 @@ fn turns_step(
     most: usize,
 ) -> Result<Counts, Fault> {
     let session = sessions::find(db, tenant, label)?;
-    let deleted = snapshots_step(db, tenant, &session, most)?;
+    let deleted = snapshots_step(db, tenant, &session.label, most)?;
     if !deleted.is_empty() {
         return Ok(deleted);
     }

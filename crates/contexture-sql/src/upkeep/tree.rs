@@ -2,11 +2,18 @@
 //!
 //! Before the first step, the tree is hidden. Its rows are then deleted in an order in
 //! which no row refers to a deleted one.
+//!
+//! Requests of a tree are saved under labels of their own (`loom:TREE`, and
+//! `loom:TREE/AGENT` for each agent). They contain the text of nodes, so they are
+//! deleted with the tree.
 
-use super::delete_rows;
-use super::steps::{Counts, UNCOUNTED};
+use contexture_store::Retention;
+
+use super::steps::{Counts, UNCOUNTED, snapshots_step};
+use super::{Garbage, delete_rows};
 use crate::driver::{Connection, OptionalExtension};
 use crate::error::Fault;
+use crate::events;
 use crate::row::limit;
 
 /// Returns the key of a tree.
@@ -28,8 +35,37 @@ pub(super) fn find_deleted(db: &Connection, tenant: i64, id: &str) -> Result<Opt
     Ok(found.optional()?)
 }
 
-/// Deletes a tree.
-pub(super) fn delete(db: &Connection, key: i64) -> Result<Counts, Fault> {
+/// Returns the labels under which the requests of a tree are saved.
+fn labels(db: &Connection, id: &str, key: i64) -> Result<Vec<String>, Fault> {
+    let mut select = db.prepare_cached("SELECT id FROM agents WHERE tree = ?1 ORDER BY key")?;
+    let mut labels = vec![format!("loom:{id}")];
+    for agent in select.query_map([key], |row| row.get::<String>(0))? {
+        labels.push(format!("loom:{id}/{}", agent?));
+    }
+    Ok(labels)
+}
+
+/// Deletes a tree and its requests.
+pub(super) fn delete(db: &Connection, tenant: i64, id: &str, key: i64) -> Result<Counts, Fault> {
+    let mut snapshots = 0;
+    let mut delete =
+        db.prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND session = ?2")?;
+    for label in labels(db, id, key)? {
+        snapshots += delete.change((tenant, &label))? as u64;
+        events::forget_session(db, tenant, &label)?;
+    }
+    let mut counts = delete_tree_rows(db, key)?;
+    // Content that only these requests had.
+    if snapshots > 0 {
+        let content = Garbage::find(db, tenant, &Retention::default())?;
+        content.delete(db, tenant)?;
+        counts.extend(content.counts());
+        counts.insert("snapshots".to_owned(), snapshots);
+    }
+    Ok(counts)
+}
+
+fn delete_tree_rows(db: &Connection, key: i64) -> Result<Counts, Fault> {
     const NODES: &str = "node IN (SELECT key FROM nodes WHERE tree = ?1)";
     const AGENTS: &str = "agent IN (SELECT key FROM agents WHERE tree = ?1)";
     let by_node = |table: &str| format!("DELETE FROM {table} WHERE {NODES}");
@@ -117,9 +153,21 @@ const STEPS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Deletes the first of these rows of a hidden tree: rows of agents, saved paths, edges,
-/// and nodes with their content.
-pub(super) fn step(db: &Connection, key: i64, most: usize) -> Result<Counts, Fault> {
+/// Deletes the first of these rows of a hidden tree: snapshots, rows of agents, saved
+/// paths, edges, and nodes with their content.
+pub(super) fn step(
+    db: &Connection,
+    tenant: i64,
+    id: &str,
+    key: i64,
+    most: usize,
+) -> Result<Counts, Fault> {
+    for label in labels(db, id, key)? {
+        let deleted = snapshots_step(db, tenant, &label, most)?;
+        if !deleted.is_empty() {
+            return Ok(deleted);
+        }
+    }
     for (name, statements) in STEPS {
         let mut rows = 0;
         for sql in statements {

@@ -39,7 +39,8 @@ pub(super) fn run(
     if !parents.contains_key(&first) {
         return Ok(BTreeMap::new());
     }
-    let own = other_turns(db, &session, kept, &parents)?;
+    let mut own = other_turns(db, &session, kept, &parents)?;
+    own.extend(undone_compactions(db, &session, kept, &parents)?);
     let deletable = unless_shared(db, tenant, &session, older, own, &parents)?;
     delete(db, tenant, &session, &deletable)
 }
@@ -128,6 +129,37 @@ fn other_turns(
         }
     }
     Ok(others)
+}
+
+/// Returns the compactions of a session that were undone: they are not on the path to
+/// its head, and no turn follows them. Their summaries can contain what is deleted.
+fn undone_compactions(
+    db: &Connection,
+    session: &SessionRow,
+    kept: &[i64],
+    parents: &HashMap<i64, i64>,
+) -> Result<BTreeSet<i64>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT key FROM turns WHERE session = ?1 AND kind = ?2 AND deleted IS NULL",
+    )?;
+    let found = select.query_map((session.key, Word(TurnKind::Compaction)), |row| row.get(0))?;
+    let mut undone: BTreeSet<i64> = found.collect::<Result<_, _>>()?;
+    for key in kept {
+        undone.remove(key);
+    }
+    let mut followed: Vec<(i64, i64)> = (parents.iter())
+        .filter(|(_, parent)| undone.contains(parent))
+        .map(|(key, parent)| (*parent, *key))
+        .collect();
+    // The newest first: an undone compaction can follow another.
+    followed.sort_unstable_by(|a, b| b.cmp(a));
+    let mut is_whole = db.prepare_cached("SELECT deleted IS NULL FROM turns WHERE key = ?1")?;
+    for (key, next) in followed {
+        if !undone.contains(&next) && is_whole.query_row([next], |row| row.get::<bool>(0))? {
+            undone.remove(&key);
+        }
+    }
+    Ok(undone)
 }
 
 /// Climbs from a turn to one whose answer is known, or to the root, where the
