@@ -283,8 +283,9 @@ fn add_quotas(api: &mut Api) {
         Operation::new(Method::PUT, PATH, "admin_set_quota")
             .describe(
                 "Set the quota of a tenant",
-                "Sets the quota of a tenant, in place of the quota in the server's settings. A \
-                 limit that is omitted is 0: no limit. It applies at once, and to other servers \
+                "Sets the quota of a tenant, in place of the quota in the server's settings. The \
+                 tenant need not have data yet. A limit that is omitted is 0: no limit. Numbers \
+                 above 2^63-1 are rejected. The quota applies at once, and to other servers \
                  of the same store within two seconds. Needs an admin key.",
             )
             .refuses(&[422])

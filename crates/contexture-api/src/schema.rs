@@ -71,6 +71,8 @@ pub(crate) struct SchemaError {
     /// The kinds of value that are allowed, if the value has another type or
     /// another value in the field that distinguishes alternatives.
     expected: Vec<String>,
+    /// The fields that are allowed, if the field is unknown.
+    known: Vec<String>,
 }
 
 impl Schemas {
@@ -231,7 +233,27 @@ impl Schemas {
                 });
         let (others, alike): (Vec<_>, Vec<_>) = errors.partition(SchemaError::is_of_another_kind);
         // The first of the deepest.
-        if let Some(meant) = alike.into_iter().rev().max_by_key(SchemaError::depth) {
+        let meant = (0..alike.len()).rev().max_by_key(|i| alike[*i].depth());
+        if let Some(meant) = meant {
+            let mut alike = alike;
+            let mut meant = alike.remove(meant);
+            // The field is unknown in all of them: the message lists the fields of all.
+            let others = alike.iter().filter(|other| other.path == meant.path);
+            if !meant.known.is_empty() && alike.iter().all(|other| !other.known.is_empty()) {
+                let more: Vec<String> = others.flat_map(|other| other.known.clone()).collect();
+                let fields = meant.known.iter().cloned().chain(more);
+                let mut known: Vec<String> = Vec::new();
+                for field in fields {
+                    if !known.contains(&field) {
+                        known.push(field);
+                    }
+                }
+                if known.len() > meant.known.len() {
+                    let name = meant.path.rsplit('.').next().unwrap_or_default();
+                    meant.message = unknown_field(name, &known);
+                    meant.known = known;
+                }
+            }
             return meant;
         }
         // The value is of none of these kinds: the message lists them.
@@ -260,18 +282,13 @@ impl Schemas {
             .map_or("", |(object, _)| object);
         let known = self.document.pointer(object);
         let known = known.and_then(|object| object.get("properties")?.as_object());
-        let known = known.into_iter().flatten().map(|(name, _)| name.as_str());
-        let known: Vec<&str> = known.collect();
-        let message = match nearest(name, &known) {
-            Some(meant) => format!("unknown field; did you mean `{meant}`?"),
-            None if known.is_empty() => "unknown field; the object has no fields".to_owned(),
-            None if known.len() <= MOST_NAMES => {
-                let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-                format!("unknown field; expected {}", one_of(&known))
-            }
-            None => "unknown field; see the fields in `/openapi.json`".to_owned(),
-        };
-        SchemaError::new(message).inside(name)
+        let known = known.into_iter().flatten().map(|(name, _)| name.clone());
+        let known: Vec<String> = known.collect();
+        SchemaError {
+            known: known.clone(),
+            ..SchemaError::new(unknown_field(name, &known))
+        }
+        .inside(name)
     }
 
     fn integers_in(&self, schema: &Value, value: &mut Value) {
@@ -387,6 +404,7 @@ impl SchemaError {
             path: String::new(),
             message: message.into(),
             expected: Vec::new(),
+            known: Vec::new(),
         }
     }
 
@@ -418,6 +436,21 @@ fn must_be(expected: Vec<String>) -> SchemaError {
         path: String::new(),
         message: format!("must be {}", one_of(&expected)),
         expected,
+        known: Vec::new(),
+    }
+}
+
+/// Returns the message about an unknown field of an object with these fields.
+fn unknown_field(name: &str, known: &[String]) -> String {
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    match nearest(name, &names) {
+        Some(meant) => format!("unknown field; did you mean `{meant}`?"),
+        None if known.is_empty() => "unknown field; the object has no fields".to_owned(),
+        None if known.len() <= MOST_NAMES => {
+            let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+            format!("unknown field; expected {}", one_of(&known))
+        }
+        None => "unknown field; see the fields in `/openapi.json`".to_owned(),
     }
 }
 

@@ -349,6 +349,12 @@ impl Engine {
         Ok(found)
     }
 
+    /// Returns true if the engine serves untrusted callers. They must not learn
+    /// addresses of this machine or its network.
+    pub fn is_confined(&self) -> bool {
+        self.confined
+    }
+
     fn recipe_file(&self, root: &Root, name: &str) -> Result<Recipe, Error> {
         let unknown = || {
             let known: Vec<&str> = self.recipes.keys().map(String::as_str).collect();

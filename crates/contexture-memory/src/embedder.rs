@@ -32,10 +32,14 @@ impl Embedders {
 }
 
 /// Returns the configured embedders. The folder of a model is relative to
-/// `base`.
-pub(crate) fn configured(base: &Path, config: &EmbedderConfig) -> Result<Embedders, Error> {
+/// `base`. If the address of an endpoint `is_private`, no error contains it.
+pub(crate) fn configured(
+    base: &Path,
+    config: &EmbedderConfig,
+    is_private: bool,
+) -> Result<Embedders, Error> {
     match (&config.base_url, config.model.as_deref()) {
-        (Some(url), Some(model)) => Ok(Embedders::one(endpoint(url, model, config)?)),
+        (Some(url), Some(model)) => Ok(Embedders::one(endpoint(url, model, config, is_private)?)),
         (Some(_), None) => Err(
             Error::input("[memory.embedder] has a base_url but no model")
                 .advise("set model to the model that the endpoint serves"),
@@ -70,7 +74,7 @@ pub(crate) fn unit(mut vector: Vec<f32>) -> Vec<f32> {
 }
 
 #[cfg(not(feature = "http"))]
-fn endpoint(_: &str, _: &str, _: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
+fn endpoint(_: &str, _: &str, _: &EmbedderConfig, _: bool) -> Result<Arc<dyn Embedder>, Error> {
     Err(Error::input(
         "[memory.embedder] base_url: an embedder over HTTP needs the feature `http`, which is \
          not enabled in this build",
@@ -78,7 +82,12 @@ fn endpoint(_: &str, _: &str, _: &EmbedderConfig) -> Result<Arc<dyn Embedder>, E
 }
 
 #[cfg(feature = "http")]
-fn endpoint(url: &str, model: &str, config: &EmbedderConfig) -> Result<Arc<dyn Embedder>, Error> {
+fn endpoint(
+    url: &str,
+    model: &str,
+    config: &EmbedderConfig,
+    is_private: bool,
+) -> Result<Arc<dyn Embedder>, Error> {
     use contexture_providers::client::EmbeddingsApi;
 
     let api_key = match &config.api_key_env {
@@ -105,6 +114,7 @@ fn endpoint(url: &str, model: &str, config: &EmbedderConfig) -> Result<Arc<dyn E
         place: http::without_secrets(url).to_owned(),
         dimensions: dimensions as usize,
         deadline_ms: config.deadline_ms,
+        private: is_private.then(|| http::names_of(url)),
         api,
     }))
 }
@@ -122,6 +132,9 @@ mod http {
         pub(crate) place: String,
         pub(crate) dimensions: usize,
         pub(crate) deadline_ms: u64,
+        /// The texts that errors must not contain, the longest first. `None` if errors
+        /// can name the address.
+        pub(crate) private: Option<Vec<String>>,
         pub(crate) api: EmbeddingsApi,
     }
 
@@ -146,24 +159,85 @@ mod http {
         fn told(&self, error: CallError) -> EmbedError {
             let refused = |status| EmbedError::Refused {
                 status,
-                message: error.message().to_owned(),
+                message: self.shown(error.message()),
             };
             match error.kind {
                 CallErrorKind::Timeout => EmbedError::Timeout {
-                    place: self.place.clone(),
+                    place: self.shown(&self.place),
                     after_ms: self.deadline_ms,
                 },
                 CallErrorKind::Unreachable => EmbedError::Unreachable {
-                    place: self.place.clone(),
-                    source: Box::new(error),
+                    place: self.shown(&self.place),
+                    source: match self.private {
+                        Some(_) => self.shown(&error.to_string()).into(),
+                        None => Box::new(error),
+                    },
                 },
                 CallErrorKind::RateLimited => refused(429),
                 CallErrorKind::Auth => refused(401),
                 CallErrorKind::Overflow => refused(413),
                 CallErrorKind::Refused { status } => refused(status),
                 CallErrorKind::BadAnswer => EmbedError::BadAnswer {
-                    message: error.to_string(),
+                    message: self.shown(&error.to_string()),
                 },
+            }
+        }
+
+        /// Returns a text without the address of the endpoint, if that is private.
+        fn shown(&self, text: &str) -> String {
+            let private = self.private.iter().flatten();
+            private.fold(text.to_owned(), |text, name| {
+                text.replace(name.as_str(), "the embedder")
+            })
+        }
+    }
+
+    /// Returns the address of an endpoint as errors can name it, the longest first: its
+    /// URL, its host with its port, and its host.
+    pub(crate) fn names_of(url: &str) -> Vec<String> {
+        let place = without_secrets(url);
+        let host = place.split_once("://").map_or(place, |(_, rest)| rest);
+        let host = host.split('/').next().unwrap_or(host);
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let bare = host.rsplit_once(':').filter(|(_, port)| is_port(port));
+        let bare = bare.map_or(host, |(bare, _)| bare);
+        let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let authority = authority.split(['/', '?', '#']).next().unwrap_or(authority);
+        [url, place, authority, host, bare]
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn errors_of_a_private_endpoint_do_not_name_it() {
+            let url = "http://user:secret@10.0.0.7:14680/v1";
+            let endpoint = |is_private: bool| Endpoint {
+                name: "m".to_owned(),
+                place: without_secrets(url).to_owned(),
+                dimensions: 3,
+                deadline_ms: 5,
+                private: is_private.then(|| names_of(url)),
+                api: EmbeddingsApi::new(url, "m"),
+            };
+            for text in [
+                "cannot read the answer of user:secret@10.0.0.7:14680: no JSON",
+                "no answer from 10.0.0.7:14680: refused",
+                "cannot find 10.0.0.7",
+                url,
+                without_secrets(url),
+            ] {
+                let shown = endpoint(true).shown(text);
+                assert!(shown.contains("the embedder"), "{shown}");
+                for private in ["10.0.0.7", "14680", "secret"] {
+                    assert!(!shown.contains(private), "{shown}");
+                }
+                assert_eq!(endpoint(false).shown(text), text);
             }
         }
     }

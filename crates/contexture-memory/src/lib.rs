@@ -174,7 +174,8 @@ impl<'e> Memory<'e> {
         if let Some(known) = cache.embedders.get() {
             return Ok(known);
         }
-        let made = embedder::configured(engine.folder(), &engine.config().memory.embedder)?;
+        let config = &engine.config().memory.embedder;
+        let made = embedder::configured(engine.folder(), config, engine.is_confined())?;
         Ok(cache.embedders.get_or_init(|| made))
     }
 

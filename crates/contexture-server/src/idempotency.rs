@@ -113,9 +113,13 @@ pub(crate) fn run(
 
 /// Returns the value of the header.
 pub(crate) fn header(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(value) = headers.get("idempotency-key") else {
+    let mut values = headers.get_all("idempotency-key").iter();
+    let Some(value) = values.next() else {
         return Ok(None);
     };
+    if values.any(|other| other != value) {
+        return Err(wrong("is sent twice, with different values"));
+    }
     let key = value
         .to_str()
         .map_err(|_| wrong("is not visible ASCII"))?

@@ -22,6 +22,9 @@ use crate::app::{self, App};
 use crate::problem::{Problem, Respond as _};
 use crate::{archives, continuations, drain, gate, listen, mcp, memory_streams, turns, ui};
 
+/// How long metrics wait for the figures of the store. Scrapers wait 10 seconds.
+const METRICS_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Returns the routes of all operations: those for tenants, and those that need an
 /// admin key.
 fn routes(api: Api) -> (Router<App>, Router<App>) {
@@ -199,7 +202,19 @@ async fn readyz(State(app): State<App>) -> Response {
     }
     match app.ping().await {
         Ok(()) => json_response(StatusCode::OK, br#"{"status":"ready"}"#.to_vec()),
-        Err(problem) => problem.into_response(),
+        Err(problem) => not_ready(problem).into_response(),
+    }
+}
+
+/// Returns 503 for a full disk, too: load balancers expect one status.
+fn not_ready(problem: Problem) -> Problem {
+    match problem.status {
+        StatusCode::INSUFFICIENT_STORAGE => Problem {
+            detail: problem.detail,
+            ..Problem::unavailable("the disk of the store is full")
+                .hint("free disk space on the machine of the store")
+        },
+        _ => problem,
     }
 }
 
@@ -212,7 +227,7 @@ async fn metrics(State(app): State<App>) -> Response {
     let stores = app.clone();
     let stats = app.run_apart(move || Ok(stores.tenants().stores().stats()?));
     // A store that does not answer has no newer figures; the others are still shown.
-    if let Ok(stats) = stats.await {
+    if let Ok(Ok(stats)) = tokio::time::timeout(METRICS_PATIENCE, stats).await {
         app.metrics().upkeep.set(&stats);
     }
     let media = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -222,6 +237,15 @@ async fn metrics(State(app): State<App>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_with_a_full_disk_is_not_ready() {
+        let status = StatusCode::INSUFFICIENT_STORAGE;
+        let full = not_ready(Problem::new(status, "store_full", "full"));
+        assert_eq!((full.status.as_u16(), full.code), (503, "unavailable"));
+        assert_eq!(full.retry_after, Some(1));
+        assert_eq!(not_ready(Problem::failure("bug")).status.as_u16(), 500);
+    }
 
     /// [`route`] has a handler for each of these.
     #[test]

@@ -93,6 +93,7 @@ impl<B: Backend> Tenants for SqlStore<B> {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let (tenant, quota) = (tenant.to_owned(), quota.copied());
+        quota.as_ref().map_or(Ok(()), TenantQuota::check)?;
         let act = match quota {
             Some(_) => Act::new("quota_set", now),
             None => Act::new("quota_removed", now),

@@ -319,6 +319,19 @@ pub fn quotas_are_set_and_removed(store: &dyn Tenants) {
     store.set_quota("", None, at(3)).unwrap();
     store.set_quota("", None, at(4)).unwrap();
     assert_eq!(store.quotas().unwrap(), [("b".to_owned(), second)]);
+    // A number that cannot be stored is not replaced by another.
+    let too_large = TenantQuota {
+        max_bytes: u64::MAX,
+        ..second
+    };
+    let refused = store.set_quota("b", Some(&too_large), at(5));
+    assert!(matches!(refused, Err(StoreError::Invalid { field, .. }) if field == "max_bytes"));
+    assert_eq!(store.quotas().unwrap(), [("b".to_owned(), second)]);
+    let largest = TenantQuota {
+        max_bytes: i64::MAX.unsigned_abs(),
+        ..second
+    };
+    assert!(largest.check().is_ok());
     // A tenant with a quota need not have data.
     assert!(!store.tenant_names().unwrap().contains(&"b".to_owned()));
     let acts: Vec<String> = (store.audit(10).unwrap().into_iter())

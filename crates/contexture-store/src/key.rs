@@ -139,6 +139,25 @@ pub struct TenantQuota {
 }
 
 impl TenantQuota {
+    /// Fails if a number is larger than databases can store.
+    pub fn check(&self) -> Result<(), StoreError> {
+        const MOST: u64 = i64::MAX.unsigned_abs();
+        let numbers = [
+            ("max_bytes", self.max_bytes),
+            ("max_sessions", self.max_sessions),
+            ("max_records", self.max_records),
+            ("max_nodes", self.max_nodes),
+            ("max_requests_per_day", self.max_requests_per_day),
+        ];
+        match numbers.into_iter().find(|(_, number)| *number > MOST) {
+            None => Ok(()),
+            Some((field, number)) => Err(StoreError::invalid(
+                field,
+                format!("is {number}; the maximum is {MOST}, and 0 means no limit"),
+            )),
+        }
+    }
+
     /// Returns true when the quota limits stored data.
     pub fn limits_storage(&self) -> bool {
         self.max_bytes > 0 || self.max_sessions > 0 || self.max_records > 0 || self.max_nodes > 0

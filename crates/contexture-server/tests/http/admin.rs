@@ -156,6 +156,16 @@ fn a_stored_quota_replaces_the_one_of_the_settings() {
     harbour.post("/v1/sessions", r#"{"label":"two"}"#).ok(201);
     let refused = admin.send("PUT", target, &JSON, Some(r#"{"max_session":1}"#));
     assert_eq!(refused.status, 400);
+    // A number that cannot be stored is refused, not replaced.
+    let largest = format!(r#"{{"max_bytes":{}}}"#, u64::MAX);
+    let refused = admin.send("PUT", target, &JSON, Some(&largest));
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    assert!(refused.text().contains("max_bytes"), "{}", refused.text());
+    // A quota can be set before the tenant has data.
+    let target = "/v1/admin/tenants/nobody/quota";
+    admin
+        .send("PUT", target, &JSON, Some(r#"{"max_bytes":1}"#))
+        .ok(200);
 }
 
 #[test]

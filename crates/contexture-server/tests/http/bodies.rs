@@ -32,6 +32,23 @@ fn is_well(server: &Running) {
 }
 
 #[test]
+fn an_unknown_field_of_alternatives_lists_the_fields_of_all() {
+    let lab = Lab::new();
+    let server = lab.serve();
+    let client = server.anybody();
+    let refused = client.post("/v1/memory/forget", r#"{"everything":"x"}"#);
+    let text = refused.text();
+    let listed = "unknown field; expected `source`, `session` or `user`";
+    assert!(text.contains(listed), "{text}");
+    let near = client.post("/v1/memory/forget", r#"{"sesion":"x"}"#);
+    assert!(
+        near.text().contains("did you mean `session`?"),
+        "{}",
+        near.text()
+    );
+}
+
+#[test]
 fn fit_explains_where_the_providers_request_belongs() {
     let (_lab, server) = server();
     let request = json!({"model": "gpt-5.6", "messages": [{"role": "user", "content": "Hi"}]});

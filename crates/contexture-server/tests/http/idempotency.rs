@@ -200,6 +200,19 @@ fn a_call_that_failed_is_not_done() {
         send(&client, &long, "/v1/tasks", r#"{"goal":"x"}"#).text(),
         "400 invalid_header: the header `Idempotency-Key` is longer than 255 bytes"
     );
+    let twice = |second: &str| {
+        let headers = [
+            ("content-type", "application/json"),
+            ("idempotency-key", "one"),
+            ("idempotency-key", second),
+        ];
+        client.send("POST", "/v1/tasks", &headers, Some(r#"{"goal":"x"}"#))
+    };
+    assert_eq!(
+        twice("two").text(),
+        "400 invalid_header: the header `Idempotency-Key` is sent twice, with different values"
+    );
+    twice("one").ok(201);
 }
 
 #[test]

@@ -90,6 +90,30 @@ fn keys_are_required_while_the_store_is_unavailable() {
 }
 
 #[test]
+fn metrics_are_shown_while_the_store_is_unavailable() {
+    let lab = Lab::new();
+    let (key, metrics) = (lab.key(""), lab.metrics_key());
+    let server = lab.serve();
+    talk(&server.with_key(&key), "s", "First.");
+    let scraper = server.with_key(&metrics);
+    scraper.get("/metrics").ok(200);
+    let (path, away) = (lab.path(".contexture/contexture.db"), lab.path("away.db"));
+    fs::rename(&path, &away).unwrap();
+    until(|| (server.get("/readyz").status == 503).then_some(()));
+    // The key was looked up too long ago to be used without the store elsewhere.
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    let shown = scraper.get("/metrics").ok(200).body;
+    assert!(shown.contains("contexture_requests_waiting"), "{shown}");
+    // Other keys, and other calls with the key, are refused.
+    assert_eq!(server.with_key(&key).get("/v1/sessions").status, 503);
+    assert_eq!(server.get("/metrics").status, 401);
+    let unknown = Lab::new().metrics_key();
+    assert_eq!(server.with_key(&unknown).get("/metrics").status, 503);
+    fs::rename(&away, &path).unwrap();
+    is_well(&server.with_key(&key), 1);
+}
+
+#[test]
 fn a_full_store_can_still_be_read() {
     let mut lab = Lab::new();
     let options = Options {
