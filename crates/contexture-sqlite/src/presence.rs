@@ -125,9 +125,14 @@ impl Files {
         self.used.handle(&self.path)
     }
 
+    /// Returns the size of the log.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        fs::metadata(&self.log.path).map_or(0, |found| found.len())
+    }
+
     /// Returns true when the log is empty.
     pub(crate) fn log_is_empty(&self) -> bool {
-        fs::metadata(&self.log.path).map_or(true, |found| found.len() == 0)
+        self.log_bytes() == 0
     }
 
     /// Returns true if all files are still at their paths.

@@ -46,6 +46,9 @@ const CLEAN_TIMEOUT: Duration = Duration::from_millis(500);
 /// pages of the file, in bytes.
 const LOW_DISK: u64 = 16 << 20;
 
+/// How much the log grows before the free disk space is looked at, in bytes.
+const LOG_STEP: u64 = 1 << 20;
+
 /// How often cleaning is tried again while nothing is written.
 const CLEANING_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -133,6 +136,7 @@ impl Writer {
                     connection,
                     seal,
                     committed: None,
+                    log_bytes: 0,
                     files,
                     address,
                     busy_timeout,
@@ -368,6 +372,8 @@ struct Thread {
     seal: Seal,
     // The number of the transaction that is being committed.
     committed: Option<u64>,
+    // The size of the log when the free disk space was last looked at.
+    log_bytes: u64,
     files: Files,
     address: String,
     busy_timeout: Duration,
@@ -424,6 +430,7 @@ impl Thread {
             while !batch.is_empty() {
                 self.commit(&mut batch);
             }
+            self.keep_log_small();
             if let Some(asked) = leave {
                 match self.leave() {
                     LeaveOutcome::Busy => drop(asked.send(LeaveOutcome::Busy)),
@@ -438,6 +445,23 @@ impl Thread {
     fn is_disk_low(&self) -> bool {
         let free = free_bytes(self.files.main().0);
         free.is_some_and(|free| free < self.database_bytes().saturating_add(LOW_DISK))
+    }
+
+    /// Moves the log into the file while there is still space for that. A large log
+    /// on a full disk could be neither moved nor extended, and nothing could be
+    /// deleted.
+    fn keep_log_small(&mut self) {
+        let log = self.files.log_bytes();
+        self.log_bytes = self.log_bytes.min(log);
+        if log < self.log_bytes + LOG_STEP {
+            return;
+        }
+        let free = free_bytes(self.files.main().0);
+        if free.is_some_and(|free| free < log.saturating_add(LOW_DISK)) {
+            // Errors are ignored: it is tried again when the log has grown.
+            let _ = self.move_log();
+        }
+        self.log_bytes = self.files.log_bytes();
     }
 
     fn database_bytes(&self) -> u64 {
