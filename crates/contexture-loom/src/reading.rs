@@ -294,7 +294,7 @@ impl LoomReader<'_> {
         path.min_recent = self.loom.minimum_recent.saturating_add(buffer);
         path.unseen = made.unseen;
         path.is_text = self.loom.mode() == TreeMode::Buffer;
-        // Of a single node nothing is left out that a marker could stand for.
+        // A marker replaces other nodes, and a single node has none.
         let is_single = made.units() + buffer <= 1 && made.unseen.is_none();
         match self.loom.strategy {
             TruncationStrategy::TruncateMiddle if is_single => path.marker = None,

@@ -442,13 +442,13 @@ fn nothing_but_the_latest_node_is_answered() {
         ",
         "And now this. ".repeat(60)
     ));
-    let complaint = lab.complaint("--head n3 --max-tokens 25");
+    let complaint = lab.complaint("--head n3 --max-tokens 22");
     assert!(
         complaint.contains("no room for the latest node"),
         "{complaint}"
     );
     // The event is always included.
-    let text = lab.text("--head n3 --max-tokens 25 --event So?");
+    let text = lab.text("--head n3 --max-tokens 22 --event So?");
     assert!(text.ends_with("<user>\nSo?\n</user>\n"), "{text}");
 }
 
@@ -457,12 +457,12 @@ fn nothing_but_the_latest_node_is_answered() {
 #[test]
 fn a_part_of_the_latest_node_is_always_included() {
     let long = "And now this. ".repeat(60);
-    for latest in ["n3 human <- n2", "n3 human <- n2 context m1"] {
+    let sourced = format!("m1 human: {long}\nn3 human <- n2 context m1");
+    for latest in ["n3 human <- n2", &sourced] {
         let lab = Lab::with(&format!(
             "
             prefer token_buffer 0
             system Be kind.
-            m1 human: {long}
             n1 human: What?
             n2 model <- n1: Four.
             {latest}: {long}
