@@ -232,7 +232,7 @@ impl<'a> Call<'a> {
         let margin = engine.calibrate(&mut model)?;
         warnings.extend(overruled_reserve(request, &facts, engine.config()));
         facts.reserve_response = facts.reserve_response.or(engine.config().reserve_response);
-        let budget = budget(request, &facts, &model, margin, &mut warnings)?;
+        let budget = budget(request, &mut facts, &model, margin, &mut warnings)?;
         let label = facts.label.clone().or_else(|| request.session.clone());
         let mut counts = engine.counts(&model)?.with_key(engine.mark_key());
         if request.format.is_some_and(Format::is_native) {

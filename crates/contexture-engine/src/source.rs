@@ -308,6 +308,9 @@ pub struct Facts {
     /// The maximum number of tokens of the request, even if the window is
     /// larger.
     pub effective: Option<Tokens>,
+    /// The error if neither the request nor a source sets a window or a model.
+    /// `None` if no budget is required.
+    pub budget_needed: Option<Error>,
     /// The label that the request is saved under.
     pub label: Option<String>,
     /// Whether the request is for an agent with a role and permissions.

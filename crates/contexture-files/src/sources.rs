@@ -11,8 +11,8 @@ use contexture_core::{Code, Content, Cut, Item, Place, Role, Text, Tokens, Trust
 use contexture_engine::config::Tools;
 use contexture_engine::source::{Account, Facts, Scope};
 use contexture_engine::{
-    Ask, Concept, Engine, EngineBuilder, Error, Offer, Parameter, ParameterKind, Report, Source,
-    ToolUsage, Warning, session_dir,
+    Advice, Ask, Concept, Engine, EngineBuilder, Error, Offer, Parameter, ParameterKind, Report,
+    Source, ToolUsage, Warning, session_dir,
 };
 use contexture_store::AgentRole;
 use serde_json::Value;
@@ -174,7 +174,17 @@ impl Source for WorkingSetSource {
     }
 
     fn resolve(&self, scope: &Scope<'_>, facts: &mut Facts) -> Result<(), Error> {
-        ManifestWithHints::resolve(scope, facts).map(drop)
+        let listed = ManifestWithHints::resolve(scope, facts)?;
+        facts.budget_needed.get_or_insert_with(|| {
+            Error::input(format!(
+                "{}: budget.max_tokens is missing",
+                listed.manifest.path
+            ))
+            .advise("add it to the manifest")
+            .advise(Advice::set("max_tokens"))
+            .advise(Advice::set("model"))
+        });
+        Ok(())
     }
 
     fn gather(&self, ask: &Ask<'_>) -> Result<Offer, Error> {

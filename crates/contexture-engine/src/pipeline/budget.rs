@@ -56,16 +56,19 @@ pub fn unknown_model(model: &Model) -> Option<Warning> {
 
 pub(super) fn budget(
     request: &Request,
-    facts: &Facts,
+    facts: &mut Facts,
     model: &Model,
     margin: f64,
     warnings: &mut Vec<Warning>,
 ) -> Result<Budget, Error> {
     warnings.extend(unknown_model(model));
-    let asked = request
-        .max_tokens
-        .or(facts.max_tokens)
-        .unwrap_or(model.window);
+    let asked = request.max_tokens.or(facts.max_tokens);
+    let asked = match (asked, &request.model, facts.budget_needed.take()) {
+        (Some(asked), ..) => asked,
+        // A named model sets its window.
+        (None, Some(_), _) | (None, None, None) => model.window,
+        (None, None, Some(error)) => return Err(error),
+    };
     if asked == 0 {
         return Err(Error::input("the budget is 0 tokens")
             .at("max_tokens")

@@ -1,6 +1,5 @@
 //! Valid manifests, and the errors for invalid ones.
 
-use contexture::Request;
 use contexture::core::{Cut, Role};
 use contexture::working_set::{Lines, Manifest};
 
@@ -269,26 +268,4 @@ fn exclusions_and_limits_on_tokens_are_read() {
         "working-set.yml:2:11: exclude[0]: `../x` contains `..`, which can leave the root; use a \
          path below the root",
     );
-}
-
-#[test]
-fn without_a_budget_the_window_is_that_of_the_model() {
-    let lab = crate::support::Lab::new("model = \"gpt-4o\"\n");
-    lab.write(
-        "working-set.yml",
-        "protocol: CONTEXT-ASSEMBLY/0.1\nfiles: [{path: AGENTS.md, priority: 0.5}]\n",
-    );
-    let window = |model: Option<&str>, max_tokens| {
-        let request = Request {
-            recipe: Some("working-set".into()),
-            model: model.map(str::to_owned),
-            max_tokens,
-            ..Request::default()
-        };
-        let made = lab.engine.assemble(&lab.root, &request).unwrap();
-        made.report.budget.max
-    };
-    assert_eq!(window(None, None), 128_000);
-    assert_eq!(window(Some("gpt-4"), None), 8_192);
-    assert_eq!(window(None, Some(5_000)), 5_000);
 }

@@ -28,6 +28,25 @@ fn a_budget_below_zero() {
 }
 
 #[test]
+fn no_budget_at_all() {
+    small()
+        .manifest(
+            "
+            protocol: CONTEXT-ASSEMBLY/0.1
+            files: []
+            ",
+        )
+        .refuses(
+            &["assemble"],
+            2,
+            "
+            error: working-set.yml: budget.max_tokens is missing
+            hint: add it to the manifest; or set --max-tokens; or set --model
+            ",
+        );
+}
+
+#[test]
 fn pinned_files_that_do_not_fit_are_named_with_their_numbers() {
     let project = small().file("rules.md", "Be kind. ".repeat(200));
     let run = project.run(&["assemble", "--max-tokens", "300"]);
