@@ -61,7 +61,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a session
-         * @description Deletes a session with its turns and snapshots. Turns that a fork shares are kept, and so are memory records of the session. The deleted text is overwritten in the database files; if `pending` is true, that happens later.
+         * @description Deletes a session with its turns, its snapshots and its event log. Turns that a fork shares are kept, and so are memory records of the session. The deleted text is overwritten in the database files; if `pending` is true, that happens later.
          */
         delete: operations["delete_session"];
         options?: never;
@@ -613,7 +613,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a tree
-         * @description Deletes a tree with its nodes, edges, agents and paths. The deleted text is overwritten in the database files; if `pending` is true, that happens later.
+         * @description Deletes a tree with its nodes, edges, agents and paths, and the snapshots of its requests. The deleted text is overwritten in the database files; if `pending` is true, that happens later. Snapshots of sessions that contain nodes are kept.
          */
         delete: operations["delete_tree"];
         options?: never;
@@ -1309,7 +1309,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a tenant
-         * @description Deletes the database file of a tenant, revokes its keys and ends its event streams. Files in its root directory are kept. The tenant `default` cannot be deleted. Needs an admin key.
+         * @description Deletes all data of a tenant, revokes its keys and ends its event streams. Deletes the copies of its stored files and its event logs on this server. Other files in its root directory are kept. The tenant `default` cannot be deleted. Needs an admin key.
          */
         delete: operations["admin_delete_tenant"];
         options?: never;
@@ -1331,7 +1331,7 @@ export interface paths {
         get: operations["admin_get_quota"];
         /**
          * Set the quota of a tenant
-         * @description Sets the quota of a tenant, in place of the quota in the server's settings. A limit that is omitted is 0: no limit. It applies at once, and to other servers of the same store within two seconds. Needs an admin key.
+         * @description Sets the quota of a tenant, in place of the quota in the server's settings. The tenant need not have data yet. A limit that is omitted is 0: no limit. Numbers above 2^63-1 are rejected. The quota applies at once, and to other servers of the same store within two seconds. Needs an admin key.
          */
         put: operations["admin_set_quota"];
         post?: never;

@@ -272,9 +272,9 @@ class Operations:
     def delete_session(self, label: str) -> models.DeletionResult:
         """Delete a session.
 
-        Deletes a session with its turns and snapshots. Turns that a fork shares are kept, and so
-        are memory records of the session. The deleted text is overwritten in the database files;
-        if `pending` is true, that happens later.
+        Deletes a session with its turns, its snapshots and its event log. Turns that a fork
+        shares are kept, and so are memory records of the session. The deleted text is overwritten
+        in the database files; if `pending` is true, that happens later.
         """
         answer: models.DeletionResult = self._call(
             "DELETE", path_of("/v1/sessions/{label}", {"label": label}), models.DeletionResult
@@ -1109,8 +1109,9 @@ class Operations:
     def delete_tree(self, tree: str) -> models.DeletionResult:
         """Delete a tree.
 
-        Deletes a tree with its nodes, edges, agents and paths. The deleted text is overwritten in
-        the database files; if `pending` is true, that happens later.
+        Deletes a tree with its nodes, edges, agents and paths, and the snapshots of its requests.
+        The deleted text is overwritten in the database files; if `pending` is true, that happens
+        later. Snapshots of sessions that contain nodes are kept.
         """
         answer: models.DeletionResult = self._call(
             "DELETE", path_of("/v1/trees/{tree}", {"tree": tree}), models.DeletionResult
@@ -1999,9 +2000,9 @@ class Operations:
     def admin_delete_tenant(self, tenant: str) -> models.DeletedTenant:
         """Delete a tenant.
 
-        Deletes the database file of a tenant, revokes its keys and ends its event streams. Files
-        in its root directory are kept. The tenant `default` cannot be deleted. Needs an admin
-        key.
+        Deletes all data of a tenant, revokes its keys and ends its event streams. Deletes the
+        copies of its stored files and its event logs on this server. Other files in its root
+        directory are kept. The tenant `default` cannot be deleted. Needs an admin key.
         """
         answer: models.DeletedTenant = self._call(
             "DELETE",
@@ -2022,9 +2023,10 @@ class Operations:
     ) -> models.QuotaState:
         """Set the quota of a tenant.
 
-        Sets the quota of a tenant, in place of the quota in the server's settings. A limit that
-        is omitted is 0: no limit. It applies at once, and to other servers of the same store
-        within two seconds. Needs an admin key.
+        Sets the quota of a tenant, in place of the quota in the server's settings. The tenant
+        need not have data yet. A limit that is omitted is 0: no limit. Numbers above 2^63-1 are
+        rejected. The quota applies at once, and to other servers of the same store within two
+        seconds. Needs an admin key.
 
         Args:
             max_bytes: The bytes that it stores: with SQLite, the size of its database file.
@@ -2413,9 +2415,9 @@ class AsyncOperations:
     async def delete_session(self, label: str) -> models.DeletionResult:
         """Delete a session.
 
-        Deletes a session with its turns and snapshots. Turns that a fork shares are kept, and so
-        are memory records of the session. The deleted text is overwritten in the database files;
-        if `pending` is true, that happens later.
+        Deletes a session with its turns, its snapshots and its event log. Turns that a fork
+        shares are kept, and so are memory records of the session. The deleted text is overwritten
+        in the database files; if `pending` is true, that happens later.
         """
         answer: models.DeletionResult = await self._call(
             "DELETE", path_of("/v1/sessions/{label}", {"label": label}), models.DeletionResult
@@ -3254,8 +3256,9 @@ class AsyncOperations:
     async def delete_tree(self, tree: str) -> models.DeletionResult:
         """Delete a tree.
 
-        Deletes a tree with its nodes, edges, agents and paths. The deleted text is overwritten in
-        the database files; if `pending` is true, that happens later.
+        Deletes a tree with its nodes, edges, agents and paths, and the snapshots of its requests.
+        The deleted text is overwritten in the database files; if `pending` is true, that happens
+        later. Snapshots of sessions that contain nodes are kept.
         """
         answer: models.DeletionResult = await self._call(
             "DELETE", path_of("/v1/trees/{tree}", {"tree": tree}), models.DeletionResult
@@ -4144,9 +4147,9 @@ class AsyncOperations:
     async def admin_delete_tenant(self, tenant: str) -> models.DeletedTenant:
         """Delete a tenant.
 
-        Deletes the database file of a tenant, revokes its keys and ends its event streams. Files
-        in its root directory are kept. The tenant `default` cannot be deleted. Needs an admin
-        key.
+        Deletes all data of a tenant, revokes its keys and ends its event streams. Deletes the
+        copies of its stored files and its event logs on this server. Other files in its root
+        directory are kept. The tenant `default` cannot be deleted. Needs an admin key.
         """
         answer: models.DeletedTenant = await self._call(
             "DELETE",
@@ -4167,9 +4170,10 @@ class AsyncOperations:
     ) -> models.QuotaState:
         """Set the quota of a tenant.
 
-        Sets the quota of a tenant, in place of the quota in the server's settings. A limit that
-        is omitted is 0: no limit. It applies at once, and to other servers of the same store
-        within two seconds. Needs an admin key.
+        Sets the quota of a tenant, in place of the quota in the server's settings. The tenant
+        need not have data yet. A limit that is omitted is 0: no limit. Numbers above 2^63-1 are
+        rejected. The quota applies at once, and to other servers of the same store within two
+        seconds. Needs an admin key.
 
         Args:
             max_bytes: The bytes that it stores: with SQLite, the size of its database file.
