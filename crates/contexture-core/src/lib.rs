@@ -74,7 +74,7 @@ pub use layout::{Block, Layout, Section};
 pub use native::{Native, RawJson};
 pub use part::{Media, MediaKind, MediaSource, Part};
 pub use report::{
-    BudgetReport, Excluded, GuardLine, Included, LayerBudget, LinesCut, Reason, Room, Report,
+    BudgetReport, Excluded, GuardLine, Included, LayerBudget, LinesCut, Reason, Report, Room,
     TokenizerInfo,
 };
 pub use scores::Scores;

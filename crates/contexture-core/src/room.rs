@@ -45,13 +45,7 @@ impl<'a> Rooms<'a> {
 
     /// Adds what limits each of the layers inside a layer that `around` limits.
     /// `together`: their items are chosen as if they were of one layer.
-    fn add(
-        &mut self,
-        layers: &'a [Layer],
-        fitted: &[Fitted],
-        around: LayerRoom,
-        together: bool,
-    ) {
+    fn add(&mut self, layers: &'a [Layer], fitted: &[Fitted], around: LayerRoom, together: bool) {
         let short = fitted.iter().filter(|fitted| fitted.wants_more()).count();
         for (layer, fitted) in layers.iter().zip(fitted) {
             let own = layer.share.max;
