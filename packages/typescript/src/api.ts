@@ -8500,7 +8500,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "deleted": {
-                     *         "turns": 11
+                     *         "turns": 12
                      *       },
                      *       "pending": false
                      *     }
