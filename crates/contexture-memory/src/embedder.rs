@@ -210,6 +210,15 @@ mod http {
             .collect()
     }
 
+    /// Returns an address without parts that may be secret.
+    pub(crate) fn without_secrets(url: &str) -> &str {
+        let url = url.split(['?', '#']).next().unwrap_or(url);
+        match (url.split_once("://"), url.rsplit_once('@')) {
+            (Some(_), Some((_, host))) => host,
+            _ => url,
+        }
+    }
+
     #[cfg(test)]
     mod tests {
         use super::*;
@@ -239,15 +248,6 @@ mod http {
                 }
                 assert_eq!(endpoint(false).shown(text), text);
             }
-        }
-    }
-
-    /// Returns an address without parts that may be secret.
-    pub(crate) fn without_secrets(url: &str) -> &str {
-        let url = url.split(['?', '#']).next().unwrap_or(url);
-        match (url.split_once("://"), url.rsplit_once('@')) {
-            (Some(_), Some((_, host))) => host,
-            _ => url,
         }
     }
 }

@@ -165,6 +165,9 @@ fn brief(reason: &Reason) -> String {
             let about = if *exactly_missing { "" } else { "~" };
             format!("{about}{} more needed", grouped(*missing))
         }
+        Reason::Dropped { code, .. } if *code == Code::CUT_FROM_PATH => {
+            "in the part that was cut".to_owned()
+        }
         Reason::LineLimit { max_lines } => format!("max_lines {max_lines}"),
         Reason::TokenLimit { max_tokens } => format!("max_tokens {}", grouped(*max_tokens)),
         other => text::shortened(&text::visible(&other.to_string()), 30),
