@@ -11,13 +11,14 @@
 //! | --- | --- |
 //! | `secrets/tokens.rs` | tokens that are known by their own shape |
 //! | `secrets/blocks.rs` | private keys, URLs, headers |
+//! | `secrets/base64.rs` | blocks of base64, and the text that they encode |
 //! | `secrets/commands.rs` | passwords on command lines |
 //! | `secrets/calls.rs` | arguments of functions and statements |
 //! | `secrets/files.rs` | lines of credential files: pgpass, htpasswd, shadow, PuTTY, JWK |
 //! | `secrets/context.rs` | sentences, tables, Kubernetes secrets, cookies, words of a wallet |
 //! | `secrets/assignment.rs` | a telling key name followed by a value |
 //! | `secrets/pieces.rs` | a value that is written in several pieces |
-//! | `secrets/views.rs` | the text with escapes decoded, or without the prefixes of its lines |
+//! | `secrets/views.rs` | the text with escapes or base64 decoded, or without the prefixes of its lines |
 //! | `secrets/prefix.rs` | what tools write before each line: numbers, names of files, times |
 //! | `secrets/value.rs` | whether a value looks like a credential or like a placeholder |
 //!
@@ -27,6 +28,7 @@
 //! | --- | --- | --- |
 //! | Private keys | PEM, OpenSSH, PGP, PuTTY, also in JSON or in code | `private-key` |
 //! | Base64 of a private key | `client-key-data` of a kubeconfig, `tls.key` of a Kubernetes secret | `encoded-private-key` |
+//! | Base64 of a text with a secret | a whole `.env` or credential file | the rule of the secret |
 //! | Private JSON web keys | `"d"` next to `"kty"` | `jwk-private-key` |
 //! | age keys | `AGE-SECRET-KEY-1…` | `age-secret-key` |
 //! | Passwords by key name | `DB_PASSWORD=…`, `"password": "…"`, `<password>…</password>` | `password-assignment` |
@@ -38,7 +40,9 @@
 //! | `.pgpass` | `host:port:database:user:…` | `pgpass-password` |
 //! | `.netrc` | `machine HOST login USER password …` | `netrc-password` |
 //! | htpasswd, shadow, basic-auth lists | `user:$apr1$…`, `user:$2y$…`, `user:$6$…`, `user:$y$…`, `user:{SHA}…` | `password-hash` |
-//! | Passwords of commands | `curl -u`, `mysql -p`, `sshpass -p`, `redis-cli -a` | `command-line-password` |
+//! | Passwords of commands | `curl -u`, `mysql -p`, `sshpass -p`, `redis-cli -a`, `snmpwalk -c` | `command-line-password` |
+//! | Users of Redis | `user app on >…`, `ACL SETUSER app on >…` | `redis-password` |
+//! | Communities of SNMP | `rocommunity …`, `snmp-server community …` | `snmp-community` |
 //! | HTTP credentials | `Authorization: Bearer …`, `Basic …` | `authorization-header` |
 //! | Arguments | `login("user", "…")`, `jwt.sign(…, "…")`, `IDENTIFIED BY '…'`, cells under `password` | `password-argument` |
 //! | Cookies of sessions | `Cookie: sessionid=…` | `session-cookie` |
@@ -60,6 +64,7 @@
 //! archives, and does not find a password in prose without a key name.
 
 mod assignment;
+mod base64;
 mod blocks;
 mod calls;
 mod commands;
@@ -239,6 +244,7 @@ fn scan_views(text: &str, depth: usize) -> Vec<Secret> {
         );
     };
     views::literals(text, &mut seen);
+    views::encoded(text, &mut seen);
     if let Some(view) = views::uncoloured(text) {
         seen(&view);
     }
@@ -332,6 +338,9 @@ enum Kind {
     PgPass,
     PasswordHash,
     GoDsn,
+    /// A blank before a word of an access rule of Redis.
+    RedisUser,
+    SnmpCommunity,
     AzureDevOps,
     FirebaseKey,
     KaggleFile,
@@ -369,6 +378,7 @@ const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b"y-u", 6, Kind::Flag), // --proxy-user
     (b" -a", 0, Kind::Flag),
     (b" -w", 0, Kind::Flag),
+    (b" -c", 0, Kind::Flag),
     (b"\"-p", 1, Kind::QuotedFlag),
     (b"'-p", 1, Kind::QuotedFlag),
     (b"ied", 7, Kind::Identified),      // identified by
@@ -423,9 +433,12 @@ const WINDOWS: &[(&[u8; 3], usize, Kind)] = &[
     (b"@tc", 0, Kind::GoDsn),
     (b"@un", 0, Kind::GoDsn),
     (b"@cl", 0, Kind::GoDsn),
-    (b"zdo", 1, Kind::AzureDevOps), // AZDO
-    (b"pa9", 2, Kind::FirebaseKey), // :APA91b
-    (b"\"ke", 0, Kind::KaggleFile), // "key"
+    (b"n >", 2, Kind::RedisUser),     // on >
+    (b"* >", 2, Kind::RedisUser),     // ~* >
+    (b"mmu", 2, Kind::SnmpCommunity), // community
+    (b"zdo", 1, Kind::AzureDevOps),   // AZDO
+    (b"pa9", 2, Kind::FirebaseKey),   // :APA91b
+    (b"\"ke", 0, Kind::KaggleFile),   // "key"
     (b"\"d\"", 0, Kind::JwkKey),
 ];
 
@@ -572,6 +585,8 @@ impl Scan<'_> {
             Kind::PgPass => files::pgpass(text, at),
             Kind::PasswordHash => files::password_hash(bytes, at),
             Kind::GoDsn => files::go_dsn(text, at),
+            Kind::RedisUser => files::redis_user(text, at),
+            Kind::SnmpCommunity => files::snmp_community(text, at),
             Kind::AzureDevOps => tokens::azure_devops(bytes, at),
             Kind::FirebaseKey => tokens::firebase_key(bytes, at),
             Kind::KaggleFile => files::kaggle(bytes, at),

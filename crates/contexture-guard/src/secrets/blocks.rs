@@ -1,7 +1,7 @@
 //! Secrets that are recognised by their surroundings: private keys, URLs,
 //! headers.
 
-use super::{Secret, starts_word, value};
+use super::{Secret, base64, starts_word, value};
 
 /// The longest line of a private key, with its indentation.
 const LINE_MAX: usize = 300;
@@ -181,40 +181,14 @@ pub(super) fn encoded_key(bytes: &[u8], at: usize, done: &mut usize) -> Option<S
     const OPEN: &[u8] = b"LS0tLS1CRUdJTi";
     // Thirty-six characters are the 27 bytes of the shortest first line.
     const LABEL: usize = 36;
-    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
     if at < *done || !bytes.get(at..)?.starts_with(OPEN) {
         return None;
     }
-    let label = decode(bytes.get(at..at + LABEL)?)?;
+    let label = base64::decode(bytes.get(at..at + LABEL)?)?;
     if !label.contains(" PRIVAT") {
         return None;
     }
-    let run = |from: usize| {
-        bytes[from..]
-            .iter()
-            .take_while(|byte| is_base64(byte))
-            .count()
-    };
-    let mut end = at + run(at);
-    let width = end - at;
-    // Wrapped lines continue while they are as long as the first; the last may
-    // be shorter.
-    let mut goes_on = width >= 48;
-    while goes_on {
-        let next = skip(bytes, end, 80, b" \t\r\n\\");
-        if next == end || !bytes[end..next].contains(&b'\n') {
-            break;
-        }
-        let length = run(next);
-        let closed = bytes
-            .get(next + length)
-            .is_none_or(|byte| matches!(byte, b'\n' | b'\r' | b'"' | b'\'' | b'\\'));
-        if length == 0 || length > width || !closed {
-            break;
-        }
-        end = next + length;
-        goes_on = length == width;
-    }
+    let end = base64::block_end(bytes, at);
     *done = end;
     (end - at >= 60).then_some(Secret {
         range: at..end,
@@ -365,7 +339,7 @@ pub(super) fn basic(bytes: &[u8], at: usize) -> Option<Secret> {
         .position(|byte| !(byte.is_ascii_alphanumeric() || b"+/=".contains(byte)))
         .unwrap_or_else(|| 512.min(bytes.len() - start));
     let found = bytes.get(start..start + length)?;
-    let plain = decode(found)?;
+    let plain = base64::decode(found)?;
     let (_, password) = plain.split_once(':')?;
     if length < 8 || password.is_empty() || value::is_stock(password) {
         return None;
@@ -374,31 +348,4 @@ pub(super) fn basic(bytes: &[u8], at: usize) -> Option<Secret> {
         range: start..start + length,
         rule: "authorization-header",
     })
-}
-
-/// Decodes base64 to printable ASCII.
-fn decode(encoded: &[u8]) -> Option<String> {
-    let mut plain = String::new();
-    let (mut bits, mut held) = (0_u32, 0_u32);
-    for byte in encoded {
-        let six = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => break,
-        };
-        held = (held << 6 | u32::from(six)) & 0xffff;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            let byte = (held >> bits & 0xff) as u8;
-            if !(b' '..0x7f).contains(&byte) {
-                return None;
-            }
-            plain.push(char::from(byte));
-        }
-    }
-    Some(plain)
 }

@@ -18,8 +18,8 @@ enum Form {
 }
 
 /// Passwords given to programs: `curl -u user:password`, `sshpass -p password`,
-/// `mysql -ppassword`, `redis-cli -a password`, `ldapsearch -w password`. `at` is the blank or
-/// the dash.
+/// `mysql -ppassword`, `redis-cli -a password`, `ldapsearch -w password`, `snmpwalk -c password`.
+/// `at` is the blank or the dash.
 pub(super) fn flag(text: &str, at: usize) -> Option<Secret> {
     let bytes = text.as_bytes();
     let at = skip(bytes, at, 1, b" ");
@@ -42,6 +42,7 @@ pub(super) fn flag(text: &str, at: usize) -> Option<Secret> {
         ),
         b"-a" => (&["redis-cli"], Form::Whole),
         b"-w" => (&["ldap"], Form::Whole),
+        b"-c" => (&["snmp"], Form::Whole),
         _ => return None,
     };
     let pair = form != Form::Whole;

@@ -1,5 +1,6 @@
 //! Lines of files that hold credentials by their form alone: `.pgpass`, htpasswd, shadow, PuTTY
-//! keys, data source names of Go, `kaggle.json`, JSON web keys.
+//! keys, data source names of Go, users of Redis, communities of SNMP, `kaggle.json`, JSON web
+//! keys.
 
 use super::{Secret, prefix, value};
 
@@ -347,4 +348,59 @@ fn json_string(bytes: &[u8], at: usize, name: &[u8]) -> Option<usize> {
         pos += 1;
     }
     None
+}
+
+/// The password of a user of Redis: `user app on ~* >password +@all`. `at` is the blank before
+/// the word that precedes the password.
+pub(super) fn redis_user(text: &str, at: usize) -> Option<Secret> {
+    let bytes = text.as_bytes();
+    let sign = at + 1 + memchr::memchr(b'>', bytes.get(at + 1..at + 5)?)?;
+    let from = at.saturating_sub(FIELD_MAX);
+    let line = memchr::memrchr(b'\n', &bytes[from..at]).map_or(from, |end| from + end + 1);
+    let is_rule =
+        bytes[at] == b' ' && bytes[sign - 1] == b' ' && value::contains(&bytes[line..at], b"user ");
+    if !is_rule {
+        return None;
+    }
+    Some(Secret {
+        range: word(text, sign + 1)?,
+        rule: "redis-password",
+    })
+}
+
+/// The community of an SNMP agent: `rocommunity …`, `snmp-server community …`. `at` is the word
+/// `community`.
+pub(super) fn snmp_community(text: &str, at: usize) -> Option<Secret> {
+    const WORD: &[u8] = b"community";
+    let bytes = text.as_bytes();
+    let after = at + WORD.len();
+    if !bytes.get(at..after)?.eq_ignore_ascii_case(WORD) {
+        return None;
+    }
+    let before = &bytes[..at];
+    let is_named = [b"ro".as_slice(), b"rw", b"snmp-server "]
+        .iter()
+        .any(|name| before.ends_with(name));
+    let start = after + usize::from(bytes.get(after) == Some(&b'6'));
+    if !is_named || bytes.get(start) != Some(&b' ') {
+        return None;
+    }
+    Some(Secret {
+        range: word(text, start + 1)?,
+        rule: "snmp-community",
+    })
+}
+
+/// Returns the range of the word at `start`, if it looks like a password.
+fn word(text: &str, start: usize) -> Option<std::ops::Range<usize>> {
+    let rest = text.as_bytes().get(start..)?;
+    let is_end = |byte: &u8| *byte <= b' ' || b"\"'`;|<>\\".contains(byte);
+    let length = match rest.iter().take(FIELD_MAX).position(is_end) {
+        Some(length) => length,
+        None if rest.len() < FIELD_MAX => rest.len(),
+        None => return None,
+    };
+    let word = text.get(start..start + length)?;
+    let is_secret = value::is_password(word, true) || value::is_key(word);
+    (is_secret && !value::is_placeholder(word)).then_some(start..start + length)
 }

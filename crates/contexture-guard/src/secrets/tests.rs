@@ -418,3 +418,61 @@ fn look_alikes_of_these_forms_are_left_alone() {
         check(text, &[]);
     }
 }
+
+#[test]
+fn base64_of_a_file_with_a_secret_is_masked_whole() {
+    // DB_HOST=db.internal\nDB_PASSWORD=tr0ub4dor-9x\nPORT=8080\n
+    let encoded = "REJfSE9TVD1kYi5pbnRlcm5hbApEQl9QQVNTV09SRD10cjB1YjRkb3ItOXgKUE9SVD04MDgwCg==";
+    let found = format!("password-assignment {encoded}");
+    for text in [
+        encoded.to_owned(),
+        format!("ENV={encoded}\n"),
+        format!("echo {encoded} | base64 -d > .env"),
+        format!(r#"{{"content": "{encoded}"}}"#),
+    ] {
+        check(&text, &[&found]);
+    }
+    // Wrapped, as `base64` and the API of GitHub write it.
+    let wrapped = format!("{}\n{}", &encoded[..60], &encoded[60..]);
+    check(&wrapped, &[&format!("password-assignment {wrapped}")]);
+    let escaped = wrapped.replace('\n', "\\n");
+    let json = format!(r#"{{"content": "{escaped}\n"}}"#);
+    check(&json, &[&format!("password-assignment {escaped}")]);
+    // Text without a secret, and bytes that are no text.
+    check(
+        "REJfSE9TVD1kYi5pbnRlcm5hbApQT1JUPTgwODAKTkFNRT1ib2F0cwo=",
+        &[],
+    );
+    check(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+        &[],
+    );
+}
+
+#[test]
+fn passwords_of_redis_users_and_snmp_communities_are_masked() {
+    check(
+        "user app on >k9Lm2Qx7 ~* +@all",
+        &["redis-password k9Lm2Qx7"],
+    );
+    check(
+        "ACL SETUSER app on ~* >k9Lm2Qx7 +@all",
+        &["redis-password k9Lm2Qx7"],
+    );
+    check("user app on nopass ~* +@all", &[]);
+    check("if user.len > 12345 && on > 1 {", &[]);
+    check(
+        "rocommunity n3tM0n-x9 10.0.0.0/8",
+        &["snmp-community n3tM0n-x9"],
+    );
+    check(
+        "snmp-server community n3tM0n-x9 RO",
+        &["snmp-community n3tM0n-x9"],
+    );
+    check("rocommunity public", &[]);
+    check("the snmp-server community strings are listed below", &[]);
+    check(
+        "snmpwalk -v2c -c n3tM0n-x9 10.0.0.1",
+        &["command-line-password n3tM0n-x9"],
+    );
+}

@@ -1,9 +1,9 @@
-//! Views of a text in which a rule can match: escapes decoded, colours removed, the prefixes of
-//! lines removed. Each view knows where its bytes come from.
+//! Views of a text in which a rule can match: escapes or base64 decoded, colours removed, the
+//! prefixes of lines removed. Each view knows where its bytes come from.
 
 use std::ops::Range;
 
-use super::{Crossing, prefix};
+use super::{Crossing, base64, prefix};
 
 /// A stretch of a view: as many bytes as in the original, or one escape.
 struct Stretch {
@@ -151,6 +151,40 @@ fn decode(text: &str, range: Range<usize>, view: &mut View) {
         at = copied;
     }
     view.copy(text, copied..range.end);
+}
+
+/// Shorter blocks of base64 hold no file with a key and its value.
+const ENCODED_MIN: usize = 48;
+
+/// Calls `each` with the text of every block of base64 that encodes text, such as a whole `.env`.
+pub(super) fn encoded(text: &str, mut each: impl FnMut(&View)) {
+    // Every block of the shortest length has a whole window. Few windows of other text have no
+    // blank or sign at any of these places, so most bytes are not read.
+    const WINDOW: usize = ENCODED_MIN / 2;
+    const PLACES: [usize; 4] = [7, 15, 0, WINDOW - 1];
+    let bytes = text.as_bytes();
+    let mut view = View::default();
+    // Nothing before this is part of a block that is still to be read.
+    let mut floor = 0;
+    let mut at = 0;
+    while let Some(window) = bytes.get(at..at + WINDOW) {
+        if !PLACES.iter().all(|place| base64::is_digit(window[*place])) {
+            at += WINDOW;
+            continue;
+        }
+        let before = bytes[floor..at + WINDOW].iter().rev();
+        let length = before.take_while(|byte| base64::is_digit(**byte)).count();
+        let start = at + WINDOW - length;
+        let end = base64::block_end(bytes, start);
+        if end - start >= ENCODED_MIN
+            && let Some(plain) = base64::decode(&bytes[start..end])
+        {
+            view.clear();
+            view.add(&plain, start..end);
+            each(&view);
+        }
+        (floor, at) = (end, end);
+    }
 }
 
 /// Returns `text` without the colour codes of terminals, or `None` if it has none.
