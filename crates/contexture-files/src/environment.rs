@@ -15,10 +15,11 @@ use contexture_core::{Code, Content, ContentHash, Item, Role, Trust};
 use serde_json::Value;
 
 use crate::config;
-use crate::error::{Error, from_yaml};
+use crate::error::Error;
 use crate::files::Root;
 use crate::static_content::StaticContent;
 use crate::turn::json_with_path;
+use crate::yaml;
 
 /// The path where the last valid answer of a command is saved.
 const KEPT: &str = ".contexture/environment.json";
@@ -248,7 +249,7 @@ impl Snapshot {
         let value: Value = if text.trim_start().starts_with(['{', '[']) {
             json_with_path(name, text)
         } else {
-            from_yaml(name, text)
+            yaml::document(name, text).map(|document| document.to_json())
         }
         .map_err(|error| error.advise(FORM))?;
         let known = ["capabilities", "credentials"];

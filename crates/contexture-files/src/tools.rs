@@ -14,10 +14,11 @@ use contexture_core::guard::Policy;
 use contexture_core::{Code, Content, Item, Part, Role, Text, Trust};
 use serde_json::{Map, Value, json};
 
-use crate::error::{Error, from_yaml};
+use crate::error::Error;
 use crate::files::Root;
 use crate::static_content::StaticContent;
 use crate::turn::{guarded_json, json_with_path};
+use crate::yaml;
 use contexture_engine::Permissions;
 
 /// The tools that a project has.
@@ -74,7 +75,7 @@ impl Toolbox {
         let value: Value = if path.ends_with(".json") {
             json_with_path(path, text)?
         } else {
-            from_yaml(path, text)?
+            yaml::document(path, text)?.to_json()
         };
         let list = value.get("tools").unwrap_or(&value);
         let list = list.as_array().ok_or_else(|| {

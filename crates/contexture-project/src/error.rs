@@ -390,16 +390,3 @@ pub fn plain(message: &str) -> String {
         message.replace(theirs, ours)
     })
 }
-
-/// Reads YAML into plain data. Error messages refer to the file as `path`.
-pub fn from_yaml<T: serde::de::DeserializeOwned>(path: &str, text: &str) -> Result<T, Error> {
-    serde_saphyr::from_str(text).map_err(|error| {
-        // The parser draws the line below the message; only one line is kept.
-        let message = error.without_snippet().to_string();
-        let message = match message.starts_with("budget breached") {
-            true => "has too many values, possibly multiplied by aliases".to_owned(),
-            false => plain(&message),
-        };
-        Error::input(format!("{path}: {message}"))
-    })
-}

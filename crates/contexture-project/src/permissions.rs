@@ -4,8 +4,9 @@ use contexture_core::guard::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::by_file::ByFile;
-use crate::error::{Error, from_yaml};
+use crate::error::Error;
 use crate::files::Root;
+use crate::yaml::{self, Fields, Source, Value};
 
 /// The permissions of an agent. Names may contain `*`. A denied name is denied
 /// even if it is also allowed.
@@ -35,12 +36,28 @@ impl Permissions {
         let read = || {
             let text = root.read_required(&path)?;
             let hint = "write permissions as two lists of names: `allow` and `deny`";
-            from_yaml(&path, &text).map_err(|error| error.advise(hint))
+            Self::parse(&path, &text).map_err(|error| error.advise(hint))
         };
         let more: Self = known.get(root, &path, Policy::default(), read)?;
         self.allow.extend(more.allow);
         self.deny.extend(more.deny);
         Ok(self)
+    }
+
+    fn parse(path: &str, text: &str) -> Result<Self, Error> {
+        let document = yaml::document(path, text)?;
+        if document.value == Value::Null {
+            return Ok(Self::default());
+        }
+        let mut fields = Fields::of(Source { name: path }, "", &document)?;
+        let mut names = |key| {
+            let list = fields.list(key)?.iter();
+            list.map(|name| Ok(fields.as_text(key, name)?.0.to_owned()))
+                .collect::<Result<_, Error>>()
+        };
+        let (allow, deny) = (names("allow")?, names("deny")?);
+        fields.finish(&["allow", "deny"])?;
+        Ok(Self { allow, deny })
     }
 
     /// Returns true when `name` may be used.

@@ -103,6 +103,25 @@ impl Source<'_> {
     }
 }
 
+/// Reads the one document of a YAML file. A file without a document is null.
+///
+/// Error messages refer to the file as `path`.
+pub fn document(path: &str, text: &str) -> Result<Node, Error> {
+    let source = Source { name: path };
+    let mut documents = source.parse(text)?;
+    if let Some(second) = documents.get(1) {
+        return Err(source.error(
+            second.mark,
+            "",
+            "a second document begins here; expected one",
+        ));
+    }
+    Ok(documents.pop().unwrap_or(Node {
+        mark: Mark { line: 1, column: 1 },
+        value: Value::Null,
+    }))
+}
+
 struct Reader<'s, 't> {
     source: Source<'s>,
     parser: Parser<'t, granit_parser::StrInput<'t>>,
@@ -198,8 +217,8 @@ impl Node {
         match &self.value {
             Value::Null => serde_json::Value::Null,
             Value::Scalar { text, plain } => match text.as_str() {
-                "true" if *plain => true.into(),
-                "false" if *plain => false.into(),
+                "true" | "True" | "TRUE" if *plain => true.into(),
+                "false" | "False" | "FALSE" if *plain => false.into(),
                 number if *plain => match number.parse::<serde_json::Number>() {
                     Ok(number) => number.into(),
                     Err(_) => text.as_str().into(),

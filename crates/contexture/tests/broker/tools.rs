@@ -134,21 +134,24 @@ fn files_that_are_malformed() {
         assert_eq!(complaint(&lab, |_| {}), format!("tools.json: {message}"));
     }
     let lab = project("", &[("tools.yml", "a: [\n")]);
-    let message = "tools.yml: unclosed bracket '[' at line 1, column 4";
+    let message = "tools.yml:1:4: unclosed bracket '['";
     assert_eq!(complaint(&lab, |_| {}), message);
     let hint = "hint: write permissions as two lists of names: `allow` and `deny`";
     for (content, message) in [
-        ("allow: [\n", "unclosed bracket '[' at line 1, column 8"),
+        ("allow: [\n", "1:8: unclosed bracket '['"),
         (
             "alow: [a]\n",
-            "unknown field `alow`, expected one of allow, deny at line 1, column 1",
+            "1:1: alow: unknown field `alow`; did you mean `allow`? (one of allow, deny)",
+        ),
+        ("allow: shell\n", "1:8: allow: must be a list, not `shell`"),
+        ("deny: [[shell]]\n", "1:8: deny: must be text, not a list"),
+        (
+            "allow: [a]\n---\ndeny: [b]\n",
+            "3:1: a second document begins here; expected one",
         ),
     ] {
         let path = "persona/permissions.yml";
         let lab = project("", &[(path, content)]);
-        assert_eq!(
-            complaint(&lab, |_| {}),
-            format!("{path}: {message}\n{hint}")
-        );
+        assert_eq!(complaint(&lab, |_| {}), format!("{path}:{message}\n{hint}"));
     }
 }
