@@ -237,18 +237,12 @@ impl Schemas {
         if let Some(meant) = meant {
             let mut alike = alike;
             let mut meant = alike.remove(meant);
-            // The field is unknown in all of them: the message lists the fields of all.
-            let others = alike.iter().filter(|other| other.path == meant.path);
-            if !meant.known.is_empty() && alike.iter().all(|other| !other.known.is_empty()) {
-                let more: Vec<String> = others.flat_map(|other| other.known.clone()).collect();
-                let fields = meant.known.iter().cloned().chain(more);
-                let mut known: Vec<String> = Vec::new();
-                for field in fields {
-                    if !known.contains(&field) {
-                        known.push(field);
-                    }
-                }
-                if known.len() > meant.known.len() {
+            // If the field is unknown in all of them, the message lists the fields of all.
+            if alike.iter().all(|other| !other.known.is_empty()) {
+                let others = alike.into_iter().filter(|other| other.path == meant.path);
+                let others = others.flat_map(|other| other.known);
+                let known = distinct(meant.known.iter().cloned().chain(others));
+                if !meant.known.is_empty() && known.len() > meant.known.len() {
                     let name = meant.path.rsplit('.').next().unwrap_or_default();
                     meant.message = unknown_field(name, &known);
                     meant.known = known;
@@ -259,16 +253,8 @@ impl Schemas {
         // The value is of none of these kinds: the message lists them.
         let path = others.first().map(|first| first.path.clone());
         let path = path.unwrap_or_default();
-        let mut expected = Vec::new();
-        for kind in others
-            .into_iter()
-            .filter(|other| other.path == path)
-            .flat_map(|other| other.expected)
-        {
-            if !expected.contains(&kind) {
-                expected.push(kind);
-            }
-        }
+        let others = others.into_iter().filter(|other| other.path == path);
+        let expected = distinct(others.flat_map(|other| other.expected));
         SchemaError {
             path,
             ..must_be(expected)
@@ -349,6 +335,17 @@ impl Schemas {
             _ => {}
         }
     }
+}
+
+/// Returns each of the names once, in the order in which they first appear.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 impl Unions {

@@ -107,57 +107,45 @@ fn a_file_that_is_malformed() {
     let hint = "hint: write `capabilities: {Category: {name: state}}` and `credentials: \
                 {configured: 3, broken: [name]}`";
     let states = "must be names with their state: a map, or a list of `{name, state, note}`";
-    let mut many = String::from("a: &a [x, x, x, x, x, x, x, x, x]\n");
-    for (name, before) in "bcdefgh".chars().zip("abcdefg".chars()) {
-        let aliases = vec![format!("*{before}"); 9].join(",");
-        many += &format!("{name}: &{name} [{aliases}]\n");
-    }
     let yaml = "capabilities.yml";
     for (file, content, message) in [
-        (
-            yaml,
-            "capabilities: [\n",
-            "unclosed bracket '[' at line 1, column 15",
-        ),
-        (yaml, "- a\n", "must be a mapping with `capabilities`"),
-        (yaml, "", "must be a mapping with `capabilities`"),
+        (yaml, "capabilities: [\n", ":1:15: unclosed bracket '['"),
+        (yaml, "- a\n", ": must be a mapping with `capabilities`"),
+        (yaml, "", ": must be a mapping with `capabilities`"),
         (
             yaml,
             "capabilites: {}\n",
-            "capabilites: unknown field; expected `capabilities` or \
+            ": capabilites: unknown field; expected `capabilities` or \
                                      `credentials`",
         ),
         (
             yaml,
             "capabilities: {A: {b: 3}}\n",
-            &format!("capabilities.A: {states}"),
+            &format!(": capabilities.A: {states}"),
         ),
         (
             yaml,
             "capabilities: [{name: x}]\n",
-            &format!("capabilities[0]: {states}"),
+            &format!(": capabilities[0]: {states}"),
         ),
         (
             yaml,
-            &many,
-            "has too many values, possibly multiplied by aliases",
+            "a: &a [x, x]\ncapabilities: *a\n",
+            ":1:7: anchors and aliases are not supported; write the value out",
         ),
         (
             yaml,
             "credentials: 3\n",
-            "credentials: must be counts or lists of names",
+            ": credentials: must be counts or lists of names",
         ),
         (
             "capabilities.json",
             "{\"capabilities\":",
-            "capabilities: it ends before a value at line 1 column 16",
+            ": capabilities: it ends before a value at line 1 column 16",
         ),
     ] {
         let lab = project("", &[(file, content)]);
-        assert_eq!(
-            complaint(&lab, |_| {}),
-            format!("{file}: {message}\n{hint}")
-        );
+        assert_eq!(complaint(&lab, |_| {}), format!("{file}{message}\n{hint}"));
     }
     let lab = project("[environment]\nfile = \"nowhere.yml\"\n", &[]);
     let message = "nowhere.yml: file `nowhere.yml` does not exist";
