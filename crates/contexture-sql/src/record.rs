@@ -502,19 +502,16 @@ fn write_all<'r>(
 
 /// Writes turns one after the other, with the same statements.
 pub(crate) struct Appender<'db> {
-    // `None` for a remote driver, which has its own way to insert rows.
-    insert: Option<Statement<'db>>,
+    insert: Statement<'db>,
     parts: Parts<'db>,
 }
 
 impl<'db> Appender<'db> {
     pub(crate) fn new(db: &'db Connection) -> Result<Self, Fault> {
-        let insert = match db.is_remote() {
-            true => None,
-            false => Some(db.prepare_cached(INSERT_TURN)?),
-        };
-        let parts = Parts::new(db)?;
-        Ok(Self { insert, parts })
+        Ok(Self {
+            insert: db.prepare_cached(&format!("{INSERT_TURN} ON CONFLICT DO NOTHING"))?,
+            parts: Parts::new(db)?,
+        })
     }
 }
 
@@ -535,11 +532,18 @@ pub(crate) fn append(
         depth: parent.depth + 1,
         replayed: false,
     };
-    if turns::find_key(db, tenant, recorded.id)?.is_some() {
-        return Ok((recorded, None));
-    }
-    let given_up = given_up(db, parent, &new.turn)?;
-    let outline = new.outline(parent, &given_up)?;
+    let outline = given_up(db, parent, &new.turn);
+    let outline = match outline.and_then(|given_up| new.outline(parent, &given_up)) {
+        Ok(outline) => outline,
+        // The calls of a deleted parent are not known. A turn that exists is not
+        // checked again.
+        Err(fault) => {
+            return match turns::find_key(db, tenant, recorded.id)? {
+                Some(_) => Ok((recorded, None)),
+                None => Err(fault),
+            };
+        }
+    };
     let Appender { insert, parts } = appender;
     let place = TurnPlace {
         tenant,
@@ -547,15 +551,12 @@ pub(crate) fn append(
         parent,
         recorded: &recorded,
     };
-    let key = with_turn_values(&place, new, &outline, now, |values| match insert {
-        Some(insert) => Ok(insert.insert(values)?),
-        None => {
-            let mut rows = Batch::default();
-            rows.add(values)?;
-            let keys = insert_turns(db, rows)?;
-            Ok(*keys.first().ok_or(Error::NoRows)?)
-        }
+    let key = with_turn_values(&place, new, &outline, now, |values| {
+        Ok(insert.insert_new(values)?)
     })?;
+    let Some(key) = key else {
+        return Ok((recorded, None));
+    };
     parts.add(tenant, key, new, &outline)?;
     parts.flush()?;
     let made = Parent {
