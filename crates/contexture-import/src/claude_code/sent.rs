@@ -30,6 +30,9 @@ const MOST_CANDIDATES: usize = 32 << 20;
 /// The maximum bytes of these messages that are stored between imports.
 const MOST_STORED: usize = 1 << 20;
 
+/// The maximum number of messages of incomplete requests that are kept for digests.
+const MOST_NEW: usize = 1024;
+
 /// A request that was rebuilt, and has no answer yet.
 pub(super) struct OpenRequest {
     pub(super) hash: ContentHash,
@@ -203,7 +206,8 @@ impl Sent {
     ) {
         self.add_candidates();
         let rebuilt = self.rebuild(row, offset, at, counts, reread);
-        if rebuilt.is_some() {
+        // The next request may have messages of one that is incomplete.
+        if rebuilt.is_some() || self.new_messages.len() > MOST_NEW {
             self.new_messages.clear();
         }
         match (rebuilt, &row.id) {
