@@ -59,23 +59,24 @@ impl ContentHash {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(digits(&self.0, &mut [0; 64]))
     }
 }
 
-/// Returns bytes in hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
+/// Writes bytes to `out` as hexadecimal digits, and returns them.
+fn digits<'o>(bytes: &[u8; 32], out: &'o mut [u8; 64]) -> &'o str {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |byte: u8| char::from(DIGITS[usize::from(byte)]);
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    let mut out = String::with_capacity(bytes.len() * 2);
-    out.extend(digits.map(digit));
-    out
+    let (pairs, _) = out.as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(bytes) {
+        *pair = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
+    }
+    // Digits are valid UTF-8.
+    std::str::from_utf8(out).unwrap_or_default()
 }
 
 impl Serialize for ContentHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(digits(&self.0, &mut [0; 64]))
     }
 }
 

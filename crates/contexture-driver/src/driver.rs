@@ -137,6 +137,11 @@ pub trait Prepared {
     /// `INSERT INTO table (columns) VALUES (values)`.
     fn insert(&mut self, values: &[Value<'_>]) -> Result<i64>;
 
+    /// Runs a statement that inserts one row unless a row like it exists. Returns the
+    /// `key` of a new row. The statement has the form `INSERT INTO table (columns)
+    /// VALUES (values) ON CONFLICT DO NOTHING`.
+    fn insert_new(&mut self, values: &[Value<'_>]) -> Result<Option<i64>>;
+
     /// Inserts a row for each row of values, like [`insert`](Self::insert), and
     /// returns their keys.
     fn insert_all(&mut self, rows: Vec<Vec<Value<'_>>>) -> Result<Vec<i64>> {
@@ -294,6 +299,14 @@ impl Statement<'_> {
         let mut values = Values::new();
         params.values(&mut |value| values.push(value))?;
         self.prepared.insert(&values)
+    }
+
+    /// Runs a statement that inserts one row unless a row like it exists, and returns
+    /// the `key` of a new row.
+    pub fn insert_new(&mut self, params: impl Params) -> Result<Option<i64>> {
+        let mut values = Values::new();
+        params.values(&mut |value| values.push(value))?;
+        self.prepared.insert_new(&values)
     }
 
     /// Runs the statement once for each row of a batch. Each run must change

@@ -226,6 +226,10 @@ impl Prepared for ReplayStatement<'_> {
     fn insert(&mut self, _: &[Value<'_>]) -> Result<i64> {
         Err(Error::Parameter("is no read".to_owned()))
     }
+
+    fn insert_new(&mut self, _: &[Value<'_>]) -> Result<Option<i64>> {
+        Err(Error::Parameter("is no read".to_owned()))
+    }
 }
 
 #[cfg(test)]

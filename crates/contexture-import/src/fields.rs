@@ -74,12 +74,16 @@ pub(crate) fn string(raw: &str) -> Option<String> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     // Without a branch in the loop, many bytes are compared at once.
     let has_control = |bytes: &[u8]| bytes.iter().fold(false, |any, byte| any | (*byte < 0x20));
-    if has_control(inner.as_bytes()) || skip_string(raw.as_bytes(), 0)? != raw.len() {
+    if has_control(inner.as_bytes()) {
         return None;
     }
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
-    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+    while let Some(at) = memchr::memchr2(b'\\', b'"', rest.as_bytes()) {
+        // The string ends here, and more follows.
+        if rest.as_bytes()[at] == b'"' {
+            return None;
+        }
         text.push_str(&rest[..at]);
         text.push(match rest.as_bytes().get(at + 1)? {
             b'n' => '\n',

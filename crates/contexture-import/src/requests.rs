@@ -133,28 +133,22 @@ impl Requests {
         self.by_digest.contains_key(digest)
     }
 
-    /// Returns a message that was not returned yet.
-    pub(crate) fn fresh_bytes(&self, number: u32) -> Option<&[u8]> {
-        let handed_out = self.messages.len() - self.fresh.len();
-        let at = (number as usize).checked_sub(handed_out)?;
-        self.fresh.get(at).map(|blob| blob.bytes.as_slice())
-    }
-
-    /// Adds a message unless one with that digest is known.
-    pub(crate) fn add(&mut self, digest: Sha, bytes: Vec<u8>) {
-        if !self.knows(&digest) {
-            self.add_blob(digest, crate::writer::blob(bytes));
-        }
-    }
-
-    fn add_blob(&mut self, digest: Sha, blob: Blob) {
+    /// Adds a message unless one with that digest is known. Returns the number of a
+    /// new message.
+    pub(crate) fn add(&mut self, digest: Sha, message: &str) -> Option<u32> {
         if self.knows(&digest) {
-            return;
+            return None;
         }
+        Some(self.add_blob(digest, crate::writer::blob(message.as_bytes().to_vec())))
+    }
+
+    /// Adds a message that is not known.
+    fn add_blob(&mut self, digest: Sha, blob: Blob) -> u32 {
         let number = u32::try_from(self.messages.len()).unwrap_or(u32::MAX);
         self.messages.push(blob.hash);
         self.by_digest.insert(digest, number);
         self.fresh.push(blob);
+        number
     }
 
     /// Returns the number of a message that has no digest in the file.
@@ -162,11 +156,11 @@ impl Requests {
         // The hash of the content is the digest, so that it is hashed once.
         let hash = ContentHash::of(bytes);
         let digest = *hash.as_bytes();
-        if !self.knows(&digest) {
-            let bytes = bytes.to_vec();
-            self.add_blob(digest, Blob { hash, bytes });
+        if let Some(number) = self.by_digest.get(&digest) {
+            return *number;
         }
-        self.by_digest.get(&digest).copied().unwrap_or(0)
+        let bytes = bytes.to_vec();
+        self.add_blob(digest, Blob { hash, bytes })
     }
 
     /// Returns the numbers of the messages of a request: the first `keep` of

@@ -429,6 +429,12 @@ impl<'s> Writer<'s> {
             blobs,
         };
         // Earlier batches may have stored some of its content.
+        self.check_content();
+        self.push(step, bytes)
+    }
+
+    /// Adds the step that checks whether content was deleted, once to each batch.
+    fn check_content(&mut self) {
         if let Some(number) = self.content_deletions
             && !self.checks_content
         {
@@ -436,7 +442,6 @@ impl<'s> Writer<'s> {
             self.files.push(self.file());
             self.steps.push(ImportStep::ContentSince(number));
         }
-        self.push(step, bytes)
     }
 
     /// Stores content that a later request may have.
@@ -650,6 +655,7 @@ impl<'s> Writer<'s> {
         self.written = self.turns.len();
         for ended in std::mem::take(&mut self.ended) {
             let (state, needs) = (ended.state)(self);
+            self.check_content();
             let (source, file) = (ended.cursor.source.clone(), ended.cursor.file.clone());
             self.bytes += state.len() + 256;
             self.files.extend([ended.file; 2]);

@@ -339,6 +339,19 @@ impl Prepared for PgStatement<'_> {
         Ok(key)
     }
 
+    fn insert_new(&mut self, values: &[Value<'_>]) -> Result<Option<i64>, Error> {
+        let (sql, table) = with_key(&self.sql, values.len() + 1)?;
+        let key = self.transaction.keys_for(table, 1)?[0];
+        let mut values = values.to_vec();
+        values.push(Value::Integer(key));
+        let mut insert = PgStatement {
+            transaction: self.transaction,
+            sql,
+        };
+        let rows = insert.execute(&values)?;
+        Ok((rows > 0).then_some(key))
+    }
+
     fn insert_all(&mut self, rows: Vec<Vec<Value<'_>>>) -> Result<Vec<i64>, Error> {
         let Some(first) = rows.first() else {
             return Ok(Vec::new());

@@ -166,8 +166,8 @@ struct Batch<'db> {
     sessions: HashMap<String, SessionRow>,
     parents: HashMap<TurnId, Parent>,
     appender: Appender<'db>,
-    // Whether content that earlier batches stored may be missing.
-    checks_content: bool,
+    // Whether content was deleted since the import began, if a step asks for that.
+    has_deletions: Option<bool>,
     // Content that was found.
     stored: HashSet<ContentHash>,
 }
@@ -181,7 +181,7 @@ impl<'db> Batch<'db> {
             sessions: HashMap::new(),
             parents: HashMap::new(),
             appender: Appender::new(db)?,
-            checks_content: false,
+            has_deletions: None,
             stored: HashSet::new(),
         })
     }
@@ -245,7 +245,8 @@ impl<'db> Batch<'db> {
                 Ok(nothing)
             }
             ImportStep::ContentSince(number) => {
-                self.checks_content = content_deletions(self.db, self.tenant)? != *number;
+                let found = content_deletions(self.db, self.tenant)?;
+                self.has_deletions = Some(found != *number);
                 Ok(nothing)
             }
             ImportStep::Snapshot {
@@ -256,7 +257,7 @@ impl<'db> Batch<'db> {
                 let mut snapshot = (**snapshot).clone();
                 snapshot.parent_turn = self.id(*parent)?.or(snapshot.parent_turn);
                 snapshots::put_blobs(self.db, self.tenant, blobs)?;
-                if self.checks_content {
+                if self.has_deletions == Some(true) {
                     self.check_content(snapshot.root)?;
                 }
                 let added = snapshots::add_snapshot(self.db, self.tenant, &snapshot)?;
@@ -278,7 +279,9 @@ impl<'db> Batch<'db> {
             } => {
                 // A collection of another process may have deleted it since the
                 // reader found it, or since an earlier batch stored it.
-                if let Some(missing) = snapshots::missing_blob(self.db, self.tenant, needs)? {
+                if self.has_deletions != Some(false)
+                    && let Some(missing) = snapshots::missing_blob(self.db, self.tenant, needs)?
+                {
                     return Err(Fault::not_found("content", missing.to_string()));
                 }
                 self.db

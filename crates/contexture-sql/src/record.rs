@@ -13,8 +13,8 @@ use crate::params;
 use contexture_core::ContentHash;
 use contexture_sql_archive::message_key::message_key;
 use contexture_store::{
-    Body, Compaction, Counted, NewTurn, OpenCall, Outline, ParentTurn, Recorded, StoreError,
-    Trigger, TurnId, TurnKind, TurnSample,
+    Block, Body, Compaction, Counted, Message, MessageContent, NewTurn, OpenCall, Outline,
+    ParentTurn, Recorded, StoreError, Trigger, TurnId, TurnKind, TurnSample,
 };
 use jiff::Timestamp;
 
@@ -38,6 +38,8 @@ pub(crate) struct Prepared {
     results: Vec<Vec<Listed>>,
     counted: Option<Counted>,
     sample: Option<TurnSample>,
+    // The size of the messages, if their texts are shortened.
+    bytes: Option<u64>,
 }
 
 impl Prepared {
@@ -53,10 +55,18 @@ impl Prepared {
     }
 
     /// Prepares a turn of an import. The import passes its parent separately.
+    ///
+    /// The body has the texts of the turn. They are freed here, so that the body of
+    /// the next turn of a batch can use their memory.
     pub(crate) fn imported(mut turn: NewTurn) -> Result<Self, Fault> {
         turn.parent_turn_id = ParentTurn::Head;
         turn.idempotency_key = None;
-        Self::owned(turn)
+        let bytes = turn.messages.iter().map(|message| message.bytes() as u64);
+        let bytes = bytes.sum();
+        let mut prepared = Self::owned(turn)?;
+        prepared.bytes = Some(bytes);
+        prepared.turn.messages.iter_mut().for_each(shorten_texts);
+        Ok(prepared)
     }
 
     fn owned(turn: NewTurn) -> Result<Self, Fault> {
@@ -75,7 +85,36 @@ impl Prepared {
             turn,
             counted: None,
             sample: None,
+            bytes: None,
         })
+    }
+
+    /// Checks the turn after its parent, and returns its outline.
+    fn outline(&self, parent: &Parent, given_up: &[OpenCall]) -> Result<Outline, Fault> {
+        let mut outline = self.turn.outline_after(&parent.open_calls, given_up)?;
+        outline.bytes = self.bytes.unwrap_or(outline.bytes);
+        Ok(outline)
+    }
+}
+
+/// Shortens the texts of a message to what the checks of a turn need: whether they are
+/// blank.
+fn shorten_texts(message: &mut Message) {
+    let shorten = |text: &mut String| {
+        let first = text.trim_start().chars().next();
+        *text = first.map(String::from).unwrap_or_default();
+    };
+    match &mut message.content {
+        MessageContent::Text(text) => shorten(text),
+        MessageContent::Blocks(blocks) => {
+            for block in blocks {
+                match block {
+                    Block::Text { text, .. } => shorten(text),
+                    Block::ToolResult { content, .. } => shorten(content),
+                    _ => {}
+                }
+            }
+        }
     }
 }
 
@@ -338,7 +377,7 @@ fn accept<'r>(
         sessions::check_head(&session, parent.id, expected)?;
     }
     let given_up = given_up(db, &parent, &new.turn)?;
-    let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
+    let outline = new.outline(&parent, &given_up)?;
     let recorded = Recorded {
         id: new.body.id(parent.id, &session.label, recording.now),
         parent: parent.id,
@@ -463,19 +502,16 @@ fn write_all<'r>(
 
 /// Writes turns one after the other, with the same statements.
 pub(crate) struct Appender<'db> {
-    // `None` for a remote driver, which has its own way to insert rows.
-    insert: Option<Statement<'db>>,
+    insert: Statement<'db>,
     parts: Parts<'db>,
 }
 
 impl<'db> Appender<'db> {
     pub(crate) fn new(db: &'db Connection) -> Result<Self, Fault> {
-        let insert = match db.is_remote() {
-            true => None,
-            false => Some(db.prepare_cached(INSERT_TURN)?),
-        };
-        let parts = Parts::new(db)?;
-        Ok(Self { insert, parts })
+        Ok(Self {
+            insert: db.prepare_cached(&format!("{INSERT_TURN} ON CONFLICT DO NOTHING"))?,
+            parts: Parts::new(db)?,
+        })
     }
 }
 
@@ -496,11 +532,18 @@ pub(crate) fn append(
         depth: parent.depth + 1,
         replayed: false,
     };
-    if turns::find_key(db, tenant, recorded.id)?.is_some() {
-        return Ok((recorded, None));
-    }
-    let given_up = given_up(db, parent, &new.turn)?;
-    let outline = new.turn.outline_after(&parent.open_calls, &given_up)?;
+    let outline = given_up(db, parent, &new.turn);
+    let outline = match outline.and_then(|given_up| new.outline(parent, &given_up)) {
+        Ok(outline) => outline,
+        // The calls of a deleted parent are not known. A turn that exists is not
+        // checked again.
+        Err(fault) => {
+            return match turns::find_key(db, tenant, recorded.id)? {
+                Some(_) => Ok((recorded, None)),
+                None => Err(fault),
+            };
+        }
+    };
     let Appender { insert, parts } = appender;
     let place = TurnPlace {
         tenant,
@@ -508,15 +551,12 @@ pub(crate) fn append(
         parent,
         recorded: &recorded,
     };
-    let key = with_turn_values(&place, new, &outline, now, |values| match insert {
-        Some(insert) => Ok(insert.insert(values)?),
-        None => {
-            let mut rows = Batch::default();
-            rows.add(values)?;
-            let keys = insert_turns(db, rows)?;
-            Ok(*keys.first().ok_or(Error::NoRows)?)
-        }
+    let key = with_turn_values(&place, new, &outline, now, |values| {
+        Ok(insert.insert_new(values)?)
     })?;
+    let Some(key) = key else {
+        return Ok((recorded, None));
+    };
     parts.add(tenant, key, new, &outline)?;
     parts.flush()?;
     let made = Parent {

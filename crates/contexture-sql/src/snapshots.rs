@@ -15,6 +15,7 @@ use contexture_store::{
 use crate::error::Fault;
 use crate::row::{Hash, Id, Time, id, limit, number, unsigned};
 use crate::together::Together;
+use crate::value::ToSql;
 use crate::{Backend, SqlStore, ahead};
 
 /// The number of samples stored per model and counter. Calibration uses only
@@ -357,7 +358,8 @@ fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(),
     // key.
     db.prepare_cached("DELETE FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3")?
         .execute((tenant, Hash(snapshot.hash), &snapshot.session))?;
-    insert_snapshot(db, tenant, snapshot)
+    let mut insert = db.prepare_cached(INSERT_SNAPSHOT)?;
+    with_snapshot_values(tenant, snapshot, |values| Ok(insert.execute(values)?))
 }
 
 /// Stores a snapshot unless the session has it. Returns true if it is new.
@@ -366,23 +368,24 @@ pub(crate) fn add_snapshot(
     tenant: i64,
     snapshot: &Snapshot,
 ) -> Result<bool, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2 AND session = ?3",
-    )?;
-    if select.exists((tenant, Hash(snapshot.hash), &snapshot.session))? {
-        return Ok(false);
-    }
-    insert_snapshot(db, tenant, snapshot)?;
-    Ok(true)
+    let mut insert = db.prepare_cached(INSERT_SNAPSHOT)?;
+    let rows = with_snapshot_values(tenant, snapshot, |values| Ok(insert.change(values)?))?;
+    Ok(rows > 0)
 }
 
-fn insert_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
-    db.prepare_cached(
-        "INSERT INTO snapshots (tenant, session, hash, parent_turn, model, tokens, counter, root,
-             created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?
-    .execute(params![
+/// Inserts a snapshot unless the session has it.
+const INSERT_SNAPSHOT: &str =
+    "INSERT INTO snapshots (tenant, session, hash, parent_turn, model, tokens, counter, root,
+         created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING";
+
+/// Calls `write` with the values of [`INSERT_SNAPSHOT`].
+fn with_snapshot_values<T>(
+    tenant: i64,
+    snapshot: &Snapshot,
+    write: impl FnOnce(&[&dyn ToSql]) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    write(params![
         tenant,
         snapshot.session,
         Hash(snapshot.hash),
@@ -392,8 +395,7 @@ fn insert_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<
         snapshot.counter,
         Hash(snapshot.root),
         Time(snapshot.created_at),
-    ])?;
-    Ok(())
+    ])
 }
 
 /// Returns the first and the last hash whose hexadecimal form begins with

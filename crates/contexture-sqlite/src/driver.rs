@@ -135,6 +135,11 @@ impl Prepared for SqliteStatement<'_> {
         self.execute(values)?;
         Ok(self.connection.last_insert_rowid())
     }
+
+    fn insert_new(&mut self, values: &[Value<'_>]) -> Result<Option<i64>, Error> {
+        let rows = self.execute(values)?;
+        Ok((rows > 0).then(|| self.connection.last_insert_rowid()))
+    }
 }
 
 struct SqliteRow<'r>(&'r rusqlite::Row<'r>);

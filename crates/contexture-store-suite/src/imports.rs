@@ -4,7 +4,7 @@ use contexture_core::ContentHash;
 use contexture_store::{
     Blob, Block, Compaction, ImportCursor, ImportRow, ImportStep, ImportedTurn, Message,
     MessageContent, MessageRole, NewSession, NewTurn, Retention, Snapshot, Store, StoreError,
-    Trigger,
+    Trigger, Walk,
 };
 
 use crate::at;
@@ -110,6 +110,48 @@ pub fn an_import_is_read_back_as_a_session(store: &dyn Store) {
     };
     store.import(vec![fork]).unwrap();
     assert_eq!(store.session("b").unwrap().head, Some(ids[1]));
+}
+
+/// An import frees the texts of a turn before the turn is checked.
+pub fn an_imported_turn_is_the_recorded_one(store: &dyn Store) {
+    let long = "  x\ny".repeat(1000);
+    let new: NewTurn = serde_json::from_value(serde_json::json!({"model": "m", "messages": [
+        {"role": "user", "content": format!("  é {long}")},
+        {"role": "assistant", "content": [
+            {"type": "text", "text": long},
+            {"type": "tool_call", "id": "c", "name": "n", "arguments": {"a": long}},
+        ]},
+        {"role": "tool", "content": [
+            {"type": "tool_result", "tool_call_id": "c", "content": long, "is_error": true},
+        ]},
+        {"role": "assistant", "content": " "},
+    ]}))
+    .unwrap();
+    store.import(vec![session("r")]).unwrap();
+    store.record("r", &new, None, None, at(1)).unwrap();
+    let step = ImportStep::Turn {
+        session: "i".to_owned(),
+        parent: ImportedTurn::Nothing,
+        turn: Box::new(new.clone()),
+        at: at(1),
+    };
+    let head = head("i", ImportedTurn::Step(1));
+    store.import(vec![session("i"), step, head]).unwrap();
+    let all = Walk {
+        counter: "",
+        tokens: u64::MAX,
+        at_least: 0,
+        through: None,
+    };
+    let read = |label: &str| {
+        let id = store.session(label).unwrap().head.unwrap();
+        let heads = store.walk(id, &all).unwrap();
+        let turn = store.turns(&[id], "").unwrap().remove(0);
+        (heads[0].bytes, heads[0].begins, turn.turn)
+    };
+    let imported = read("i");
+    assert_eq!(imported, read("r"));
+    assert_eq!(imported.2, new);
 }
 
 pub fn a_second_import_adds_nothing(store: &dyn Store) {
@@ -235,10 +277,18 @@ pub fn a_state_is_not_saved_without_its_content(store: &dyn Store) {
     assert_eq!(store.import_cursor("s", "/f").unwrap(), None);
     assert!(!store.has_blobs(&[other.hash]).unwrap());
     store.import(end(vec![one.clone(), other.clone()])).unwrap();
-    assert_eq!(
-        store.import_state("s", "/f").unwrap().as_deref(),
-        Some(&b"state"[..])
-    );
+    let state = || store.import_state("s", "/f").unwrap();
+    assert_eq!(state().as_deref(), Some(&b"state"[..]));
+    // The same, if a step tells when the import began.
+    let began = store.content_deletions().unwrap();
+    let since = |mut steps: Vec<ImportStep>| {
+        steps.insert(0, ImportStep::ContentSince(began));
+        store.import(steps)
+    };
+    since(end(Vec::new())).unwrap();
+    store.collect(&Retention::default(), false).unwrap();
+    since(end(vec![other.clone()])).unwrap_err();
+    since(end(vec![one.clone(), other.clone()])).unwrap();
 }
 
 pub fn a_request_is_not_saved_without_its_content(store: &dyn Store) {

@@ -94,6 +94,7 @@ macro_rules! conformance {
             an_import_is_read_back_as_a_session,
             a_second_import_adds_nothing,
             an_import_is_whole_or_nothing,
+            an_imported_turn_is_the_recorded_one,
             an_imported_request_is_stored_once,
             content_without_a_request_is_stored_until_a_collection,
             a_state_is_not_saved_without_its_content,

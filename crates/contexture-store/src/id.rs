@@ -20,8 +20,21 @@ pub struct TurnId([u8; 16]);
 impl TurnId {
     /// Returns the id of a turn whose canonical form is `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
+        Self::from_hash(&blake3::hash(bytes))
+    }
+
+    /// Returns the id of a turn whose canonical form has these parts.
+    pub(crate) fn of_parts(parts: &[&[u8]]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(part);
+        }
+        Self::from_hash(&hasher.finalize())
+    }
+
+    fn from_hash(hash: &blake3::Hash) -> Self {
         let mut id = [0; 16];
-        id.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
+        id.copy_from_slice(&hash.as_bytes()[..16]);
         Self(id)
     }
 

@@ -64,7 +64,8 @@ pub enum ImportStep {
     },
     /// Checks the content of requests. If content was deleted since the
     /// [number](Imports::content_deletions) was read, the batch is saved only if all
-    /// content of its requests is stored.
+    /// content of its requests is stored. If none was deleted, the content that states
+    /// need is not looked up: the reader has found or stored it since.
     ContentSince(u64),
     /// Saves a request.
     Snapshot {

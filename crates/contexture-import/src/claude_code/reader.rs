@@ -906,17 +906,29 @@ impl Answer {
 
     /// Returns the answer as a message of a request.
     fn message(&self) -> String {
-        let mut blocks: Vec<&(u64, String)> = self.blocks.iter().collect();
-        blocks.sort_by_key(|(number, _)| *number);
-        let blocks: Vec<&str> = blocks.iter().map(|(_, block)| block.as_str()).collect();
-        format!(r#"{{"role":"assistant","content":[{}]}}"#, blocks.join(","))
+        const BEGIN: &str = r#"{"role":"assistant","content":["#;
+        let blocks = self.sorted_blocks();
+        let length: usize = blocks.iter().map(|block| block.len() + 1).sum();
+        let mut message = String::with_capacity(BEGIN.len() + length + 2);
+        message.push_str(BEGIN);
+        for (i, block) in blocks.iter().enumerate() {
+            if i > 0 {
+                message.push(',');
+            }
+            message.push_str(block);
+        }
+        message.push_str("]}");
+        message
     }
 
     fn message_blocks(&self) -> Vec<contexture_store::Block> {
+        messages::blocks_of(&self.sorted_blocks(), MessageRole::Assistant)
+    }
+
+    fn sorted_blocks(&self) -> Vec<&str> {
         let mut blocks: Vec<&(u64, String)> = self.blocks.iter().collect();
         blocks.sort_by_key(|(number, _)| *number);
-        let blocks: Vec<&str> = blocks.iter().map(|(_, block)| block.as_str()).collect();
-        messages::blocks_of(&blocks, MessageRole::Assistant)
+        blocks.iter().map(|(_, block)| block.as_str()).collect()
     }
 
     fn usage(&self) -> Option<contexture_core::Usage> {

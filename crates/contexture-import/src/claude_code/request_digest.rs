@@ -9,6 +9,7 @@
 //! file, and then every sixteenth.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use contexture_engine::snapshot::recorded::{CacheMark, PathPart};
 use sha2::{Digest as _, Sha256};
@@ -29,7 +30,7 @@ pub(super) struct RequestDigests {
     frame: Option<Frame>,
     prefix: Option<Prefix>,
     // Messages that the prefix does not hold yet.
-    texts: HashMap<u32, Vec<u8>>,
+    texts: HashMap<u32, Rc<str>>,
 }
 
 /// A request without its messages, in the hashed form.
@@ -60,39 +61,37 @@ pub(super) struct RequestParts<'a> {
 impl RequestDigests {
     /// Returns whether a request has the digest that its row has. `None` if that
     /// was not checked: the request is not one of those that are, or a message of
-    /// it was imported before. `bytes` returns messages that are new.
-    pub(super) fn check<'b>(
+    /// it was imported before. `new` are the messages that are new.
+    pub(super) fn check(
         &mut self,
         request: &RequestParts<'_>,
         expected: Option<Sha>,
-        bytes: impl Fn(u32) -> Option<&'b [u8]>,
+        new: &HashMap<u32, Rc<str>>,
     ) -> Option<bool> {
         let number = self.seen;
         self.seen += 1;
         let done = self.hash(
             request,
             expected.filter(|_| number < FIRST || number.is_multiple_of(ONE_IN)),
-            &bytes,
+            new,
         );
         // The messages that are needed for the next request.
         let known = self.prefix.as_ref().map_or(0, |it| it.messages.len());
         let mut kept = HashMap::new();
         for number in request.messages.iter().skip(known) {
-            let text = match self.texts.remove(number) {
-                Some(text) => Some(text),
-                None => bytes(*number).map(<[u8]>::to_vec),
-            };
+            let text = self.texts.remove(number);
+            let text = text.or_else(|| new.get(number).cloned());
             kept.extend(text.map(|text| (*number, text)));
         }
         self.texts = kept;
         done
     }
 
-    fn hash<'b>(
+    fn hash(
         &mut self,
         request: &RequestParts<'_>,
         expected: Option<Sha>,
-        bytes: &impl Fn(u32) -> Option<&'b [u8]>,
+        new: &HashMap<u32, Rc<str>>,
     ) -> Option<bool> {
         let (of_messages, others): (Vec<&CacheMark>, Vec<&CacheMark>) =
             (request.marks.iter()).partition(|mark| message_of(mark).is_some());
@@ -120,10 +119,7 @@ impl RequestDigests {
         }
         let prefix = self.prefix.as_mut()?;
         let texts = &self.texts;
-        let text = |number: u32| {
-            let known = texts.get(&number).map(Vec::as_slice);
-            std::str::from_utf8(known.or_else(|| bytes(number))?).ok()
-        };
+        let text = |number: u32| texts.get(&number).or_else(|| new.get(&number));
         for number in &request.messages[prefix.messages.len()..stable] {
             // A message that was imported before is not in memory.
             let Some(text) = text(*number) else {
@@ -215,7 +211,7 @@ mod tests {
             r#"{"role":"assistant","content":[{"type":"text","text":"two"}]}"#,
             r#"{"role":"user","content":"three"}"#,
         ];
-        let bytes = |number: u32| Some(messages[number as usize].as_bytes());
+        let new: HashMap<u32, Rc<str>> = (0..).zip(messages.map(Rc::from)).collect();
         let mut digests = RequestDigests::default();
         let head = r#"{"betas":["b"],"max_tokens":9,"messages":["#;
         let tail = r#"],"model":"m","system":[{"cache_control":{"type":"ephemeral"},"text":"s","type":"text"}],"tools":[]}"#;
@@ -244,7 +240,7 @@ mod tests {
                 marks: &marks,
             };
             let expected = sha(&format!("{head}{body}{tail}"));
-            assert_eq!(digests.check(&request, Some(expected), bytes), Some(true));
+            assert_eq!(digests.check(&request, Some(expected), &new), Some(true));
         }
         let marks = [mark(json!(["messages", 7, "content", 0]))];
         let request = RequestParts {
@@ -254,7 +250,7 @@ mod tests {
             messages: &[0, 1],
             marks: &marks,
         };
-        assert_eq!(digests.check(&request, Some([0; 32]), bytes), Some(false));
-        assert_eq!(digests.check(&request, None, bytes), None);
+        assert_eq!(digests.check(&request, Some([0; 32]), &new), Some(false));
+        assert_eq!(digests.check(&request, None, &new), None);
     }
 }

@@ -30,6 +30,9 @@ const MOST_CANDIDATES: usize = 32 << 20;
 /// The maximum bytes of these messages that are stored between imports.
 const MOST_STORED: usize = 1 << 20;
 
+/// The maximum number of messages of incomplete requests that are kept for digests.
+const MOST_NEW: usize = 1024;
+
 /// A request that was rebuilt, and has no answer yet.
 pub(super) struct OpenRequest {
     pub(super) hash: ContentHash,
@@ -55,6 +58,8 @@ pub(super) struct Sent {
     // The messages of the user's side since the last answer.
     since_answer: Vec<Rc<str>>,
     blobs: HashMap<Sha, String>,
+    // The messages that were added for the latest request, by their numbers.
+    new_messages: HashMap<u32, Rc<str>>,
     // The parts of an answer that was imported before.
     part_key: String,
     parts: Vec<String>,
@@ -147,6 +152,7 @@ impl Sent {
         self.candidates = Vec::new();
         self.since_answer = Vec::new();
         self.blobs = HashMap::new();
+        self.new_messages = HashMap::new();
         self.digests = RequestDigests::default();
         self.shape_texts = HashMap::new();
     }
@@ -200,6 +206,10 @@ impl Sent {
     ) {
         self.add_candidates();
         let rebuilt = self.rebuild(row, offset, at, counts, reread);
+        // The next request may have messages of one that is incomplete.
+        if rebuilt.is_some() || self.new_messages.len() > MOST_NEW {
+            self.new_messages.clear();
+        }
         match (rebuilt, &row.id) {
             (Some(request), Some(id)) => {
                 self.open.insert(id.to_string(), request);
@@ -230,7 +240,7 @@ impl Sent {
                     true => without_list(&message).unwrap_or(message),
                     false => message,
                 };
-                self.requests.add(*digest, message.into_bytes());
+                self.add_message(*digest, message.into());
             }
         }
         if tail.iter().any(|digest| !self.requests.knows(digest)) {
@@ -250,8 +260,7 @@ impl Sent {
                 marks: &marks,
             };
             let expected = row.request_digest.as_deref().and_then(sha_from_hex);
-            let bytes = |number| self.requests.fresh_bytes(number);
-            if self.digests.check(&parts, expected, bytes) == Some(false) {
+            if self.digests.check(&parts, expected, &self.new_messages) == Some(false) {
                 counts.digest_mismatches += 1;
             }
         }
@@ -276,10 +285,17 @@ impl Sent {
     fn add_candidates(&mut self) {
         for message in std::mem::take(&mut self.candidates) {
             if let Some(digest) = message_digest(&message) {
-                self.requests.add(digest, message.as_bytes().to_vec());
+                self.add_message(digest, message);
             }
         }
         self.candidate_bytes = 0;
+    }
+
+    /// Adds a message that requests may refer to.
+    fn add_message(&mut self, digest: Sha, message: Rc<str>) {
+        if let Some(number) = self.requests.add(digest, &message) {
+            self.new_messages.insert(number, message);
+        }
     }
 
     /// Adds the messages of the user's side since the last answer as one
@@ -287,7 +303,7 @@ impl Sent {
     fn add_joined(&mut self) {
         for joined in self.joined() {
             if let Some(digest) = message_digest(&joined) {
-                self.requests.add(digest, joined.into_bytes());
+                self.add_message(digest, joined.into());
             }
         }
     }
