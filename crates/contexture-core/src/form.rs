@@ -71,11 +71,11 @@ pub trait Curator: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns keys of an item. Two near-duplicates have a key in common, so
-    /// that only such items are compared. Returns `None` when an item must be
-    /// compared with all others.
-    fn near_keys(&self, item: &Item) -> Option<Vec<u32>> {
-        let _ = item;
-        None
+    /// Adds the keys of an item to `keys`. Two near-duplicates have a key in
+    /// common, so that only such items are compared. Returns false when an item
+    /// must be compared with all others.
+    fn near_keys(&self, item: &Item, keys: &mut Vec<u32>) -> bool {
+        let _ = (item, keys);
+        false
     }
 }

@@ -134,6 +134,26 @@ fn sorted_slots(hits: &[Hit]) -> Vec<Slot> {
     slots
 }
 
+/// Returns two lists of hits as one, best first. The first one is sorted like that.
+fn merged(sorted: Vec<Hit>, mut others: Vec<Hit>) -> Vec<Hit> {
+    // The order of `best`.
+    let compare = |a: &Hit, b: &Hit| {
+        let better = b.relevance().total_cmp(&a.relevance());
+        better.then(b.key.cmp(&a.key))
+    };
+    others.sort_by(compare);
+    let mut merged = Vec::with_capacity(sorted.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for hit in sorted {
+        while let Some(other) = others.next_if(|other| compare(other, &hit).is_lt()) {
+            merged.push(other);
+        }
+        merged.push(hit);
+    }
+    merged.extend(others);
+    merged
+}
+
 /// The candidates of all channels.
 #[derive(Debug, Default)]
 pub(crate) struct ChannelResults {
@@ -296,7 +316,7 @@ impl ChannelSearch<'_> {
         let texts = slots.iter().map(|slot| (*slot, self.bonus(scores, *slot)));
         for hit in hits(&view.index, scores, texts) {
             let mut candidate = self.text(Channel::Recent, &hit);
-            let here = |text: &Text| text.session.is_some() && text.session == session;
+            let here = |text: &Text| text.session().is_some() && text.session() == session;
             if let Some(candidate) = &mut candidate
                 && view.text(hit.slot).is_some_and(here)
             {
@@ -405,11 +425,7 @@ impl ChannelSearch<'_> {
                 hit.lower_to(best - BELOW, raised_by);
             }
         }
-        found.extend(raised);
-        found.sort_by(|a, b| {
-            let better = b.relevance().total_cmp(&a.relevance());
-            better.then(b.key.cmp(&a.key))
-        });
+        *found = merged(std::mem::take(found), raised);
     }
 
     /// Adds the texts as candidates, and counts those that rank below them.
@@ -434,6 +450,7 @@ impl ChannelSearch<'_> {
         found.lower = self.admission.count().saturating_sub(listed);
         found.events += hits.len() + series.len();
         let factors = self.order_factors(hits);
+        found.candidates.reserve(hits.len() + series.len());
         let candidates = hits.iter().zip(factors).filter_map(|(hit, factor)| {
             let mut candidate = self.text(channel, hit)?;
             if factor != 1.0 {
@@ -550,10 +567,10 @@ impl ChannelSearch<'_> {
         };
         Some(Candidate {
             channel,
-            key: text.key,
+            key: hit.key,
             kind: text.kind,
             at: text.at,
-            run: text.session,
+            run: text.session(),
             score: parts.score,
             parts: parts.parts,
             author: Author::of(text),
@@ -568,13 +585,13 @@ impl ChannelSearch<'_> {
     /// text of one of them nor a text with the name.
     fn is_by_stranger(&self, slot: Slot, text: &Text) -> bool {
         let named = &self.query.speakers;
-        let Some(speaker) = text.speaker.filter(|_| !named.is_empty()) else {
+        let Some(speaker) = text.speaker().filter(|_| !named.is_empty()) else {
             return false;
         };
         if named.contains(&speaker) || self.query.is_named_in(slot) {
             return false;
         }
-        let Some(session) = text.session else {
+        let Some(session) = text.session() else {
             return true;
         };
         let view = self.view;
@@ -583,7 +600,7 @@ impl ChannelSearch<'_> {
             let run = view.index.run(view.name_of(session)).iter();
             let mut run = run.filter(|slot| self.admission.text(**slot));
             run.any(|&slot| {
-                let speaker = view.text(slot).and_then(|text| text.speaker);
+                let speaker = view.text(slot).and_then(Text::speaker);
                 speaker.is_some_and(|who| named.contains(&who)) || self.query.is_named_in(slot)
             })
         };

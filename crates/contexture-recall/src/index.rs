@@ -27,7 +27,7 @@ use self::file::section;
 use self::mute::Mute;
 use self::postings::Postings;
 use self::rescore::{LEAST_RESCORED, Rescoring};
-use self::runs::{Runs, is_straight};
+use self::runs::{Runs, Span};
 use self::vectors::Vectors;
 use crate::scan::Probe;
 use crate::vector::Vector;
@@ -303,7 +303,7 @@ impl Index {
             + self.neighbours.capacity() * size_of::<Neighbours>()
             + (self.lengths.capacity() + self.pairs.capacity() + self.free.capacity()) * 4;
         let name = size_of::<(Box<str>, u32)>() + RUN_NAME + ALLOCATION;
-        let run = size_of::<Vec<Slot>>() + ALLOCATION + name + 1;
+        let run = size_of::<Vec<Slot>>() + ALLOCATION + name + size_of::<Span>();
         let runs = self.runs.members.len() * run + self.live * size_of::<Slot>();
         slots + runs + self.postings.memory_bytes() + self.vectors.memory_bytes()
     }
@@ -418,7 +418,7 @@ impl Index {
         for run in runs.into_iter().filter(|run| *run != NONE) {
             let members = &mut self.runs.members[run as usize];
             members.retain(|&slot| texts[slot as usize].state != State::Leaving);
-            self.runs.straight[run as usize] = is_straight(members);
+            self.runs.spans[run as usize] = Span::of(members);
         }
         for slot in slots {
             // No data of the text remains, so that no file contains it.
@@ -669,6 +669,19 @@ impl Index {
                 }
             });
             let share = self.rarity(term) / best;
+            if mute.is_empty() {
+                let of_term = pulp::Arch::new().dispatch(AddTerm {
+                    counts: &mut counts,
+                    touched: &mut touched,
+                    lengths: &self.lengths,
+                    scores,
+                    share,
+                    by_length,
+                    longest,
+                });
+                most = most.max(of_term);
+                continue;
+            }
             for (word, bits) in touched.iter_mut().enumerate() {
                 let mut bits = std::mem::take(bits);
                 while bits != 0 {
@@ -814,8 +827,12 @@ impl Index {
         };
         let before = place.checked_sub(1).map_or(NONE, |i| members[i]);
         let behind = members.get(place).copied().unwrap_or(NONE);
-        let follows = before == NONE || before.checked_add(1) == Some(slot);
-        self.runs.straight[run as usize] &= follows && behind == NONE;
+        let span = &mut self.runs.spans[run as usize];
+        *span = match (before, behind) {
+            (NONE, NONE) => Span::of(&[slot]),
+            (_, NONE) => span.with_last(slot),
+            _ => Span::default(),
+        };
         members.insert(place, slot);
         self.join(before, slot);
         self.join(slot, behind);
@@ -828,6 +845,84 @@ impl Index {
         if behind != NONE {
             self.neighbours[behind as usize].before = before;
         }
+    }
+}
+
+/// The number of scores that are computed at once.
+const LANES: usize = 16;
+
+/// Adds the score of one term to each touched text, and to the texts around it,
+/// whose count is zero and adds nothing. Clears the counts and the bits. Returns
+/// the best score of these texts.
+struct AddTerm<'a> {
+    counts: &'a mut [u32],
+    touched: &'a mut [u64],
+    lengths: &'a [f32],
+    scores: &'a mut [f32],
+    share: f32,
+    by_length: f32,
+    longest: f32,
+}
+
+impl pulp::NullaryFnOnce for AddTerm<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn call(self) -> f32 {
+        let Self {
+            counts,
+            touched,
+            lengths,
+            scores,
+            share,
+            by_length,
+            longest,
+        } = self;
+        let add = |count: &mut u32, length: f32, score: &mut f32| {
+            // A sum of counts is far below 2^31, and a signed number is converted
+            // faster.
+            let held = std::mem::take(count) as i32 as f32 / ONE;
+            let damp = (K1 * (1.0 - B) + by_length * length).min(longest);
+            *score += share * held / (held + damp);
+            *score
+        };
+        let mut most = [0.0_f32; LANES];
+        for (word, bits) in touched.iter_mut().enumerate() {
+            let bits = std::mem::take(bits);
+            if bits == 0 {
+                continue;
+            }
+            for part in 0..64 / LANES {
+                if bits >> (part * LANES) & ((1 << LANES) - 1) == 0 {
+                    continue;
+                }
+                let first = word * 64 + part * LANES;
+                let counts = &mut counts[first..];
+                let (lengths, scores) = (&lengths[first..], &mut scores[first..]);
+                let whole = (
+                    counts.first_chunk_mut::<LANES>(),
+                    lengths.first_chunk::<LANES>(),
+                    scores.first_chunk_mut::<LANES>(),
+                );
+                let (Some(counts), Some(lengths), Some(scores)) = whole else {
+                    // The last texts.
+                    let texts = counts.iter_mut().zip(lengths).zip(scores);
+                    for ((count, length), score) in texts {
+                        most[0] = most[0].max(add(count, *length, score));
+                    }
+                    continue;
+                };
+                for lane in 0..LANES {
+                    let score = add(&mut counts[lane], lengths[lane], &mut scores[lane]);
+                    most[lane] = if score > most[lane] {
+                        score
+                    } else {
+                        most[lane]
+                    };
+                }
+            }
+        }
+        most.into_iter().fold(0.0, f32::max)
     }
 }
 
