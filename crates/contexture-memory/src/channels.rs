@@ -4,7 +4,7 @@
 //! Each channel scores its candidates; `layers.rs` turns them into layers for
 //! the fit.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_recall::{Hit, Scores, Slot, Strategy, best, best_hits, hits};
@@ -60,6 +60,10 @@ const END: f64 = 0.2;
 /// The same bonus when no text has a word of the query. It halves with each
 /// text before, so that the order decides and not the match.
 const END_ALONE: f64 = 64.0;
+
+/// All texts of a memory are ranked if it has at most this many times the wanted
+/// number.
+const SMALL: usize = 3;
 
 /// The maximum number of relations that are followed.
 const MOST_RELATIONS: usize = 1_000;
@@ -209,6 +213,9 @@ pub(crate) struct ChannelSearch<'a> {
     /// Whether a session has a text by or about a speaker of the query, as far as
     /// it was checked.
     pub(crate) sessions: RefCell<BTreeMap<u32, bool>>,
+    /// All texts that match, by descending match, once they were ranked. All
+    /// searches have the same scores.
+    pub(crate) ranked: OnceCell<Vec<Hit>>,
 }
 
 impl ChannelSearch<'_> {
@@ -365,7 +372,17 @@ impl ChannelSearch<'_> {
         let mut most = self.most;
         loop {
             let admit = |slot| self.admission.text(slot);
-            let mut found = best(&view.index, scores, most, most_bonus, bonus, admit);
+            let rank = |most| best(&view.index, scores, most, most_bonus, bonus, admit);
+            // A small memory is ranked once, however many texts are wanted.
+            let slots = view.index.slots();
+            let is_small = !scores.are_estimates() && slots / SMALL <= most;
+            let mut found = match is_small {
+                true => {
+                    let ranked = self.ranked.get_or_init(|| rank(slots));
+                    ranked[..ranked.len().min(most)].to_vec()
+                }
+                false => rank(most),
+            };
             self.raise_instructions(&mut found, scores);
             if found.len() < most {
                 self.add_latest(&mut found, scores, most);

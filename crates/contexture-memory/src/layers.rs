@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use contexture_core::guard::{self, Policy};
 use contexture_core::{
     Assembly, ByScore, Code, Counts, Curator, Cut, Excluded, Fit, Form, FormKind, Frame, Heading,
-    Included, Item, Layer, Role, Scores, Share, Text, Tokens, Trust, grouped,
+    Included, Item, Layer, NearPrint, Role, Scores, Share, Text, Tokens, Trust, grouped,
 };
 use contexture_engine::{Engine, Summariser};
-use contexture_recall::{is_near_duplicate, near_keys, shorten, snippet};
+use contexture_recall::{is_near_duplicate, near_bits, near_keys, shorten, snippet};
 use contexture_store::{RecordKey, RecordKind};
 
 use crate::alike::Alike;
@@ -220,12 +220,14 @@ impl Curator for RecordCurator {
         self.form(item, FormKind::Extract, text)
     }
 
-    fn near_keys(&self, item: &Item, keys: &mut Vec<u32>) -> bool {
+    fn near_keys(&self, item: &Item, keys: &mut Vec<u32>) -> Option<NearPrint> {
         // Only texts are compared with each other.
-        if let Some(found) = found(item) {
-            keys.extend(near_keys(found.line.words()));
-        }
-        true
+        let Some(found) = found(item) else {
+            return Some(NearPrint::default());
+        };
+        keys.extend(near_keys(found.line.words()));
+        let (bits, most_apart) = near_bits(found.line.words());
+        Some(NearPrint { bits, most_apart })
     }
 
     fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {

@@ -1,7 +1,7 @@
 //! Recall: from a request to a text within the budget, with every candidate
 //! accounted for.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
@@ -376,6 +376,7 @@ impl Memory<'_> {
             unmatched: false,
             single: &single,
             sessions: RefCell::default(),
+            ranked: OnceCell::new(),
         };
         let (vector, mute) = (vector.as_deref(), admission.mute());
         let scores = view.index.scores(&query.terms, vector, &mute);

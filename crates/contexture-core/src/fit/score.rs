@@ -19,7 +19,7 @@ use crate::assemble::Fitted;
 use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::Cut;
-use crate::form::{Curator, Form};
+use crate::form::{Curator, Form, NearPrint};
 use crate::item::Item;
 use crate::layer::{Layer, Order};
 use crate::measure::Size;
@@ -118,8 +118,9 @@ struct Unit {
 enum NearKeys {
     /// Any other unit may be a near-duplicate.
     Any,
-    /// Near-duplicates share one of these, a range of [`Competition::keys`].
-    Some(Range<usize>),
+    /// Near-duplicates share one of these, a range of [`Competition::keys`], and
+    /// have a similar print.
+    Some(Range<usize>, NearPrint),
 }
 
 /// The units that were kept, by the keys that near-duplicates share.
@@ -136,6 +137,7 @@ struct KeptByKey {
 #[derive(Debug)]
 struct KeptEntry {
     key: u32,
+    print: NearPrint,
     unit: usize,
     // The entry before it in its bucket.
     before: Option<u32>,
@@ -157,18 +159,27 @@ impl KeptByKey {
         mixed as usize & (self.buckets.len() - 1)
     }
 
-    fn insert(&mut self, key: u32, unit: usize) {
+    fn insert(&mut self, key: u32, print: NearPrint, unit: usize) {
         let bucket = self.bucket(key);
         let before = self.buckets[bucket].replace(self.entries.len() as u32);
-        self.entries.push(KeptEntry { key, unit, before });
+        self.entries.push(KeptEntry {
+            key,
+            print,
+            unit,
+            before,
+        });
     }
 
-    /// Returns the units with a key, in any order.
-    fn units(&self, key: u32) -> impl Iterator<Item = usize> + '_ {
-        let entry = |at: u32| &self.entries[at as usize];
-        let last = self.buckets[self.bucket(key)].map(entry);
-        let bucket = std::iter::successors(last, move |one| one.before.map(entry));
-        bucket.filter(move |one| one.key == key).map(|one| one.unit)
+    /// Adds the units with a key and a similar print to `units`, in any order.
+    fn find(&self, key: u32, print: NearPrint, units: &mut SmallVec<[usize; 16]>) {
+        let mut next = self.buckets[self.bucket(key)];
+        while let Some(at) = next {
+            let entry = &self.entries[at as usize];
+            if entry.key == key && entry.print.may_be_near(print) {
+                units.push(entry.unit);
+            }
+            next = entry.before;
+        }
     }
 }
 
@@ -655,9 +666,9 @@ impl Competition<'_> {
         self.kept.push(u);
         match self.keys_of(u) {
             NearKeys::Any => self.keyless.push(u),
-            NearKeys::Some(keys) => {
+            NearKeys::Some(keys, print) => {
                 for key in &self.keys[keys] {
-                    self.by_key.insert(*key, u);
+                    self.by_key.insert(*key, print, u);
                 }
             }
         }
@@ -672,13 +683,13 @@ impl Competition<'_> {
         let start = self.keys.len();
         let mut all = std::mem::take(&mut self.keys);
         let item = self.only_item(u);
-        let has_keys = match (&self.curator, item) {
+        let print = match (&self.curator, item) {
             (Some(curator), Some(item)) => curator.near_keys(item, &mut all),
-            _ => false,
+            _ => None,
         };
-        let keys = match has_keys {
-            true => NearKeys::Some(start..all.len()),
-            false => NearKeys::Any,
+        let keys = match print {
+            Some(print) => NearKeys::Some(start..all.len(), print),
+            None => NearKeys::Any,
         };
         self.keys = all;
         self.units[u].keys = Some(keys.clone());
@@ -689,14 +700,16 @@ impl Competition<'_> {
     /// keys, in ascending order.
     fn possible_duplicates(&self, keys: &NearKeys) -> SmallVec<[usize; 16]> {
         // One without keys is compared with all, and all with one without.
-        let mut units: SmallVec<[usize; 16]> = match keys {
-            NearKeys::Any => self.kept.iter().copied().collect(),
-            NearKeys::Some(keys) => {
-                let keys = self.keys[keys.clone()].iter();
-                let sharing = keys.flat_map(|key| self.by_key.units(*key));
-                sharing.chain(self.keyless.iter().copied()).collect()
+        let mut units: SmallVec<[usize; 16]> = SmallVec::new();
+        match keys {
+            NearKeys::Any => units.extend(self.kept.iter().copied()),
+            NearKeys::Some(keys, print) => {
+                for key in &self.keys[keys.clone()] {
+                    self.by_key.find(*key, *print, &mut units);
+                }
+                units.extend(self.keyless.iter().copied());
             }
-        };
+        }
         units.sort_unstable();
         units.dedup();
         units
@@ -849,21 +862,36 @@ mod tests {
 
     #[test]
     fn kept_units_are_found_by_each_of_their_keys() {
+        let print = |unit: usize| NearPrint {
+            bits: u64::from(unit % 2 == 1),
+            most_apart: 1,
+        };
         for size in [0, 1, 100] {
             let mut kept = KeptByKey::new(size);
             let mut expected: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
             for unit in 0..200_usize {
                 for key in [unit as u32 % 7, (unit as u32).wrapping_mul(77_777_777)] {
-                    kept.insert(key, unit);
+                    kept.insert(key, print(unit), unit);
                     expected.entry(key).or_default().push(unit);
                 }
             }
-            for (key, units) in &expected {
-                let mut found: Vec<usize> = kept.units(*key).collect();
+            let units = |key: u32, print: NearPrint| {
+                let mut found = SmallVec::new();
+                kept.find(key, print, &mut found);
                 found.sort_unstable();
-                assert_eq!(&found, units);
+                found.to_vec()
+            };
+            for (key, expected) in &expected {
+                let found = units(*key, print(0));
+                assert_eq!(&found, expected);
             }
-            assert_eq!(kept.units(12_345).count(), 0);
+            assert_eq!(units(12_345, print(0)), Vec::<usize>::new());
+            // The prints of these differ in three bits.
+            let other = NearPrint {
+                bits: 0b111,
+                most_apart: 1,
+            };
+            assert!(!units(3, other).contains(&10));
         }
     }
 }
