@@ -661,12 +661,13 @@ impl Index {
         let (mut counts, mut touched) = self.buffers.take_counts(scores.len());
         let mut most = 0.0_f32;
         for &term in terms {
-            self.postings.each(term, |slot, count| {
-                own[slot as usize / 64] |= 1 << (slot % 64);
-                match mute.holds(slot) {
-                    true => lend(slot, count, ONE as u32, &mut counts, &mut touched),
-                    false => self.lend_around(slot, count, &mut counts, &mut touched),
-                }
+            pulp::Arch::new().dispatch(LendTerm {
+                index: self,
+                term,
+                mute,
+                counts: &mut counts,
+                touched: &mut touched,
+                own,
             });
             let share = self.rarity(term) / best;
             if mute.is_empty() {
@@ -704,7 +705,7 @@ impl Index {
     }
 
     /// Adds the words of a text to its sum and to those of its neighbours.
-    #[inline]
+    #[inline(always)]
     fn lend_around(&self, slot: Slot, count: u8, sums: &mut [u32], touched: &mut [u64]) {
         const NEAR: usize = 2 * REACH + 1;
         // Most neighbours have the slots next to the text. They are then read
@@ -718,7 +719,7 @@ impl Index {
             && is_in_order(near, slot)
         {
             let near: &[Neighbours; NEAR] = near;
-            let mut parts = [ONE as u32; NEAR];
+            let mut parts = [1.0_f32; NEAR];
             for before in [true, false] {
                 let mut part = near[REACH].half;
                 for distance in 1..=REACH {
@@ -727,11 +728,13 @@ impl Index {
                         false => REACH + distance,
                     };
                     part *= near[at].half;
-                    parts[at] = (part * ONE) as u32;
+                    parts[at] = part;
                     part *= near[at].half;
                 }
             }
             for (sum, part) in sums.iter_mut().zip(parts) {
+                // A part is at most 1. Signed numbers are converted at once.
+                let part = (part * ONE) as i32 as u32;
                 *sum = sum.saturating_add(u32::from(count) * part + 1);
             }
             let bits = ((1_u128 << NEAR) - 1) << (first % 64);
@@ -848,6 +851,41 @@ impl Index {
     }
 }
 
+/// Adds the counts of one term to the texts that have it and to their neighbours.
+/// The words of `mute` texts do not count for their neighbours. Sets a bit of `own`
+/// for each text with the term.
+struct LendTerm<'a> {
+    index: &'a Index,
+    term: u32,
+    mute: &'a Mute,
+    counts: &'a mut [u32],
+    touched: &'a mut [u64],
+    own: &'a mut [u64],
+}
+
+impl pulp::NullaryFnOnce for LendTerm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self {
+            index,
+            term,
+            mute,
+            counts,
+            touched,
+            own,
+        } = self;
+        index.postings.each(term, |slot, count| {
+            own[slot as usize / 64] |= 1 << (slot % 64);
+            match mute.holds(slot) {
+                true => lend(slot, count, ONE as u32, counts, touched),
+                false => index.lend_around(slot, count, counts, touched),
+            }
+        });
+    }
+}
+
 /// The number of scores that are computed at once.
 const LANES: usize = 16;
 
@@ -947,7 +985,7 @@ fn lend(near: Slot, count: u8, part: u32, sums: &mut [u32], touched: &mut [u64])
 
 /// Returns true when the neighbours of a text have the slots next to it. The
 /// text is in the middle of `near`.
-#[inline]
+#[inline(always)]
 fn is_in_order(near: &[Neighbours; 2 * REACH + 1], slot: Slot) -> bool {
     let mut in_order = true;
     for distance in 0..REACH {
