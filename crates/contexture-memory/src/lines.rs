@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn each_line_is_loaded_once_until_its_record_changes() {
         let cache = LineCache::default();
-        let id = |key: RecordKey| Some(format!("e{key}").into());
+        let id = |key: RecordKey| -> Option<Arc<str>> { Some(format!("e{key}").into()) };
         let (found, loaded) = ids(&cache, &[-17, 3, 15, 16, 40]);
         assert_eq!(found, [None, id(3), id(15), id(16), id(40)]);
         assert_eq!(loaded, [-17, 3, 15, 16, 40]);
