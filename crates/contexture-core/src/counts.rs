@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::cache::Cache;
 use crate::markup;
-use crate::measure::{self, Measured};
+use crate::measure::{self, Measured, Size};
 use crate::text::{ContentHash, Tags, Text};
 use crate::{Content, Item, Part, Role};
 use contexture_guard::{Mark, MarkKey};
@@ -269,8 +269,22 @@ impl Counts {
 
     /// Returns the tokens of `text` between its tags, to be stored with it.
     pub fn count_of(&self, text: &Text) -> Tokens {
+        if let Some(total) = text.total(self.shared.id) {
+            return total;
+        }
         let measured = self.measure(text, Tokens::MAX);
         measured.within(Tokens::MAX).size(text.body()).tokens
+    }
+
+    /// Returns the size of a text, counted up to `limit`.
+    pub(crate) fn size(&self, text: &Text, limit: Tokens) -> Size {
+        match text.total(self.shared.id) {
+            Some(tokens) if tokens <= limit => Size {
+                tokens,
+                exact: true,
+            },
+            _ => self.measure(text, limit).within(limit).size(text.body()),
+        }
     }
 
     /// Returns the tokens of `text` with a blank line after it. The result is

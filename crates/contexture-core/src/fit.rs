@@ -597,10 +597,7 @@ impl Fitter<'_> {
     }
 
     fn size(&self, text: &Text, limit: Tokens) -> Size {
-        self.counts
-            .measure(text, limit)
-            .within(limit)
-            .size(text.body())
+        self.counts.size(text, limit)
     }
 
     /// Returns true when a text of `bytes` cannot fit in `left` tokens, even

@@ -71,11 +71,29 @@ pub trait Curator: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns keys of an item. Two near-duplicates have a key in common, so
-    /// that only such items are compared. Returns `None` when an item must be
-    /// compared with all others.
-    fn near_keys(&self, item: &Item) -> Option<Vec<u32>> {
-        let _ = item;
+    /// Adds the keys of an item to `keys`, and returns its print. Two
+    /// near-duplicates have a key in common and similar prints, so that only such
+    /// items are compared. Returns `None` when an item must be compared with all
+    /// others.
+    fn near_keys(&self, item: &Item, keys: &mut Vec<u32>) -> Option<NearPrint> {
+        let _ = (item, keys);
         None
+    }
+}
+
+/// A print of an item's content that is similar for near-duplicates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NearPrint {
+    /// Bits of the content.
+    pub bits: u64,
+    /// The prints of two near-duplicates differ in at most as many bits as the sum
+    /// of this number of both.
+    pub most_apart: u32,
+}
+
+impl NearPrint {
+    /// Returns true if items with these prints may be near-duplicates.
+    pub fn may_be_near(self, other: Self) -> bool {
+        (self.bits ^ other.bits).count_ones() <= self.most_apart + other.most_apart
     }
 }

@@ -279,7 +279,7 @@ impl Item {
             priority: 0.5,
             base_priority: None,
             score: None,
-            scores: Arc::default(),
+            scores: Scores::none(),
             cut: Cut::End,
             max_lines: None,
             max_tokens: None,

@@ -67,7 +67,7 @@ pub use counts::{Counts, TokenCounter, Tokens};
 pub use cut::{Cut, CutText, MIN_USEFUL_TOKENS, cut_marker, grouped};
 pub use error::{Error, Piece as ErrorPiece};
 pub use fit::{Anchor, ByScore, Fit, Marker, Path, UnofferedRange};
-pub use form::{Curator, Form, FormKind};
+pub use form::{Curator, Form, FormKind, NearPrint};
 pub use item::{Content, Data, Item, Join, Original, Role, Trust};
 pub use layer::{Frame, Heading, Layer, Order, Place};
 pub use layout::{Block, Layout, Section};

@@ -160,6 +160,12 @@ impl Measured {
         *self.spaced.get_or_init(count)
     }
 
+    /// Returns the tokens of the whole text, unless measuring stopped at the
+    /// limit.
+    pub(crate) fn total(&self) -> Option<Tokens> {
+        self.complete.then_some(self.tokens)
+    }
+
     /// Returns false if only the total is known.
     pub(crate) fn has_pieces(&self) -> bool {
         !self.total_only

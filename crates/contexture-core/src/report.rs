@@ -246,7 +246,7 @@ impl Excluded {
             priority: 0.0,
             base_priority: None,
             score: None,
-            scores: Arc::default(),
+            scores: Scores::none(),
             code,
             reason: Reason::Unusable(reason),
             is_told: false,

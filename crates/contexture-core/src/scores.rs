@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::ops::Index;
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
@@ -19,6 +20,15 @@ impl Scores {
     /// Returns a score without parts.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns a score without parts that items share.
+    pub fn none() -> Arc<Self> {
+        // Threads that share one would pass its counter from core to core.
+        thread_local! {
+            static NONE: Arc<Scores> = Arc::default();
+        }
+        NONE.with(Arc::clone)
     }
 
     /// Returns a score without parts, with capacity for this many.

@@ -115,13 +115,22 @@ struct Inner {
     // Whether invisible characters are written out. False if the text may hold
     // them.
     shows_invisible: bool,
-    // The latest measurement, by the id of the `Counts` that made it.
-    memo: Mutex<Option<(u64, Arc<Measured>)>>,
+    memo: Mutex<Option<Memo>>,
     // The text as a JSON string, once it was needed.
     json: OnceLock<Box<str>>,
     // The tokens of the tags that the text was last placed between, if they are
     // not the same for all texts.
     tags: Mutex<Option<Box<Tags>>>,
+}
+
+/// The latest measurement of a text.
+struct Memo {
+    // The id of the `Counts` that made it.
+    counts: u64,
+    // The tokens of the whole text, if it was measured completely. Most readers
+    // need no more, and then do not read the measurement.
+    total: Option<Tokens>,
+    measured: Arc<Measured>,
 }
 
 /// The tokens of the tags around a text.
@@ -286,9 +295,16 @@ impl Text {
 
     pub(crate) fn memo(&self, counts: u64) -> Option<Arc<Measured>> {
         let memo = self.0.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        memo.as_ref()
-            .filter(|(id, _)| *id == counts)
-            .map(|(_, measured)| Arc::clone(measured))
+        let memo = memo.as_ref().filter(|memo| memo.counts == counts);
+        memo.map(|memo| Arc::clone(&memo.measured))
+    }
+
+    /// Returns the tokens of the whole text if the latest measurement was made by
+    /// these `counts` and is complete.
+    pub(crate) fn total(&self, counts: u64) -> Option<Tokens> {
+        let memo = self.0.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let memo = memo.as_ref().filter(|memo| memo.counts == counts);
+        memo.and_then(|memo| memo.total)
     }
 
     /// Returns the cached tokens of the tags of an item of `role`.
@@ -317,13 +333,18 @@ impl Text {
     }
 
     pub(crate) fn remember(&self, counts: u64, measured: Arc<Measured>) {
-        *self.0.memo.lock().unwrap_or_else(PoisonError::into_inner) = Some((counts, measured));
+        let memo = Memo {
+            counts,
+            total: measured.total(),
+            measured,
+        };
+        *self.0.memo.lock().unwrap_or_else(PoisonError::into_inner) = Some(memo);
     }
 }
 
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
-        self.0.body == other.0.body
+        Arc::ptr_eq(&self.0, &other.0) || self.0.body == other.0.body
     }
 }
 

@@ -109,8 +109,12 @@ impl<'a> Admission<'a> {
             let audience = text.audience();
             audience.is_empty() || audience.iter().any(|who| self.identity.contains(who))
         };
+        let is_excluded = || {
+            let key = self.view.index.key(slot);
+            key.is_some_and(|key| self.exclude.contains(&key))
+        };
         if self.is_plain {
-            return (self.exclude.is_empty() || !self.exclude.contains(&text.key)) && may_see();
+            return (self.exclude.is_empty() || !is_excluded()) && may_see();
         }
         let is_event = text.kind == RecordKind::Event;
         let of_type = |types: &BTreeSet<u32>| types.contains(&text.event_type);
@@ -119,7 +123,7 @@ impl<'a> Admission<'a> {
             None => !is_event,
             own => own == *task,
         };
-        let of_session = |session: &Option<u32>| session.is_some() && text.session == *session;
+        let of_session = |session: &Option<u32>| session.is_some() && text.session() == *session;
         let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
         self.since.is_none_or(|since| text.at >= since)
             && (!is_event || self.event_types.as_ref().is_none_or(of_type))
@@ -127,7 +131,7 @@ impl<'a> Admission<'a> {
             && self.session.as_ref().is_none_or(of_session)
             && self.owner.iter().zip(&text.owner()).all(owned)
             && (self.failures || text.outcome != Some(Outcome::Failure))
-            && !self.exclude.contains(&text.key)
+            && !is_excluded()
             && self.permits(self.view.name_of(text.event_type))
             && may_see()
     }

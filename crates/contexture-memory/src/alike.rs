@@ -37,7 +37,7 @@ pub(crate) struct Author {
 impl Author {
     pub(crate) fn of(text: &Text) -> Self {
         Self {
-            speaker: text.speaker,
+            speaker: text.speaker(),
             user: text.owner()[0],
         }
     }
@@ -131,43 +131,35 @@ impl Distinct {
     pub(crate) fn of(hits: &[Hit], view: &View, query: &Query) -> Self {
         let age = |hit: &Hit| {
             let text = view.text(hit.slot);
-            text.map(|text| (query.in_time(text), text.at, text.key))
+            text.map(|text| (query.in_time(text), text.at, hit.key))
         };
-        // Identical texts, sorted together. Of each group: the rank of its best
-        // text, the kept text, and the others.
-        let mut prints: Vec<(u64, Author, usize)> = (hits.iter().enumerate())
-            .filter_map(|(i, hit)| {
-                let text = view.text(hit.slot)?;
-                Some((text.print, Author::of(text), i))
-            })
+        let author = |hit: &Hit| view.text(hit.slot).map(Author::of);
+        // Of each group of identical texts: the kept text at the rank of the best
+        // of them, and the others.
+        let prints = hits.iter().map(|hit| Some(view.text(hit.slot)?.print));
+        let mut distinct: Vec<Option<(Hit, Vec<RecordKey>)>> = hits
+            .iter()
+            .map(|hit| view.text(hit.slot).map(|_| (*hit, Vec::new())))
             .collect();
-        prints.sort_unstable();
-        let same_text = prints.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
-        let mut distinct: Vec<(usize, Hit, Vec<RecordKey>)> = same_text
-            .map(|same| {
-                let first = same[0].2;
-                let all = same.iter().map(|(.., i)| &hits[*i]);
-                let kept = all.clone().max_by_key(|hit| age(hit));
-                let kept = *kept.unwrap_or(&hits[first]);
-                let others = all.map(|hit| hit.key).filter(|key| *key != kept.key);
-                (first, kept, others.collect())
-            })
-            .collect();
-        distinct.sort_unstable_by_key(|(place, ..)| *place);
-        let mut templates: Vec<(u64, Author, usize)> = (distinct.iter().enumerate())
-            .filter_map(|(i, (_, hit, _))| {
-                let text = view.text(hit.slot)?;
-                Some((text.template, Author::of(text), i))
-            })
-            .collect();
-        templates.sort_unstable();
+        for same in groups(prints, 2, |i| author(&hits[i])) {
+            let all = same.iter().map(|i| &hits[*i]);
+            let kept = all.clone().max_by_key(|hit| age(hit));
+            let kept = *kept.unwrap_or(&hits[same[0]]);
+            let others = all.map(|hit| hit.key).filter(|key| *key != kept.key);
+            let others = others.collect();
+            same.iter().for_each(|i| distinct[*i] = None);
+            distinct[same[0]] = Some((kept, others));
+        }
+        let distinct: Vec<(Hit, Vec<RecordKey>)> = distinct.into_iter().flatten().collect();
         let mut fates = vec![Fate::Kept; distinct.len()];
         let mut found = Self::default();
-        let alike = templates.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
-        for of_template in alike.filter(|all| all.len() > MOST_ALIKE) {
-            let hit = |i: usize| &distinct[i].1;
+        let templates = distinct.iter();
+        let templates = templates.map(|(hit, _)| Some(view.text(hit.slot)?.template));
+        let alike = groups(templates, MOST_ALIKE + 1, |i| author(&distinct[i].0));
+        for of_template in alike {
+            let hit = |i: usize| &distinct[i].0;
             let level = |i: usize| age(hit(i)).map_or(0, |(level, ..)| level);
-            let all = of_template.iter().map(|(.., i)| *i);
+            let all = of_template.iter().copied();
             // If the query names a time, the texts of that time are the series.
             let top = all.clone().map(level).max().unwrap_or(0);
             let (series, others): (Vec<usize>, Vec<usize>) = all.partition(|i| level(*i) == top);
@@ -175,7 +167,7 @@ impl Distinct {
             let newest = series.iter().max_by_key(|i| age(hit(**i)));
             let newest = newest.copied().unwrap_or(best);
             // The query is about the series if the best match of all is one of it.
-            let is_asked_for = of_template.iter().any(|(.., i)| *i == 0);
+            let is_asked_for = of_template.contains(&0);
             let is_log = series.len() > MOST_SERIES || !is_asked_for;
             let mut represented = Represented::default();
             let further = series.into_iter().filter(|i| *i != best && *i != newest);
@@ -183,7 +175,7 @@ impl Distinct {
             for i in further {
                 if is_log {
                     represented.like.push(hit(i).key);
-                    represented.like.extend(&distinct[i].2);
+                    represented.like.extend(&distinct[i].1);
                     fates[i] = Fate::Hidden;
                 } else {
                     represented.members.push(hit(i).key);
@@ -193,12 +185,12 @@ impl Distinct {
             }
             for i in others {
                 represented.like.push(hit(i).key);
-                represented.like.extend(&distinct[i].2);
+                represented.like.extend(&distinct[i].1);
                 fates[i] = Fate::Hidden;
             }
             found.alike.insert(hit(best).key, represented);
         }
-        for ((_, hit, same), fate) in distinct.into_iter().zip(fates) {
+        for ((hit, same), fate) in distinct.into_iter().zip(fates) {
             match fate {
                 Fate::Hidden => continue,
                 Fate::Kept => found.hits.push(hit),
@@ -210,4 +202,32 @@ impl Distinct {
         }
         found
     }
+}
+
+/// Returns the groups of at least `least` texts with the same number and the same
+/// author, each as indices in ascending order.
+///
+/// Nearly all numbers differ. Only the authors of equal ones are compared.
+fn groups(
+    numbers: impl Iterator<Item = Option<u64>>,
+    least: usize,
+    author: impl Fn(usize) -> Option<Author>,
+) -> Vec<Vec<usize>> {
+    let mut sorted: Vec<(u64, usize)> = (numbers.enumerate())
+        .filter_map(|(i, number)| Some((number?, i)))
+        .collect();
+    sorted.sort_unstable();
+    let mut groups = Vec::new();
+    for same in sorted.chunk_by(|a, b| a.0 == b.0) {
+        if same.len() < least {
+            continue;
+        }
+        let mut by_author: Vec<(Option<Author>, usize)> =
+            same.iter().map(|(_, i)| (author(*i), *i)).collect();
+        by_author.sort_unstable();
+        let same = by_author.chunk_by(|a, b| a.0 == b.0);
+        let same = same.filter(|same| same.len() >= least);
+        groups.extend(same.map(|same| same.iter().map(|(_, i)| *i).collect()));
+    }
+    groups
 }

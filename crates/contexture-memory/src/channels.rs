@@ -4,7 +4,7 @@
 //! Each channel scores its candidates; `layers.rs` turns them into layers for
 //! the fit.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use contexture_recall::{Hit, Scores, Slot, Strategy, best, best_hits, hits};
@@ -60,6 +60,10 @@ const END: f64 = 0.2;
 /// The same bonus when no text has a word of the query. It halves with each
 /// text before, so that the order decides and not the match.
 const END_ALONE: f64 = 64.0;
+
+/// All texts of a memory are ranked if it has at most this many times the wanted
+/// number.
+const SMALL: usize = 3;
 
 /// The maximum number of relations that are followed.
 const MOST_RELATIONS: usize = 1_000;
@@ -134,6 +138,26 @@ fn sorted_slots(hits: &[Hit]) -> Vec<Slot> {
     slots
 }
 
+/// Returns two lists of hits as one, best first. The first one is sorted like that.
+fn merged(sorted: Vec<Hit>, mut others: Vec<Hit>) -> Vec<Hit> {
+    // The order of `best`.
+    let compare = |a: &Hit, b: &Hit| {
+        let better = b.relevance().total_cmp(&a.relevance());
+        better.then(b.key.cmp(&a.key))
+    };
+    others.sort_by(compare);
+    let mut merged = Vec::with_capacity(sorted.len() + others.len());
+    let mut others = others.into_iter().peekable();
+    for hit in sorted {
+        while let Some(other) = others.next_if(|other| compare(other, &hit).is_lt()) {
+            merged.push(other);
+        }
+        merged.push(hit);
+    }
+    merged.extend(others);
+    merged
+}
+
 /// The candidates of all channels.
 #[derive(Debug, Default)]
 pub(crate) struct ChannelResults {
@@ -189,6 +213,9 @@ pub(crate) struct ChannelSearch<'a> {
     /// Whether a session has a text by or about a speaker of the query, as far as
     /// it was checked.
     pub(crate) sessions: RefCell<BTreeMap<u32, bool>>,
+    /// All texts that match, by descending match, once they were ranked. All
+    /// searches have the same scores.
+    pub(crate) ranked: OnceCell<Vec<Hit>>,
 }
 
 impl ChannelSearch<'_> {
@@ -296,7 +323,7 @@ impl ChannelSearch<'_> {
         let texts = slots.iter().map(|slot| (*slot, self.bonus(scores, *slot)));
         for hit in hits(&view.index, scores, texts) {
             let mut candidate = self.text(Channel::Recent, &hit);
-            let here = |text: &Text| text.session.is_some() && text.session == session;
+            let here = |text: &Text| text.session().is_some() && text.session() == session;
             if let Some(candidate) = &mut candidate
                 && view.text(hit.slot).is_some_and(here)
             {
@@ -345,7 +372,17 @@ impl ChannelSearch<'_> {
         let mut most = self.most;
         loop {
             let admit = |slot| self.admission.text(slot);
-            let mut found = best(&view.index, scores, most, most_bonus, bonus, admit);
+            let rank = |most| best(&view.index, scores, most, most_bonus, bonus, admit);
+            // A small memory is ranked once, however many texts are wanted.
+            let slots = view.index.slots();
+            let is_small = !scores.are_estimates() && slots / SMALL <= most;
+            let mut found = match is_small {
+                true => {
+                    let ranked = self.ranked.get_or_init(|| rank(slots));
+                    ranked[..ranked.len().min(most)].to_vec()
+                }
+                false => rank(most),
+            };
             self.raise_instructions(&mut found, scores);
             if found.len() < most {
                 self.add_latest(&mut found, scores, most);
@@ -405,11 +442,7 @@ impl ChannelSearch<'_> {
                 hit.lower_to(best - BELOW, raised_by);
             }
         }
-        found.extend(raised);
-        found.sort_by(|a, b| {
-            let better = b.relevance().total_cmp(&a.relevance());
-            better.then(b.key.cmp(&a.key))
-        });
+        *found = merged(std::mem::take(found), raised);
     }
 
     /// Adds the texts as candidates, and counts those that rank below them.
@@ -434,6 +467,7 @@ impl ChannelSearch<'_> {
         found.lower = self.admission.count().saturating_sub(listed);
         found.events += hits.len() + series.len();
         let factors = self.order_factors(hits);
+        found.candidates.reserve(hits.len() + series.len());
         let candidates = hits.iter().zip(factors).filter_map(|(hit, factor)| {
             let mut candidate = self.text(channel, hit)?;
             if factor != 1.0 {
@@ -550,10 +584,10 @@ impl ChannelSearch<'_> {
         };
         Some(Candidate {
             channel,
-            key: text.key,
+            key: hit.key,
             kind: text.kind,
             at: text.at,
-            run: text.session,
+            run: text.session(),
             score: parts.score,
             parts: parts.parts,
             author: Author::of(text),
@@ -568,13 +602,13 @@ impl ChannelSearch<'_> {
     /// text of one of them nor a text with the name.
     fn is_by_stranger(&self, slot: Slot, text: &Text) -> bool {
         let named = &self.query.speakers;
-        let Some(speaker) = text.speaker.filter(|_| !named.is_empty()) else {
+        let Some(speaker) = text.speaker().filter(|_| !named.is_empty()) else {
             return false;
         };
         if named.contains(&speaker) || self.query.is_named_in(slot) {
             return false;
         }
-        let Some(session) = text.session else {
+        let Some(session) = text.session() else {
             return true;
         };
         let view = self.view;
@@ -583,7 +617,7 @@ impl ChannelSearch<'_> {
             let run = view.index.run(view.name_of(session)).iter();
             let mut run = run.filter(|slot| self.admission.text(**slot));
             run.any(|&slot| {
-                let speaker = view.text(slot).and_then(|text| text.speaker);
+                let speaker = view.text(slot).and_then(Text::speaker);
                 speaker.is_some_and(|who| named.contains(&who)) || self.query.is_named_in(slot)
             })
         };

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 
 use crate::channels::Candidate;
 use crate::layers::FoundRecord;
-use crate::lines::Line;
+use crate::lines::{Headings, Line};
 use crate::score::Part;
 use crate::view::View;
 use crate::{Memory, RELATIONS};
@@ -79,7 +79,9 @@ impl<'a> FoundLines<'a> {
                 false => &self.kind,
             };
             let cache = &self.memory.cache.lines;
-            let lines = cache.lines(kind, &keys, |lacking| self.load(lacking))?;
+            let lines = cache.lines(kind, &keys, |lacking, headings| {
+                self.load(lacking, headings)
+            })?;
             self.lines.extend(keys.into_iter().zip(lines));
             // Both parts are sorted.
             self.lines.sort_by_key(|(key, _)| *key);
@@ -88,7 +90,11 @@ impl<'a> FoundLines<'a> {
     }
 
     /// Reads lines that are not cached.
-    fn load(&self, lacking: &[RecordKey]) -> Result<Vec<Option<Line>>, StoreError> {
+    fn load(
+        &self,
+        lacking: &[RecordKey],
+        headings: &Headings,
+    ) -> Result<Vec<Option<Line>>, StoreError> {
         let (view, store) = (self.view, &self.memory.store);
         let policy = self.memory.engine.policy();
         let records = store.records(lacking)?;
@@ -112,7 +118,8 @@ impl<'a> FoundLines<'a> {
             let known = view.entity_at(end).and_then(|key| names.get(&key));
             known.map_or_else(|| end.to_owned(), |name| (*name).to_owned())
         };
-        let line = |record: &Record| Line::new(record, name, self.zone, self.counts, policy);
+        let line =
+            |record: &Record| Line::new(record, name, self.zone, self.counts, policy, headings);
         let lines = records.iter().map(|record| record.as_ref().map(line));
         Ok(lines.collect())
     }
@@ -125,7 +132,7 @@ impl<'a> FoundLines<'a> {
     /// Returns the line of a record, unless it is empty.
     fn line(&self, key: RecordKey) -> Option<&Arc<Line>> {
         let line = self.lines[self.place(key)?].1.as_ref();
-        line.filter(|line| !line.text.is_empty())
+        line.filter(|line| !line.is_empty)
     }
 
     /// Returns the tokens of the lines of records.
@@ -147,7 +154,8 @@ impl<'a> FoundLines<'a> {
             let changed: BTreeSet<RecordKey> = changes.iter().map(|change| change.key).collect();
             self.lines.retain(|(key, _)| !changed.contains(key));
         }
-        let items = candidates.into_iter().filter_map(|mut candidate| {
+        let mut items = Vec::with_capacity(candidates.len());
+        items.extend(candidates.into_iter().filter_map(|mut candidate| {
             let line = Arc::clone(self.line(candidate.key)?);
             let asks = line.asks > 0.0 && line.tokens <= LONGEST_QUESTION;
             if asks && candidate.kind == RecordKind::Event {
@@ -156,7 +164,7 @@ impl<'a> FoundLines<'a> {
                 candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
             }
             Some(FoundRecord::new(candidate, line))
-        });
-        Ok(items.collect())
+        }));
+        Ok(items)
     }
 }

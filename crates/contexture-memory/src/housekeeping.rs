@@ -261,16 +261,16 @@ impl Memory<'_> {
             None => true,
             Some(name) => own.is_some_and(|own| view.name_of(own) == name),
         };
-        let texts = view.texts().filter(|text| {
+        let texts = view.texts().filter(|(_, text)| {
             let owned = |(asked, own): (&u64, &u64)| *asked == 0 || asked == own;
             owner.iter().zip(&text.owner()).all(owned)
-                && same(&what.session, text.session)
+                && same(&what.session, text.session())
                 && same(&what.task, text.task())
         });
         let mut keys = BTreeSet::new();
         let mut of = BTreeSet::new();
-        for text in texts {
-            of.insert(text.key);
+        for (key, text) in texts {
+            of.insert(key);
             let derived = |key: &&RecordKey| view.entities.get(*key).is_some_and(|e| !e.given);
             if entities {
                 keys.extend(view.mentions(text).iter().filter(derived));
@@ -539,10 +539,10 @@ fn value(change: &Change, now: i64) -> Option<(RecordKind, f64)> {
 
 /// Returns the value of every record of a view.
 fn values_in(view: &View, now: i64) -> Vec<RecordValue> {
-    let texts = view.texts().map(|text| {
+    let texts = view.texts().map(|(key, text)| {
         let mentions = view.mentions(text).len();
         let value = text_value(text.at, mentions, text.outcome, now);
-        (text.kind, value + ended(text.valid().end(), now), text.key)
+        (text.kind, value + ended(text.valid().end(), now), key)
     });
     let entities = view.entities.iter();
     let entities = entities.map(|(key, of)| (RecordKind::Entity, entity_value(of, now), *key));

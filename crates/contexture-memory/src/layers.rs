@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use contexture_core::guard::{self, Policy};
 use contexture_core::{
     Assembly, ByScore, Code, Counts, Curator, Cut, Excluded, Fit, Form, FormKind, Frame, Heading,
-    Included, Item, Layer, Role, Scores, Share, Text, Tokens, Trust, grouped,
+    Included, Item, Layer, NearPrint, Role, Scores, Share, Text, Tokens, Trust, grouped,
 };
 use contexture_engine::{Engine, Summariser};
-use contexture_recall::{is_near_duplicate, near_keys, shorten, snippet};
+use contexture_recall::{is_near_duplicate, near_bits, near_keys, shorten, snippet};
 use contexture_store::{RecordKey, RecordKind};
 
 use crate::alike::Alike;
@@ -220,10 +220,14 @@ impl Curator for RecordCurator {
         self.form(item, FormKind::Extract, text)
     }
 
-    fn near_keys(&self, item: &Item) -> Option<Vec<u32>> {
+    fn near_keys(&self, item: &Item, keys: &mut Vec<u32>) -> Option<NearPrint> {
         // Only texts are compared with each other.
-        let keys = found(item).map(|found| near_keys(found.line.words()).collect());
-        Some(keys.unwrap_or_default())
+        let Some(found) = found(item) else {
+            return Some(NearPrint::default());
+        };
+        keys.extend(near_keys(found.line.words()));
+        let (bits, most_apart) = near_bits(found.line.words());
+        Some(NearPrint { bits, most_apart })
     }
 
     fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
@@ -286,17 +290,24 @@ impl<'f> Selection<'f> {
         };
         // A record of several channels is offered by the channel with the best
         // score.
-        let mut best: Vec<(RecordKey, f64, usize)> = (findings.records.iter().enumerate())
+        let mut best: Vec<(RecordKey, usize)> = (findings.records.iter().enumerate())
             .filter(|(_, found)| !is_pinned(found))
-            .map(|(i, found)| (found.candidate.key, found.candidate.score, i))
+            .map(|(i, found)| (found.candidate.key, i))
             .collect();
-        best.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
-        best.dedup_by_key(|(key, ..)| *key);
+        best.sort_unstable();
+        let score = |i: usize| findings.records[i].candidate.score;
+        best.dedup_by(|later, first| {
+            let is_same = later.0 == first.0;
+            if is_same && score(later.1).total_cmp(&score(first.1)).is_gt() {
+                first.1 = later.1;
+            }
+            is_same
+        });
         let all_members: BTreeSet<RecordKey> = (findings.duplicates.values())
             .flat_map(|alike| alike.members.iter().copied())
             .collect();
         if let Some(members) = members {
-            best.retain(|(key, ..)| members.contains(key) || !all_members.contains(key));
+            best.retain(|(key, _)| members.contains(key) || !all_members.contains(key));
         }
         let all = best.len();
         let mut more = 0;
@@ -314,7 +325,7 @@ impl<'f> Selection<'f> {
             Some((same, like)) => FoundRecord::representing(found, same + like),
             None => Arc::clone(found),
         };
-        let best = best.iter().map(|(_, _, i)| noted(&findings.records[*i]));
+        let best = best.iter().map(|(_, i)| noted(&findings.records[*i]));
         for found in best.chain(pinned.iter().cloned()) {
             let channel = found.candidate.channel;
             let offer = Offer::new(found, &mut records);
@@ -545,17 +556,19 @@ impl<'f> Selection<'f> {
         });
         let additional = || self.additional.clone().unwrap_or_else(|| Text::new(""));
         let whole = whole.unwrap_or_else(additional);
-        let text = form.as_ref().map_or(&whole, |form| &form.text);
+        let original_tokens = counts.count_of(&whole);
+        let (content, tokens) = match &form {
+            Some(form) => (form.text.clone(), counts.count_of(&form.text)),
+            None => (whole, original_tokens),
+        };
+        let id = found.map_or(&row.id, |found| &found.line.id);
         ContextComponent {
             channel: found.map_or(Channel::Custom, |found| found.candidate.channel),
-            source: match found {
-                Some(found) => found.line.id.to_string(),
-                None => row.id.to_string(),
-            },
+            source: String::from(&**id),
             kind: found.map(|found| found.candidate.kind),
-            tokens: counts.count_of(text),
-            content: text.clone(),
-            original_tokens: counts.count_of(&whole),
+            tokens,
+            content,
+            original_tokens,
             relevance_score: row.score.unwrap_or(1.0),
             scores: match found {
                 Some(found) => found.scores_with_words(&self.findings.terms),
@@ -573,7 +586,7 @@ impl<'f> Selection<'f> {
         let found = self.records.get(&row.id);
         LeftOut {
             channel: found.map_or(Channel::Semantic, |found| found.candidate.channel),
-            source: row.id.to_string(),
+            source: String::from(&*row.id),
             tokens: row.tokens,
             relevance_score: row.score.unwrap_or(0.0),
             scores: match found {
@@ -629,16 +642,20 @@ fn represented(
 /// the `members` of a series, which another text represents. Records that are not
 /// texts are few, and all of them are kept.
 fn leave_best(
-    best: &mut Vec<(RecordKey, f64, usize)>,
+    best: &mut Vec<(RecordKey, usize)>,
     findings: &Findings,
     members: &BTreeSet<RecordKey>,
     max_tokens: Tokens,
 ) -> usize {
     let found = |i: usize| &findings.records[i];
-    let mut ranks: Vec<(f64, usize)> = (best.iter())
-        .map(|(_, score, i)| (score * length_factor(&found(*i).line), *i))
+    let mut ranks: Vec<(u64, usize)> = (best.iter())
+        .map(|(_, i)| {
+            let found = found(*i);
+            let rank = found.candidate.score * length_factor(&found.line);
+            (descending(rank), *i)
+        })
         .collect();
-    ranks.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    ranks.sort_unstable();
     let enough = max_tokens.saturating_add(max_tokens / 2);
     let mut tokens: Tokens = 0;
     let enough_at = ranks.iter().position(|(_, i)| {
@@ -650,7 +667,7 @@ fn leave_best(
         .filter(|i| found(*i).candidate.is_text())
         .collect();
     left_out.sort_unstable();
-    best.retain(|(_, _, i)| left_out.binary_search(i).is_err());
+    best.retain(|(_, i)| left_out.binary_search(i).is_err());
     let removed = left_out.iter().map(|i| found(*i).candidate.key);
     let removed = removed.filter(|key| !members.contains(key));
     let others = |key: RecordKey| {
@@ -658,6 +675,17 @@ fn leave_best(
         alike.map_or(0, |alike| alike.others() + alike.members.len())
     };
     removed.map(|key| 1 + others(key)).sum()
+}
+
+/// Returns a number that is smaller for a larger value, in the order of
+/// [`f64::total_cmp`].
+fn descending(value: f64) -> u64 {
+    let bits = value.to_bits();
+    // Negative values are in reverse order, below the others.
+    match value.is_sign_negative() {
+        true => bits,
+        false => !bits & (u64::MAX >> 1),
+    }
 }
 
 /// A record with the id of its item.
@@ -722,11 +750,11 @@ fn channel_layer(channel: Channel, percent: f64, mut offers: Vec<Offer>, now: i6
     }
     // Items are grouped by session and day, in the order of the first text of
     // each group.
-    let mut groups: Vec<(Text, Vec<Item>)> = Vec::new();
+    let mut groups: Vec<(Text, usize)> = Vec::new();
     let mut places: BTreeMap<(Option<u32>, Arc<str>), usize> = BTreeMap::new();
     // Most items belong to the group of the one before.
     let mut last: Option<(Option<u32>, usize)> = None;
-    for offer in offers {
+    let place_of = |offer: &Offer| {
         let run = offer.found.candidate.run;
         let group = &offer.found.line.group;
         let is_same = |at: usize| groups.get(at).is_some_and(|(text, _)| text == group);
@@ -738,13 +766,21 @@ fn channel_layer(channel: Channel, percent: f64, mut offers: Vec<Offer>, now: i6
         };
         last = Some((run, place));
         if groups.len() == place {
-            groups.push((group.clone(), Vec::new()));
+            groups.push((group.clone(), 0));
         }
-        groups[place].1.push(offer.item(now));
+        groups[place].1 += 1;
+        place
+    };
+    let places: Vec<usize> = offers.iter().map(place_of).collect();
+    // Items are large, and a list that grows would move them.
+    let mut items: Vec<Vec<Item>> = (groups.iter())
+        .map(|(_, count)| Vec::with_capacity(*count))
+        .collect();
+    for (offer, place) in offers.into_iter().zip(places) {
+        items[place].push(offer.item(now));
     }
-    layer.layers = groups
-        .into_iter()
-        .map(|(text, items)| Layer {
+    layer.layers = (groups.into_iter().zip(items))
+        .map(|((text, _), items)| Layer {
             share: Share::default(),
             heading: Some(Heading {
                 text,

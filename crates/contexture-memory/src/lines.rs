@@ -30,6 +30,8 @@ pub(crate) struct Line {
     pub(crate) tokens: Tokens,
     /// The fraction of the text that is a question at its end, from 0 to 1.
     pub(crate) asks: f64,
+    /// Whether the text is empty.
+    pub(crate) is_empty: bool,
     // The time of the event, as it is shown.
     at: Option<String>,
     // The line with its time before it.
@@ -46,6 +48,7 @@ impl Line {
         zone: &TimeZone,
         counts: &Counts,
         policy: Policy,
+        headings: &Headings,
     ) -> Self {
         let mut lead = String::new();
         let (body, at, group) = match record {
@@ -78,10 +81,11 @@ impl Line {
             false => 0,
         };
         let group = match group.replace(['\n', '\r'], " ").trim() {
-            "" => Text::new(""),
-            group => Text::guarded(&format!("[{group}]"), policy),
+            "" => headings.text(String::new(), policy),
+            group => headings.text(format!("[{group}]"), policy),
         };
         Self {
+            is_empty: text.is_empty(),
             id: record.id().into(),
             group,
             tokens: counts.count_of(&text),
@@ -111,7 +115,25 @@ impl Line {
     /// Returns the approximate size in bytes, with the values that are computed
     /// later.
     fn bytes(&self) -> usize {
-        512 + self.id.len() + self.group.as_str().len() + 3 * self.text.as_str().len()
+        512 + self.id.len() + 3 * self.text.as_str().len()
+    }
+}
+
+/// Cached headings. Most lines have the heading of another one, and equal headings
+/// are then one text.
+#[derive(Debug, Default)]
+pub(crate) struct Headings(Cache<String, Text>);
+
+impl Headings {
+    fn text(&self, heading: String, policy: Policy) -> Text {
+        if let Some(known) = self.0.get(&heading) {
+            return known;
+        }
+        let text = Text::guarded(&heading, policy);
+        // With its measurement.
+        let bytes = 512 + 2 * heading.len();
+        self.0.insert(heading, text.clone(), bytes);
+        text
     }
 }
 
@@ -133,7 +155,7 @@ pub(crate) struct LineCache(Mutex<CachedLines>);
 struct CachedLines {
     // The owner of all lines: the tenant whose engine was built.
     owner: Owner,
-    lines: BTreeMap<String, Arc<ByKey>>,
+    lines: BTreeMap<String, Arc<LinesByKey>>,
     // The number increases with each deletion: a line that was read before is
     // then not cached.
     epoch: u64,
@@ -149,7 +171,80 @@ impl Default for CachedLines {
     }
 }
 
-type ByKey = Cache<RecordKey, Arc<Line>>;
+/// The number of adjacent keys whose lines are cached together. A recall reads
+/// hundreds of lines, most of them next to others, and an entry of the cache
+/// takes longer to find than to read.
+const ADJACENT: i64 = 16;
+
+/// The lines of records with adjacent keys, each with its place among them, in
+/// ascending order.
+type AdjacentLines = [(u8, Arc<Line>)];
+
+/// Cached lines of one kind.
+#[derive(Debug)]
+struct LinesByKey {
+    // By the keys of the records divided by [`ADJACENT`]. A new line makes a new
+    // array, so that readers need no lock.
+    lines: Cache<i64, Arc<AdjacentLines>>,
+    headings: Headings,
+}
+
+/// Returns the number of the array with the line of a record, and its place there.
+fn place_of(key: RecordKey) -> (i64, u8) {
+    (key.div_euclid(ADJACENT), key.rem_euclid(ADJACENT) as u8)
+}
+
+impl LinesByKey {
+    /// Returns the lines of records, in the requested order. Adjacent keys that
+    /// follow each other are found together.
+    fn get(&self, keys: &[RecordKey]) -> Vec<Option<Arc<Line>>> {
+        let mut last: Option<(i64, Option<Arc<AdjacentLines>>)> = None;
+        let line = |key: &RecordKey| {
+            let (number, place) = place_of(*key);
+            let known = last.take_if(|(other, _)| *other == number);
+            let known = known.unwrap_or_else(|| (number, self.lines.get(&number)));
+            let mut lines = last.insert(known).1.iter().flat_map(|lines| lines.iter());
+            let line = lines.find(|(other, _)| *other == place);
+            line.map(|(_, line)| Arc::clone(line))
+        };
+        keys.iter().map(line).collect()
+    }
+
+    /// Changes the lines of an array.
+    fn change(&self, number: i64, change: impl FnOnce(&mut BTreeMap<u8, Arc<Line>>)) {
+        let known = self.lines.get(&number);
+        let known = known.iter().flat_map(|lines| lines.iter().cloned());
+        let mut lines: BTreeMap<u8, Arc<Line>> = known.collect();
+        change(&mut lines);
+        if lines.is_empty() {
+            self.lines.remove(&number);
+            return;
+        }
+        let bytes = lines.values().map(|line| line.bytes()).sum();
+        self.lines
+            .insert(number, lines.into_iter().collect(), bytes);
+    }
+
+    /// Adds lines, by ascending keys.
+    fn insert(&self, new: &[(RecordKey, Arc<Line>)]) {
+        for adjacent in new.chunk_by(|a, b| place_of(a.0).0 == place_of(b.0).0) {
+            let (number, _) = place_of(adjacent[0].0);
+            let places = adjacent.iter();
+            let places = places.map(|(key, line)| (place_of(*key).1, Arc::clone(line)));
+            self.change(number, |lines| lines.extend(places));
+        }
+    }
+
+    fn remove(&self, key: RecordKey) {
+        let (number, place) = place_of(key);
+        let is_there = self.get(&[key]).iter().any(Option::is_some);
+        if is_there {
+            self.change(number, |lines| {
+                lines.remove(&place);
+            });
+        }
+    }
+}
 
 impl LineCache {
     /// Removes the lines of changed records.
@@ -157,7 +252,7 @@ impl LineCache {
         let mut kept = lock(&self.0);
         kept.epoch += 1;
         for of_kind in kept.lines.values() {
-            keys.clone().for_each(|key| of_kind.remove(&key));
+            keys.clone().for_each(|key| of_kind.remove(key));
         }
     }
 
@@ -173,16 +268,16 @@ impl LineCache {
         kept.lines.retain(|kind, _| !kind.ends_with(suffix));
     }
 
-    /// Returns the lines of records, in the requested order; `None` for deleted
-    /// records. `load` reads those that are not cached.
+    /// Returns the lines of records by ascending keys, in the same order; `None` for
+    /// deleted records. `load` reads those that are not cached.
     pub(crate) fn lines(
         &self,
         kind: &str,
         keys: &[RecordKey],
-        load: impl FnOnce(&[RecordKey]) -> Result<Vec<Option<Line>>, StoreError>,
+        load: impl FnOnce(&[RecordKey], &Headings) -> Result<Vec<Option<Line>>, StoreError>,
     ) -> Result<Vec<Option<Arc<Line>>>, StoreError> {
         let (of_kind, epoch) = self.of_kind(kind);
-        let mut found: Vec<_> = keys.iter().map(|key| of_kind.get(key)).collect();
+        let mut found = of_kind.get(keys);
         let lacking: Vec<RecordKey> = (keys.iter().zip(&found))
             .filter(|(_, line)| line.is_none())
             .map(|(key, _)| *key)
@@ -190,25 +285,26 @@ impl LineCache {
         if lacking.is_empty() {
             return Ok(found);
         }
-        let loaded = load(&lacking)?;
+        let loaded = load(&lacking, &of_kind.headings)?;
         // The lock is held until all lines are cached, so that no deletion
         // intervenes.
         let kept = lock(&self.0);
-        let current = kept.epoch == epoch;
-        let mut loaded = lacking.iter().zip(loaded);
-        for line in found.iter_mut().filter(|line| line.is_none()) {
-            if let Some((key, Some(new))) = loaded.next() {
-                let new = Arc::new(new);
-                if current {
-                    of_kind.insert(*key, Arc::clone(&new), new.bytes());
-                }
-                *line = Some(new);
-            }
+        let loaded: Vec<Option<Arc<Line>>> = (loaded.into_iter())
+            .map(|line| line.map(Arc::new))
+            .collect();
+        if kept.epoch == epoch {
+            let new = lacking.iter().zip(&loaded);
+            let new = new.filter_map(|(key, line)| Some((*key, line.clone()?)));
+            of_kind.insert(&new.collect::<Vec<_>>());
+        }
+        let missing = found.iter_mut().filter(|line| line.is_none());
+        for (line, loaded) in missing.zip(loaded) {
+            *line = loaded;
         }
         Ok(found)
     }
 
-    fn of_kind(&self, kind: &str) -> (Arc<ByKey>, u64) {
+    fn of_kind(&self, kind: &str) -> (Arc<LinesByKey>, u64) {
         let mut kept = lock(&self.0);
         let epoch = kept.epoch;
         if let Some(known) = kept.lines.get(kind) {
@@ -218,8 +314,86 @@ impl LineCache {
         if kept.lines.len() >= MOST_KINDS {
             kept.lines.clear();
         }
-        let new = Arc::new(kept.owner.own(ByKey::new));
+        let new = Arc::new(kept.owner.own(|| LinesByKey {
+            lines: Cache::new(),
+            headings: Headings::default(),
+        }));
         kept.lines.insert(kind.to_owned(), Arc::clone(&new));
         (new, epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_core::TokenCounter;
+
+    use super::*;
+
+    struct Bytes;
+
+    impl TokenCounter for Bytes {
+        fn name(&self) -> &str {
+            "bytes"
+        }
+
+        fn is_exact(&self) -> bool {
+            true
+        }
+
+        fn count(&self, text: &str) -> Tokens {
+            text.len() as Tokens
+        }
+    }
+
+    fn line(number: i64, headings: &Headings) -> Line {
+        let record = serde_json::json!({
+            "id": format!("e{number}"), "type": "note", "timestamp": "2026-05-08T09:00:00Z",
+            "content": {"text": format!("text {number}")},
+        });
+        let record = Record::Event(serde_json::from_value(record).unwrap());
+        let counts = Counts::new(Arc::new(Bytes));
+        let (zone, policy) = (TimeZone::UTC, Policy::default());
+        Line::new(&record, str::to_owned, &zone, &counts, policy, headings)
+    }
+
+    /// Returns the ids of lines, and the keys of those that were loaded.
+    fn ids(cache: &LineCache, keys: &[RecordKey]) -> (Vec<Option<Arc<str>>>, Vec<RecordKey>) {
+        let mut loaded = Vec::new();
+        let lines = cache.lines("kind", keys, |lacking, headings| {
+            loaded = lacking.to_vec();
+            // A negative key is that of a deleted record.
+            let line = |key: &RecordKey| (*key >= 0).then(|| line(*key, headings));
+            Ok(lacking.iter().map(line).collect())
+        });
+        let ids = lines.unwrap().into_iter();
+        let ids = ids.map(|line| line.map(|line| Arc::clone(&line.id)));
+        (ids.collect(), loaded)
+    }
+
+    #[test]
+    fn each_line_is_loaded_once_until_its_record_changes() {
+        let cache = LineCache::default();
+        let id = |key: RecordKey| -> Option<Arc<str>> { Some(format!("e{key}").into()) };
+        let (found, loaded) = ids(&cache, &[-17, 3, 15, 16, 40]);
+        assert_eq!(found, [None, id(3), id(15), id(16), id(40)]);
+        assert_eq!(loaded, [-17, 3, 15, 16, 40]);
+        // Adjacent lines do not replace each other.
+        let (found, loaded) = ids(&cache, &[3, 4, 15, 16, 40]);
+        assert_eq!(found, [id(3), id(4), id(15), id(16), id(40)]);
+        assert_eq!(loaded, [4]);
+        cache.forget([4, 16, 99].into_iter());
+        let (found, loaded) = ids(&cache, &[3, 4, 15, 16, 40]);
+        assert_eq!(found, [id(3), id(4), id(15), id(16), id(40)]);
+        assert_eq!(loaded, [4, 16]);
+        cache.clear();
+        assert_eq!(ids(&cache, &[3, 40]).1, [3, 40]);
+    }
+
+    #[test]
+    fn equal_headings_are_one_text() {
+        let headings = Headings::default();
+        let (a, b) = (line(1, &headings), line(2, &headings));
+        assert_eq!(a.group.as_str(), "[2026-05-08]");
+        assert!(std::ptr::eq(a.group.as_str(), b.group.as_str()));
     }
 }

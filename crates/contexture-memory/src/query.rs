@@ -169,7 +169,10 @@ impl Query {
     /// A time in the query counts relative to the weight of vectors.
     pub(crate) fn bonus(&self, view: &View, text: &Text, vector_weight: f32) -> f32 {
         let mut bonus = 0.0;
-        if text.speaker.is_some_and(|who| self.speakers.contains(&who)) {
+        if text
+            .speaker()
+            .is_some_and(|who| self.speakers.contains(&who))
+        {
             bonus += SPEAKER;
         }
         bonus += vector_weight * self.times.bonus(text.at, text.told());

@@ -1,7 +1,7 @@
 //! Recall: from a request to a text within the budget, with every candidate
 //! accounted for.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::context::{Context, ContextRequest, Metadata, VectorProgress};
 use crate::found_lines::FoundLines;
 use crate::later::Generation;
 use crate::layers::{FoundRecord, Offered, Selection};
-use crate::lines::Line;
+use crate::lines::{Headings, Line};
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::score::Part;
 use crate::view::View;
@@ -32,8 +32,10 @@ use crate::{Memory, ViewGuard, dimensions_of, kept, lock, time};
 /// How long a cached result is used if nothing changes, in milliseconds.
 const GOOD_FOR_MS: i64 = 30_000;
 
-/// The approximate size of a found record without its line, in bytes.
-const FOUND_BYTES: usize = 300;
+/// The approximate size of a found record without its line, in bytes, and the
+/// size of a context for each of its tokens.
+const FOUND_BYTES: usize = 400;
+const CONTEXT_BYTES: usize = 24;
 
 /// How many texts a search returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +155,7 @@ struct RecallCall<'a> {
 /// The maximum size of the recent findings of a memory, in bytes. Few results are
 /// asked for again. Memory that was used a moment ago is made and freed faster
 /// than memory that has left the processor's caches.
-const RECENT_BYTES: usize = 4 << 20;
+const RECENT_BYTES: usize = 1 << 20;
 
 /// Recent findings, by request and state of the store. Each has its time in
 /// Unix milliseconds.
@@ -374,6 +376,7 @@ impl Memory<'_> {
             unmatched: false,
             single: &single,
             sessions: RefCell::default(),
+            ranked: OnceCell::new(),
         };
         let (vector, mute) = (vector.as_deref(), admission.mute());
         let scores = view.index.scores(&query.terms, vector, &mute);
@@ -543,7 +546,8 @@ impl Memory<'_> {
         let record = Record::Event(event.clone());
         let zone = time::zone(request.timezone.as_deref());
         let policy = self.engine.policy();
-        let line = Line::new(&record, str::to_owned, &zone, counts, policy);
+        let headings = &Headings::default();
+        let line = Line::new(&record, str::to_owned, &zone, counts, policy, headings);
         let at = event.timestamp.map_or(0, |at| at.as_millisecond());
         FoundRecord::new(Candidate::new_event(at), Arc::new(line))
     }
@@ -677,7 +681,13 @@ impl Memory<'_> {
     }
 
     fn keep(&self, key: String, now: Timestamp, found: &Arc<Findings>) {
-        let bytes = 1024 + 2 * key.len() + FOUND_BYTES * found.records.len();
+        let records = found.records.iter();
+        let tokens: Tokens = records.map(|record| record.line.tokens).sum();
+        let shown = usize::try_from(tokens.min(found.request.max_tokens)).unwrap_or(usize::MAX);
+        let bytes = 1024
+            + 2 * key.len()
+            + FOUND_BYTES * found.records.len()
+            + CONTEXT_BYTES.saturating_mul(shown);
         let value = (now.as_millisecond(), Arc::clone(found));
         self.cache.contexts.insert(key, value, bytes);
     }

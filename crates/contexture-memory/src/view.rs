@@ -89,11 +89,10 @@ const WITNESSES: usize = 64;
 /// The data of an event or a chunk for filters and scores.
 #[derive(Debug, Clone)]
 pub(crate) struct Text {
-    pub(crate) key: RecordKey,
     pub(crate) kind: RecordKind,
     pub(crate) event_type: u32,
-    pub(crate) session: Option<u32>,
-    pub(crate) speaker: Option<u32>,
+    session: OptionalName,
+    speaker: OptionalName,
     pub(crate) at: i64,
     pub(crate) outcome: Option<Outcome>,
     /// A hash that is equal for texts with equal content.
@@ -104,6 +103,23 @@ pub(crate) struct Text {
     mentions: MentionRange,
     // Fields that most texts do not have.
     rare: Option<Box<Rare>>,
+}
+
+/// The number of a name, or none, in four bytes.
+#[derive(Debug, Clone, Copy)]
+struct OptionalName(u32);
+
+impl OptionalName {
+    /// No name has this number.
+    const NONE: u32 = u32::MAX;
+
+    fn new(name: Option<u32>) -> Self {
+        Self(name.unwrap_or(Self::NONE))
+    }
+
+    fn get(self) -> Option<u32> {
+        (self.0 != Self::NONE).then_some(self.0)
+    }
 }
 
 /// A range of the array of mentions: the entities of one text.
@@ -135,6 +151,16 @@ impl Rare {
 }
 
 impl Text {
+    /// Returns the number of the session.
+    pub(crate) fn session(&self) -> Option<u32> {
+        self.session.get()
+    }
+
+    /// Returns the number of the speaker.
+    pub(crate) fn speaker(&self) -> Option<u32> {
+        self.speaker.get()
+    }
+
     /// Returns the task.
     pub(crate) fn task(&self) -> Option<u32> {
         self.rare.as_ref().and_then(|rare| rare.task)
@@ -347,10 +373,9 @@ impl View {
         let symbols = &mut self.symbols;
         let mut symbol = |name: &Option<String>| name.as_deref().map(|name| symbols.number(name));
         let known = Text {
-            key,
             kind: text.kind,
-            session: symbol(&text.session),
-            speaker: symbol(&text.speaker),
+            session: OptionalName::new(symbol(&text.session)),
+            speaker: OptionalName::new(symbol(&text.speaker)),
             rare: Rare {
                 task: symbol(&text.task),
                 valid: Validity::new(text.valid_from, text.valid_to),
@@ -370,11 +395,11 @@ impl View {
             },
         };
         self.mentions.extend_from_slice(&text.mentions);
-        if let Some(speaker) = known.speaker {
+        if let Some(speaker) = known.speaker() {
             *self.speakers.entry(speaker).or_default() += 1;
         }
         if known.kind == RecordKind::Event {
-            touched.extend(known.session);
+            touched.extend(known.session());
         }
         let at = slot as usize;
         if self.texts.len() <= at {
@@ -429,9 +454,9 @@ impl View {
             if let Some(text) = self.texts[slot as usize].take() {
                 self.unused_mentions += text.mentions.count as usize;
                 self.times.remove(text.at, slot);
-                touched.extend(text.session);
+                touched.extend(text.session());
                 let speaker = text
-                    .speaker
+                    .speaker()
                     .and_then(|s| Some((s, self.speakers.get_mut(&s)?)));
                 if let Some((speaker, texts)) = speaker {
                     *texts -= 1;
@@ -513,9 +538,10 @@ impl View {
         limited.filter(|slot| !holds(slot)).collect()
     }
 
-    /// Returns all texts.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &Text> + '_ {
-        self.texts.iter().flatten()
+    /// Returns all texts with their keys.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (RecordKey, &Text)> + '_ {
+        let texts = (0..).zip(&self.texts);
+        texts.filter_map(|(slot, text)| Some((self.index.key(slot)?, text.as_ref()?)))
     }
 
     /// Returns the text in a slot.

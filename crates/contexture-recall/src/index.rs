@@ -27,7 +27,7 @@ use self::file::section;
 use self::mute::Mute;
 use self::postings::Postings;
 use self::rescore::{LEAST_RESCORED, Rescoring};
-use self::runs::{Runs, is_straight};
+use self::runs::{Runs, Span};
 use self::vectors::Vectors;
 use crate::scan::Probe;
 use crate::vector::Vector;
@@ -303,7 +303,7 @@ impl Index {
             + self.neighbours.capacity() * size_of::<Neighbours>()
             + (self.lengths.capacity() + self.pairs.capacity() + self.free.capacity()) * 4;
         let name = size_of::<(Box<str>, u32)>() + RUN_NAME + ALLOCATION;
-        let run = size_of::<Vec<Slot>>() + ALLOCATION + name + 1;
+        let run = size_of::<Vec<Slot>>() + ALLOCATION + name + size_of::<Span>();
         let runs = self.runs.members.len() * run + self.live * size_of::<Slot>();
         slots + runs + self.postings.memory_bytes() + self.vectors.memory_bytes()
     }
@@ -418,7 +418,7 @@ impl Index {
         for run in runs.into_iter().filter(|run| *run != NONE) {
             let members = &mut self.runs.members[run as usize];
             members.retain(|&slot| texts[slot as usize].state != State::Leaving);
-            self.runs.straight[run as usize] = is_straight(members);
+            self.runs.spans[run as usize] = Span::of(members);
         }
         for slot in slots {
             // No data of the text remains, so that no file contains it.
@@ -661,14 +661,28 @@ impl Index {
         let (mut counts, mut touched) = self.buffers.take_counts(scores.len());
         let mut most = 0.0_f32;
         for &term in terms {
-            self.postings.each(term, |slot, count| {
-                own[slot as usize / 64] |= 1 << (slot % 64);
-                match mute.holds(slot) {
-                    true => lend(slot, count, ONE as u32, &mut counts, &mut touched),
-                    false => self.lend_around(slot, count, &mut counts, &mut touched),
-                }
+            pulp::Arch::new().dispatch(LendTerm {
+                index: self,
+                term,
+                mute,
+                counts: &mut counts,
+                touched: &mut touched,
+                own,
             });
             let share = self.rarity(term) / best;
+            if mute.is_empty() {
+                let of_term = pulp::Arch::new().dispatch(AddTerm {
+                    counts: &mut counts,
+                    touched: &mut touched,
+                    lengths: &self.lengths,
+                    scores,
+                    share,
+                    by_length,
+                    longest,
+                });
+                most = most.max(of_term);
+                continue;
+            }
             for (word, bits) in touched.iter_mut().enumerate() {
                 let mut bits = std::mem::take(bits);
                 while bits != 0 {
@@ -691,7 +705,7 @@ impl Index {
     }
 
     /// Adds the words of a text to its sum and to those of its neighbours.
-    #[inline]
+    #[inline(always)]
     fn lend_around(&self, slot: Slot, count: u8, sums: &mut [u32], touched: &mut [u64]) {
         const NEAR: usize = 2 * REACH + 1;
         // Most neighbours have the slots next to the text. They are then read
@@ -705,7 +719,7 @@ impl Index {
             && is_in_order(near, slot)
         {
             let near: &[Neighbours; NEAR] = near;
-            let mut parts = [ONE as u32; NEAR];
+            let mut parts = [1.0_f32; NEAR];
             for before in [true, false] {
                 let mut part = near[REACH].half;
                 for distance in 1..=REACH {
@@ -714,11 +728,13 @@ impl Index {
                         false => REACH + distance,
                     };
                     part *= near[at].half;
-                    parts[at] = (part * ONE) as u32;
+                    parts[at] = part;
                     part *= near[at].half;
                 }
             }
             for (sum, part) in sums.iter_mut().zip(parts) {
+                // A part is at most 1. Signed numbers are converted at once.
+                let part = (part * ONE) as i32 as u32;
                 *sum = sum.saturating_add(u32::from(count) * part + 1);
             }
             let bits = ((1_u128 << NEAR) - 1) << (first % 64);
@@ -814,8 +830,12 @@ impl Index {
         };
         let before = place.checked_sub(1).map_or(NONE, |i| members[i]);
         let behind = members.get(place).copied().unwrap_or(NONE);
-        let follows = before == NONE || before.checked_add(1) == Some(slot);
-        self.runs.straight[run as usize] &= follows && behind == NONE;
+        let span = &mut self.runs.spans[run as usize];
+        *span = match (before, behind) {
+            (NONE, NONE) => Span::of(&[slot]),
+            (_, NONE) => span.with_last(slot),
+            _ => Span::default(),
+        };
         members.insert(place, slot);
         self.join(before, slot);
         self.join(slot, behind);
@@ -828,6 +848,119 @@ impl Index {
         if behind != NONE {
             self.neighbours[behind as usize].before = before;
         }
+    }
+}
+
+/// Adds the counts of one term to the texts that have it and to their neighbours.
+/// The words of `mute` texts do not count for their neighbours. Sets a bit of `own`
+/// for each text with the term.
+struct LendTerm<'a> {
+    index: &'a Index,
+    term: u32,
+    mute: &'a Mute,
+    counts: &'a mut [u32],
+    touched: &'a mut [u64],
+    own: &'a mut [u64],
+}
+
+impl pulp::NullaryFnOnce for LendTerm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self {
+            index,
+            term,
+            mute,
+            counts,
+            touched,
+            own,
+        } = self;
+        index.postings.each(term, |slot, count| {
+            own[slot as usize / 64] |= 1 << (slot % 64);
+            match mute.holds(slot) {
+                true => lend(slot, count, ONE as u32, counts, touched),
+                false => index.lend_around(slot, count, counts, touched),
+            }
+        });
+    }
+}
+
+/// The number of scores that are computed at once.
+const LANES: usize = 16;
+
+/// Adds the score of one term to each touched text, and to the texts around it,
+/// whose count is zero and adds nothing. Clears the counts and the bits. Returns
+/// the best score of these texts.
+struct AddTerm<'a> {
+    counts: &'a mut [u32],
+    touched: &'a mut [u64],
+    lengths: &'a [f32],
+    scores: &'a mut [f32],
+    share: f32,
+    by_length: f32,
+    longest: f32,
+}
+
+impl pulp::NullaryFnOnce for AddTerm<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn call(self) -> f32 {
+        let Self {
+            counts,
+            touched,
+            lengths,
+            scores,
+            share,
+            by_length,
+            longest,
+        } = self;
+        let add = |count: &mut u32, length: f32, score: &mut f32| {
+            // A sum of counts is far below 2^31, and a signed number is converted
+            // faster.
+            let held = std::mem::take(count) as i32 as f32 / ONE;
+            let damp = (K1 * (1.0 - B) + by_length * length).min(longest);
+            *score += share * held / (held + damp);
+            *score
+        };
+        let mut most = [0.0_f32; LANES];
+        for (word, bits) in touched.iter_mut().enumerate() {
+            let bits = std::mem::take(bits);
+            if bits == 0 {
+                continue;
+            }
+            for part in 0..64 / LANES {
+                if bits >> (part * LANES) & ((1 << LANES) - 1) == 0 {
+                    continue;
+                }
+                let first = word * 64 + part * LANES;
+                let counts = &mut counts[first..];
+                let (lengths, scores) = (&lengths[first..], &mut scores[first..]);
+                let whole = (
+                    counts.first_chunk_mut::<LANES>(),
+                    lengths.first_chunk::<LANES>(),
+                    scores.first_chunk_mut::<LANES>(),
+                );
+                let (Some(counts), Some(lengths), Some(scores)) = whole else {
+                    // The last texts.
+                    let texts = counts.iter_mut().zip(lengths).zip(scores);
+                    for ((count, length), score) in texts {
+                        most[0] = most[0].max(add(count, *length, score));
+                    }
+                    continue;
+                };
+                for lane in 0..LANES {
+                    let score = add(&mut counts[lane], lengths[lane], &mut scores[lane]);
+                    most[lane] = if score > most[lane] {
+                        score
+                    } else {
+                        most[lane]
+                    };
+                }
+            }
+        }
+        most.into_iter().fold(0.0, f32::max)
     }
 }
 
@@ -852,7 +985,7 @@ fn lend(near: Slot, count: u8, part: u32, sums: &mut [u32], touched: &mut [u64])
 
 /// Returns true when the neighbours of a text have the slots next to it. The
 /// text is in the middle of `near`.
-#[inline]
+#[inline(always)]
 fn is_in_order(near: &[Neighbours; 2 * REACH + 1], slot: Slot) -> bool {
     let mut in_order = true;
     for distance in 0..REACH {

@@ -87,6 +87,19 @@ pub fn near_keys(words: &Words) -> impl Iterator<Item = u32> + '_ {
     terms[..first].iter().map(|term| term.id)
 }
 
+/// Returns a bit for each term of a text, some for several, and half of the largest
+/// number of bits in which those of a near-duplicate of the same size differ. The
+/// bits of two near-duplicates differ in at most the sum of both numbers.
+///
+/// A term that only one of two texts has changes at most one bit.
+pub fn near_bits(words: &Words) -> (u64, u32) {
+    let terms = words.terms.iter();
+    let bits = terms.fold(0, |bits, term| bits | 1_u64 << (term.id % 64));
+    // Of `a + b` terms of two texts, at most this share is in one of them only.
+    let apart = (1.0 - NEAR_DUPLICATE) / (1.0 + NEAR_DUPLICATE);
+    (bits, (apart * words.terms.len() as f64).ceil() as u32)
+}
+
 /// Returns a hash of the template of a text: equal for texts that differ only
 /// in numbers, dates and ids.
 pub fn template_print(text: &str) -> u64 {
@@ -186,6 +199,8 @@ mod tests {
             if is_near {
                 let keys: Vec<u32> = near_keys(&a).collect();
                 proptest::prop_assert!(near_keys(&b).any(|key| keys.contains(&key)));
+                let ((a, a_apart), (b, b_apart)) = (near_bits(&a), near_bits(&b));
+                proptest::prop_assert!((a ^ b).count_ones() <= a_apart + b_apart);
             }
         }
     }

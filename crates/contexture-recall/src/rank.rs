@@ -10,6 +10,10 @@ use crate::index::{Index, Scores, Slot, weighed};
 /// when the scores of all texts are estimates.
 const RESCORED: usize = 6;
 
+/// All texts get a whole score if the requested number is at least one part in
+/// this many of them.
+const MOSTLY_BEST: usize = 4;
+
 /// The sum of word and vector scores of a text that matches well.
 const BEST: f32 = 1.4;
 
@@ -113,6 +117,9 @@ pub fn best_hits(
     if scores.are_estimates() {
         let mut best = Best::new(most);
         for (slot, bonus) in texts {
+            if !index.may_reach(scores, slot, bonus, best.bar) {
+                continue;
+            }
             if let Some((plain, run)) = index.estimated_sum(scores, slot) {
                 best.extend(Ranked::estimate(index, scores, slot, [plain, run, bonus]));
             }
@@ -227,13 +234,27 @@ fn top(
     admit: impl Fn(Slot) -> bool,
 ) -> Vec<Ranked<Hit>> {
     let mut best = Best::new(most);
-    for slot in 0..scores.words.len() as Slot {
+    let slots = 0..scores.words.len() as Slot;
+    let hit = |best: &Best<Hit>, slot: Slot| {
         let at = slot as usize;
         let plain = scores.plain(at) + scores.of_run(at);
-        let hit = best
-            .bonus_of(slot, plain, most_bonus, &bonus, &admit)
-            .and_then(|bonus| estimated(index, scores, slot, bonus));
-        best.extend(hit.map(Ranked::new));
+        let bonus = best.bonus_of(slot, plain, most_bonus, &bonus, &admit)?;
+        estimated(index, scores, slot, bonus).map(Ranked::new)
+    };
+    // If most texts are among the best, it is faster to remove the others at the
+    // end than to find the worst of the best again and again.
+    if scores.words.len() / MOSTLY_BEST <= most {
+        let mut hits: Vec<Ranked<Hit>> = Vec::with_capacity(scores.words.len());
+        hits.extend(slots.filter_map(|slot| hit(&best, slot)));
+        if most < hits.len() {
+            hits.select_nth_unstable_by(most, |a, b| b.cmp(a));
+            hits.truncate(most);
+        }
+        return hits;
+    }
+    for slot in slots {
+        let hit = hit(&best, slot);
+        best.extend(hit);
     }
     best.into_all().collect()
 }

@@ -107,6 +107,28 @@ proptest! {
         prop_assert_eq!(scores(&index, &query), scores(&anew, &query));
     }
 
+    /// Scores are computed many at once if no text is mute, and else one by one.
+    /// A mute text without words and neighbours changes none.
+    #[test]
+    fn scores_are_the_same_computed_at_once_and_one_by_one(
+        texts in prop::collection::vec(text(), 1..150),
+        query in prop::collection::vec(0..WORDS.len(), 1..5),
+    ) {
+        let query: Vec<&str> = query.iter().map(|&word| WORDS[word]).collect();
+        let query = terms(&query.join(" "));
+        let mut index = Index::new(8);
+        for (key, text) in (0..).zip(&texts) {
+            add(&mut index, key, text);
+        }
+        let silent = Text { words: Vec::new(), run: None, at: 0 };
+        let silent = add(&mut index, 1_000, &silent);
+        let at_once = index.scores(&query, None, &[]);
+        let one_by_one = index.scores(&query, None, &[silent]);
+        let bits = |scores: &[f32]| scores.iter().map(|score| score.to_bits()).collect::<Vec<_>>();
+        prop_assert_eq!(bits(&at_once.words), bits(&one_by_one.words));
+        prop_assert_eq!(at_once.vector_weight, one_by_one.vector_weight);
+    }
+
     /// The best texts equal the first ones of a full sort.
     #[test]
     fn the_best_are_the_best(

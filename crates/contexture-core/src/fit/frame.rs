@@ -65,6 +65,7 @@ impl Fitter<'_> {
     /// there are no lines.
     pub(super) fn composed(&self, frame: &Frame, lines: &KeptLines<'_>) -> Option<(Text, Tokens)> {
         let mut block = BlockWriter::new(self.counts);
+        block.body.reserve(lines.bytes());
         block.write(lines);
         let (text, tokens, bare) = block.finish()?;
         // A document is sent without its last line end.
@@ -99,6 +100,21 @@ impl<'a> KeptLines<'a> {
 
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.inside.iter().all(KeptLines::is_empty)
+    }
+
+    /// Returns about how many bytes the lines have.
+    fn bytes(&self) -> usize {
+        let heading = self
+            .heading
+            .map_or(0, |heading| heading.text.body().len() + 2);
+        let own = self.lines.iter().map(|(_, outcome)| match outcome {
+            Outcome::Whole { text, .. } => text.body().len(),
+            Outcome::Form { form, .. } => form.text.body().len(),
+            Outcome::Cut { text, .. } => text.body().len(),
+            _ => 0,
+        });
+        let inside = self.inside.iter().map(KeptLines::bytes);
+        heading + own.chain(inside).sum::<usize>()
     }
 
     fn surcharges(&self) -> Tokens {

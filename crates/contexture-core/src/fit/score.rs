@@ -4,8 +4,10 @@
 //! Near-duplicates are dropped, and low-scoring items are replaced by shorter
 //! forms when that makes room for a higher-scoring one.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ use crate::assemble::Fitted;
 use crate::code::Code;
 use crate::counts::Tokens;
 use crate::cut::Cut;
-use crate::form::{Curator, Form};
+use crate::form::{Curator, Form, NearPrint};
 use crate::item::Item;
 use crate::layer::{Layer, Order};
 use crate::measure::Size;
@@ -107,16 +109,78 @@ struct Unit {
     sub: usize,
     // False when something of it is missing.
     usable: bool,
-    // The keys that near-duplicates share, between a comparison and the use.
+    // The keys that near-duplicates share, once they were needed.
     keys: Option<NearKeys>,
 }
 
 /// The keys that a unit and its near-duplicates share.
+#[derive(Clone)]
 enum NearKeys {
     /// Any other unit may be a near-duplicate.
     Any,
-    /// Near-duplicates share one of these.
-    Some(Vec<u32>),
+    /// Near-duplicates share one of these, a range of [`Competition::keys`], and
+    /// have a similar print.
+    Some(Range<usize>, NearPrint),
+}
+
+/// The units that were kept, by the keys that near-duplicates share.
+///
+/// A request keeps hundreds of units with a few keys each. A table without
+/// deletion is enough, because the state of a unit is checked before it is
+/// compared.
+struct KeptByKey {
+    // The last entry of each bucket.
+    buckets: Vec<Option<u32>>,
+    entries: Vec<KeptEntry>,
+}
+
+#[derive(Debug)]
+struct KeptEntry {
+    key: u32,
+    print: NearPrint,
+    unit: usize,
+    // The entry before it in its bucket.
+    before: Option<u32>,
+}
+
+impl KeptByKey {
+    /// Returns an empty table for about this many keys.
+    fn new(keys: usize) -> Self {
+        Self {
+            buckets: vec![None; keys.next_power_of_two()],
+            entries: Vec::new(),
+        }
+    }
+
+    fn bucket(&self, key: u32) -> usize {
+        // Fibonacci hashing: the upper bits of the product depend on all bits of
+        // the key.
+        let mixed = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        mixed as usize & (self.buckets.len() - 1)
+    }
+
+    fn insert(&mut self, key: u32, print: NearPrint, unit: usize) {
+        let bucket = self.bucket(key);
+        let before = self.buckets[bucket].replace(self.entries.len() as u32);
+        self.entries.push(KeptEntry {
+            key,
+            print,
+            unit,
+            before,
+        });
+    }
+
+    /// Adds the units with a key and a similar print to `units`, in any order.
+    fn find(&self, key: u32, print: NearPrint, units: &mut SmallVec<[usize; 16]>) {
+        let mut next = self.buckets[self.bucket(key)];
+        while let Some(at) = next {
+            let entry = &self.entries[at as usize];
+            if entry.key == key && entry.print.may_be_near(print) {
+                units.push(entry.unit);
+            }
+            next = entry.before;
+        }
+    }
 }
 
 struct Competition<'c> {
@@ -127,9 +191,11 @@ struct Competition<'c> {
     // Units by rank, the best first.
     order: Vec<usize>,
     kept: Vec<usize>,
-    // The units that were kept, in that order, by the keys that near-duplicates
-    // share, and those without keys.
-    by_key: BTreeMap<u32, SmallVec<[usize; 2]>>,
+    // The keys of all units that were compared, unit by unit.
+    keys: Vec<u32>,
+    // The units that were kept, by the keys that near-duplicates share, and those
+    // without keys.
+    by_key: KeptByKey,
     keyless: Vec<usize>,
     allowance: Tokens,
     used: Tokens,
@@ -149,8 +215,9 @@ impl Fitter<'_> {
         fitted: &mut Fitted,
         allowance: Tokens,
     ) {
-        let (mut items, mut outcomes, mut subs, mut sub_of) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let count = count_items(layer);
+        let (mut items, mut outcomes) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut subs, mut sub_of) = (Vec::new(), Vec::with_capacity(count));
         self.flatten(layer, fitted, None, &mut subs, &mut |sub, item, outcome| {
             items.push(item);
             outcomes.push(outcome);
@@ -181,7 +248,8 @@ impl Fitter<'_> {
             units,
             order,
             kept: Vec::new(),
-            by_key: BTreeMap::new(),
+            by_key: KeptByKey::new(2 * groups.len()),
+            keys: Vec::new(),
             keyless: Vec::new(),
             allowance,
             used: 0,
@@ -457,15 +525,16 @@ impl Fitter<'_> {
         sub_of: &[usize],
     ) -> Option<(Text, Tokens)> {
         let frame = layer.frame.as_ref()?;
-        let kept = all.kept_outcomes();
-        let mut shown: Vec<Option<&Outcome>> = pinned.iter().map(Option::as_ref).collect();
-        for (i, outcome) in &kept {
-            shown[*i] = Some(outcome);
+        let mut shown: Vec<Option<Cow<'_, Outcome>>> = (pinned.iter())
+            .map(|outcome| outcome.as_ref().map(Cow::Borrowed))
+            .collect();
+        for (i, outcome) in all.kept_outcomes() {
+            shown[i] = Some(outcome);
         }
         let mut by_sub: Vec<Vec<(&Item, &Outcome)>> = Vec::new();
         by_sub.resize_with(all.subs.len(), Vec::new);
-        for (i, outcome) in shown.into_iter().enumerate() {
-            if let Some(outcome) = outcome.filter(|outcome| outcome.is_kept()) {
+        for (i, outcome) in shown.iter().enumerate() {
+            if let Some(outcome) = outcome.as_deref().filter(|outcome| outcome.is_kept()) {
                 by_sub[sub_of[i]].push((&all.items[i], outcome));
             }
         }
@@ -494,6 +563,11 @@ fn kept_lines<'a>(
     }
 }
 
+/// Returns the number of items of a layer and of its nested layers.
+fn count_items(layer: &Layer) -> usize {
+    layer.items.len() + layer.layers.iter().map(count_items).sum::<usize>()
+}
+
 /// Moves items and outcomes back to their layers.
 fn restore(
     layer: &mut Layer,
@@ -504,6 +578,8 @@ fn restore(
 ) {
     let count = counts.get(*sub).copied().unwrap_or(0);
     *sub += 1;
+    layer.items.reserve_exact(count);
+    fitted.outcomes.reserve_exact(count);
     for _ in 0..count {
         let Some((item, outcome)) = pairs.next() else {
             return;
@@ -588,11 +664,11 @@ impl Competition<'_> {
             self.units[u].state = State::Kept;
         }
         self.kept.push(u);
-        match self.take_keys(u) {
+        match self.keys_of(u) {
             NearKeys::Any => self.keyless.push(u),
-            NearKeys::Some(keys) => {
-                for key in keys {
-                    self.by_key.entry(key).or_default().push(u);
+            NearKeys::Some(keys, print) => {
+                for key in &self.keys[keys] {
+                    self.by_key.insert(*key, print, u);
                 }
             }
         }
@@ -600,28 +676,40 @@ impl Competition<'_> {
 
     /// Returns the keys of a unit that near-duplicates of it share. They are
     /// asked for once.
-    fn take_keys(&mut self, u: usize) -> NearKeys {
-        if let Some(keys) = self.units[u].keys.take() {
-            return keys;
+    fn keys_of(&mut self, u: usize) -> NearKeys {
+        if let Some(keys) = &self.units[u].keys {
+            return keys.clone();
         }
-        let curator = self.curator.as_ref();
-        match curator.and_then(|curator| curator.near_keys(self.only_item(u)?)) {
-            Some(keys) => NearKeys::Some(keys),
+        let start = self.keys.len();
+        let mut all = std::mem::take(&mut self.keys);
+        let item = self.only_item(u);
+        let print = match (&self.curator, item) {
+            (Some(curator), Some(item)) => curator.near_keys(item, &mut all),
+            _ => None,
+        };
+        let keys = match print {
+            Some(print) => NearKeys::Some(start..all.len(), print),
             None => NearKeys::Any,
-        }
+        };
+        self.keys = all;
+        self.units[u].keys = Some(keys.clone());
+        keys
     }
 
     /// Returns the kept units that may be near duplicates of a unit with these
     /// keys, in ascending order.
     fn possible_duplicates(&self, keys: &NearKeys) -> SmallVec<[usize; 16]> {
         // One without keys is compared with all, and all with one without.
-        let mut units: SmallVec<[usize; 16]> = match keys {
-            NearKeys::Any => self.kept.iter().copied().collect(),
-            NearKeys::Some(keys) => {
-                let sharing = keys.iter().filter_map(|key| self.by_key.get(key)).flatten();
-                sharing.chain(&self.keyless).copied().collect()
+        let mut units: SmallVec<[usize; 16]> = SmallVec::new();
+        match keys {
+            NearKeys::Any => units.extend(self.kept.iter().copied()),
+            NearKeys::Some(keys, print) => {
+                for key in &self.keys[keys.clone()] {
+                    self.by_key.find(*key, *print, &mut units);
+                }
+                units.extend(self.keyless.iter().copied());
             }
-        };
+        }
         units.sort_unstable();
         units.dedup();
         units
@@ -637,9 +725,8 @@ impl Competition<'_> {
         if self.only_item(u).is_none() {
             return false;
         }
-        let keys = self.take_keys(u);
+        let keys = self.keys_of(u);
         let possible = self.possible_duplicates(&keys);
-        self.units[u].keys = Some(keys);
         let Some(item) = self.only_item(u) else {
             return false;
         };
@@ -686,28 +773,29 @@ impl Competition<'_> {
     }
 
     /// Returns the outcomes of the items of kept units.
-    fn kept_outcomes(&self) -> Vec<(usize, Outcome)> {
-        let mut outcomes = Vec::new();
-        for &u in &self.kept {
+    fn kept_outcomes(&self) -> impl Iterator<Item = (usize, Cow<'_, Outcome>)> {
+        self.kept.iter().flat_map(|&u| {
             let unit = &self.units[u];
-            match (&unit.state, unit.decided.as_slice()) {
-                (State::Shorter(form), [(i, _)]) => {
-                    let outcome = Outcome::Form {
-                        form: form.clone(),
-                        tokens: unit.tokens,
-                        original: unit.whole,
-                    };
-                    outcomes.push((*i, outcome));
-                }
-                (_, decided) => outcomes.extend(decided.iter().cloned()),
-            }
-        }
-        outcomes
+            let form = match &unit.state {
+                State::Shorter(form) if unit.decided.len() == 1 => Some(Outcome::Form {
+                    form: form.clone(),
+                    tokens: unit.tokens,
+                    original: unit.whole,
+                }),
+                _ => None,
+            };
+            unit.decided.iter().map(move |(i, outcome)| match &form {
+                Some(form) => (*i, Cow::Owned(form.clone())),
+                None => (*i, Cow::Borrowed(outcome)),
+            })
+        })
     }
 
     /// Returns the outcome of every item.
     fn outcomes(&self, available: Tokens) -> Vec<(usize, Outcome)> {
-        let mut outcomes = self.kept_outcomes();
+        let mut outcomes: Vec<(usize, Outcome)> = Vec::with_capacity(self.items.len());
+        let kept = self.kept_outcomes();
+        outcomes.extend(kept.map(|(i, outcome)| (i, outcome.into_owned())));
         let left = self.allowance.saturating_sub(self.used);
         let ahead = self.ahead();
         for (u, unit) in self.units.iter().enumerate() {
@@ -765,5 +853,45 @@ impl Competition<'_> {
             });
         }
         ahead
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_units_are_found_by_each_of_their_keys() {
+        let print = |unit: usize| NearPrint {
+            bits: u64::from(unit % 2 == 1),
+            most_apart: 1,
+        };
+        for size in [0, 1, 100] {
+            let mut kept = KeptByKey::new(size);
+            let mut expected: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+            for unit in 0..200_usize {
+                for key in [unit as u32 % 7, (unit as u32).wrapping_mul(77_777_777)] {
+                    kept.insert(key, print(unit), unit);
+                    expected.entry(key).or_default().push(unit);
+                }
+            }
+            let units = |key: u32, print: NearPrint| {
+                let mut found = SmallVec::new();
+                kept.find(key, print, &mut found);
+                found.sort_unstable();
+                found.to_vec()
+            };
+            for (key, expected) in &expected {
+                let found = units(*key, print(0));
+                assert_eq!(&found, expected);
+            }
+            assert_eq!(units(12_345, print(0)), Vec::<usize>::new());
+            // The prints of these differ in three bits.
+            let other = NearPrint {
+                bits: 0b111,
+                most_apart: 1,
+            };
+            assert!(!units(3, other).contains(&10));
+        }
     }
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::slots::Slots;
 use super::times::TimeOrder;
-use super::{MentionRange, Pattern, Rare, Symbols, Text, Validity, View, WITNESSES};
+use super::{MentionRange, OptionalName, Pattern, Rare, Symbols, Text, Validity, View, WITNESSES};
 use crate::later::Generation;
 
 /// The kind and version of the file. A file of another version is not read.
@@ -191,7 +191,7 @@ impl View {
         // Only names in use are written, so that no deleted name is.
         let mut numbers = vec![0_u32; self.symbols.names.len()];
         for text in self.texts.iter().flatten() {
-            let named = [text.session, text.speaker, text.task()];
+            let named = [text.session(), text.speaker(), text.task()];
             for symbol in named.into_iter().flatten().chain([text.event_type]) {
                 numbers[symbol as usize] = 1;
             }
@@ -219,8 +219,8 @@ impl View {
             texts().map(|text| text.map_or(0, value)).collect()
         };
         file.array(section::TYPES, &of(&|text| number(Some(text.event_type))))?;
-        file.array(section::SESSIONS, &of(&|text| number(text.session)))?;
-        file.array(section::SPEAKERS, &of(&|text| number(text.speaker)))?;
+        file.array(section::SESSIONS, &of(&|text| number(text.session())))?;
+        file.array(section::SPEAKERS, &of(&|text| number(text.speaker())))?;
         let counts = of(&|text| text.mentions.count);
         file.array(section::MENTION_COUNTS, &counts)?;
         let mentions: Vec<&[RecordKey]> =
@@ -290,21 +290,18 @@ impl View {
             return Err(damaged("the texts do not fit the index"));
         }
         let mut by_key = Vec::with_capacity(index.len());
-        let mut by_time = Vec::with_capacity(index.len());
         let mut speakers = vec![0_usize; self.symbols.names.len()];
         let mut sessions = vec![false; self.symbols.names.len()];
         for (slot, known) in (0..).zip(&mut texts) {
-            let (Some(text), Some(key)) = (known.as_mut(), index.key(slot)) else {
+            let (Some(text), Some(key)) = (known.as_ref(), index.key(slot)) else {
                 *known = None;
                 continue;
             };
-            text.key = key;
             by_key.push((key, slot));
-            by_time.push((text.at, slot));
-            if let Some(speaker) = text.speaker {
+            if let Some(speaker) = text.speaker() {
                 speakers[speaker as usize] += 1;
             }
-            if let Some(session) = text.session.filter(|_| text.kind == RecordKind::Event) {
+            if let Some(session) = text.session().filter(|_| text.kind == RecordKind::Event) {
                 sessions[session as usize] = true;
             }
             if !text.audience().is_empty() {
@@ -315,7 +312,10 @@ impl View {
             }
         }
         by_key.sort_unstable();
-        self.slots = Slots::sorted(by_key);
+        self.slots = Slots::sorted(by_key.into_iter());
+        let mut by_time = Vec::with_capacity(index.len());
+        let texts_by_slot = (0..).zip(&texts);
+        by_time.extend(texts_by_slot.filter_map(|(slot, text)| Some((text.as_ref()?.at, slot))));
         self.times = TimeOrder::of(by_time);
         let used = (0..).zip(speakers).filter(|(_, texts)| *texts > 0);
         self.speakers = used.collect();
@@ -502,11 +502,10 @@ impl Texts {
                 _ => RecordKind::Chunk,
             };
             texts.push(Some(Text {
-                key: 0,
                 kind,
                 event_type: symbol(types[slot])?.ok_or_else(apart)?,
-                session: symbol(sessions[slot])?,
-                speaker: symbol(speakers[slot])?,
+                session: OptionalName::new(symbol(sessions[slot])?),
+                speaker: OptionalName::new(symbol(speakers[slot])?),
                 at: at[slot],
                 outcome: match kinds[slot] >> 2 {
                     1 => Some(Outcome::Success),

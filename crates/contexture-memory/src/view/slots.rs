@@ -10,8 +10,11 @@ use contexture_store::RecordKey;
 /// The slots of texts by key.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    // Ascending keys, as in a file, and the slot of each.
-    keys: Vec<RecordKey>,
+    // Ascending keys, as in a file, and the slot of each. A key is stored as its
+    // distance from the first one.
+    first: RecordKey,
+    keys: Vec<u32>,
+    // Empty if each slot is the index of its key, as in a memory without deletions.
     slots: Vec<Slot>,
     // The later changes: `None` for a removed text.
     #[allow(clippy::disallowed_types)]
@@ -20,18 +23,43 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Returns the slots of texts, given with their ascending keys.
-    pub(super) fn sorted(texts: Vec<(RecordKey, Slot)>) -> Self {
-        let (keys, slots) = texts.into_iter().unzip();
-        Self {
-            keys,
-            slots,
+    pub(super) fn sorted(texts: impl ExactSizeIterator<Item = (RecordKey, Slot)>) -> Self {
+        let mut sorted = Self {
+            keys: Vec::with_capacity(texts.len()),
+            slots: Vec::with_capacity(texts.len()),
             ..Self::default()
+        };
+        for (key, slot) in texts {
+            if sorted.keys.is_empty() {
+                sorted.first = key;
+            }
+            match sorted.distance(key) {
+                Some(distance) => {
+                    sorted.keys.push(distance);
+                    sorted.slots.push(slot);
+                }
+                None => sorted.insert(key, slot),
+            }
         }
+        if (0..).zip(&sorted.slots).all(|(at, slot)| at == *slot) {
+            sorted.slots = Vec::new();
+        }
+        sorted
+    }
+
+    /// Returns the distance of a key from the first one, if it can be stored.
+    fn distance(&self, key: RecordKey) -> Option<u32> {
+        u32::try_from(key.checked_sub(self.first)?).ok()
+    }
+
+    /// Returns the index of a key in the arrays.
+    fn place(&self, key: RecordKey) -> Option<usize> {
+        self.keys.binary_search(&self.distance(key)?).ok()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let entry = size_of::<(RecordKey, Option<Slot>)>() + 1;
-        self.keys.capacity() * size_of::<RecordKey>()
+        self.keys.capacity() * size_of::<u32>()
             + self.slots.capacity() * size_of::<Slot>()
             + self.changed.capacity() * entry
     }
@@ -39,7 +67,10 @@ impl Slots {
     pub(super) fn get(&self, key: RecordKey) -> Option<Slot> {
         match self.changed.get(&key) {
             Some(changed) => *changed,
-            None => Some(self.slots[self.keys.binary_search(&key).ok()?]),
+            None => {
+                let place = self.place(key)?;
+                Some(self.slots.get(place).copied().unwrap_or(place as Slot))
+            }
         }
     }
 
@@ -49,10 +80,35 @@ impl Slots {
 
     pub(super) fn remove(&mut self, key: RecordKey) -> Option<Slot> {
         let found = self.get(key)?;
-        match self.keys.binary_search(&key) {
-            Ok(_) => self.changed.insert(key, None),
-            Err(_) => self.changed.remove(&key),
+        match self.place(key) {
+            Some(_) => self.changed.insert(key, None),
+            None => self.changed.remove(&key),
         };
         Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_its_slot_however_far_apart_keys_are() {
+        let far = i64::from(u32::MAX) + 8;
+        let in_order = [(7, 0), (9, 1), (far, 2), (i64::MAX, 3)];
+        let in_any_order = [(7, 0), (9, 2), (far, 1), (i64::MAX, 3)];
+        for texts in [in_order, in_any_order] {
+            let mut slots = Slots::sorted(texts.into_iter());
+            for (key, slot) in texts {
+                assert_eq!(slots.get(key), Some(slot));
+            }
+            assert_eq!((slots.get(8), slots.get(i64::MIN)), (None, None));
+            for (key, slot) in texts {
+                assert_eq!(slots.remove(key), Some(slot));
+                assert_eq!((slots.get(key), slots.remove(key)), (None, None));
+                slots.insert(key, slot + 10);
+                assert_eq!(slots.get(key), Some(slot + 10));
+            }
+        }
     }
 }

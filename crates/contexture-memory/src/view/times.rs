@@ -14,7 +14,8 @@ const LEAST_ADDED: usize = 1_024;
 /// Most are in two arrays, which need half of the memory of a tree.
 #[derive(Debug, Default)]
 pub(super) struct TimeOrder {
-    // Ascending times, and the slot of each.
+    // Ascending times, and the slot of each. There are no slots if each is the
+    // index of its time, as in a memory that was recorded in order.
     times: Vec<i64>,
     slots: Vec<Slot>,
     // Texts that were added, and texts that were removed from the arrays.
@@ -26,12 +27,22 @@ impl TimeOrder {
     /// Returns the order of texts, each with its time.
     pub(super) fn of(mut texts: Vec<(i64, Slot)>) -> Self {
         texts.sort_unstable();
-        let (times, slots) = texts.into_iter().unzip();
+        let is_in_order = (0..).zip(&texts).all(|(at, (_, slot))| at == *slot);
+        let slots = match is_in_order {
+            true => Vec::new(),
+            false => texts.iter().map(|(_, slot)| *slot).collect(),
+        };
         Self {
-            times,
+            times: texts.iter().map(|(time, _)| *time).collect(),
             slots,
             ..Self::default()
         }
+    }
+
+    /// Returns the text at an index of the arrays, with its time.
+    fn text(&self, at: usize) -> (i64, Slot) {
+        let slot = self.slots.get(at).copied();
+        (self.times[at], slot.unwrap_or(at as Slot))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -57,12 +68,9 @@ impl TimeOrder {
     }
 
     fn merge(&mut self) {
-        let added = std::mem::take(&mut self.added);
-        let removed = std::mem::take(&mut self.removed);
-        let known = std::mem::take(&mut self.times).into_iter();
-        let known = known.zip(std::mem::take(&mut self.slots));
-        let left = known.filter(|text| !removed.contains(text));
-        *self = Self::of(left.chain(added).collect());
+        let added = self.added.iter().copied();
+        let texts = self.known(0..self.times.len()).chain(added).collect();
+        *self = Self::of(texts);
     }
 
     /// Returns the texts up to a time, the latest first.
@@ -110,8 +118,7 @@ impl TimeOrder {
         &self,
         range: std::ops::Range<usize>,
     ) -> impl DoubleEndedIterator<Item = (i64, Slot)> + '_ {
-        let texts = self.times[range.clone()].iter().zip(&self.slots[range]);
-        let texts = texts.map(|(time, slot)| (*time, *slot));
+        let texts = range.map(|at| self.text(at));
         texts.filter(|text| !self.removed.contains(text))
     }
 }

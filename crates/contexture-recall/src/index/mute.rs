@@ -7,6 +7,11 @@ use super::Slot;
 pub(super) struct Mute(Vec<u64>);
 
 impl Mute {
+    /// Returns true when no text is mute.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn of(slots: &[Slot], all: usize) -> Self {
         let words = if slots.is_empty() {
             0

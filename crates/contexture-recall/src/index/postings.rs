@@ -167,6 +167,7 @@ impl Postings {
     }
 
     /// Calls `each` with each text with a term, and its count.
+    #[inline(always)]
     pub(super) fn each(&self, term: u32, mut each: impl FnMut(Slot, u8)) {
         if let Ok(at) = self.terms.binary_search(&term) {
             match self.gone.is_empty() {

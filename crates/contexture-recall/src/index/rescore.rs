@@ -39,6 +39,8 @@ pub(super) struct Rescoring {
     runs: Vec<RunEstimate>,
     // True if some texts have no run.
     lone: bool,
+    // The largest part that a run adds to its texts.
+    most_lent: f32,
 }
 
 /// The estimated best scores of a run.
@@ -76,7 +78,9 @@ impl Index {
             plain: &mut plain,
         });
         let in_runs: usize = self.runs.members.iter().map(Vec::len).sum();
+        let best = runs.iter().map(|run| run.best).fold(0.0, f32::max);
         Rescoring {
+            most_lent: RUN_PART * best,
             runs,
             lone: in_runs < self.live,
             plain,
@@ -157,8 +161,8 @@ impl Index {
         }
         let lent = |run: u32| RUN_PART * runs[run as usize].best;
         let of_run = |(_, run): &(f32, u32)| {
-            let (run, members) = (*run, &self.runs.members[*run as usize]);
-            members.iter().map(move |slot| (*slot, run))
+            let run = *run;
+            self.runs.slots(run).map(move |slot| (slot, run))
         };
         let reaches = |slot: Slot, run: u32| plain[slot as usize] + lent(run);
         let (promising, others) = order.split_at(promising);
@@ -209,6 +213,17 @@ impl Index {
         }
     }
 
+    /// Returns true if the estimated score of a text, with this bonus, may be at
+    /// least `least`. The run of the text is not read.
+    pub(crate) fn may_reach(&self, scores: &Scores, slot: Slot, bonus: f32, least: f32) -> bool {
+        let may = |of: &Rescoring| {
+            // The numbers are added in another order elsewhere.
+            let margin = 1e-4;
+            of.lone || of.plain[slot as usize] + of.most_lent + bonus + margin >= least
+        };
+        scores.rescoring.as_ref().is_none_or(may)
+    }
+
     /// Returns the estimated score of a text by words and vector, and the part
     /// that its run adds.
     pub(crate) fn estimated_sum(&self, scores: &Scores, slot: Slot) -> Option<(f32, f32)> {
@@ -255,7 +270,7 @@ impl Index {
         lent.dedup_by_key(|(run, _)| *run);
         let best_of = |(run, _): &(u32, f32)| {
             let mut best = (0.0, None);
-            for &slot in &self.runs.members[*run as usize] {
+            for slot in self.runs.slots(*run) {
                 let plain = plain[slot as usize];
                 if plain > best.0 && !mute.holds(slot) {
                     best = (plain, Some(slot));
@@ -371,12 +386,12 @@ impl pulp::NullaryFnOnce for RunEstimates<'_> {
     fn call(mut self) -> Vec<RunEstimate> {
         let runs = &self.index.runs;
         let mut estimates = Vec::with_capacity(runs.members.len());
-        for (members, straight) in runs.members.iter().zip(&runs.straight) {
-            let first = members.first().map_or(0, |slot| *slot as usize);
-            let slots = first..first + members.len();
-            estimates.push(match *straight && self.mute.is_free(&slots) {
-                true => self.straight(slots),
-                false => self.scattered(members),
+        for (run, span) in runs.spans.iter().enumerate() {
+            let slots = span.slots();
+            let slots = slots.map(|slots| slots.start as usize..slots.end as usize);
+            estimates.push(match slots.filter(|slots| self.mute.is_free(slots)) {
+                Some(slots) => self.straight(slots),
+                None => self.scattered(&runs.members[run]),
             });
         }
         estimates
