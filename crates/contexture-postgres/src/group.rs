@@ -49,12 +49,15 @@ pub(crate) struct Waiting<J, A> {
     /// The server's call that this call belongs to. It may be cancelled.
     pub(crate) call: Option<Call>,
     outcome: Option<Outcome<J, A>>,
+    /// The call after its response was stored. Its caller drops it: memory is freed
+    /// fastest by the thread that allocated it, and other callers do not wait for it.
+    done: Option<J>,
     reply: Reply<J, A>,
     caller: Thread,
 }
 
-/// The outcome of a call, for its caller.
-type Reply<J, A> = Arc<Mutex<Option<Outcome<J, A>>>>;
+/// The outcome of a call, for its caller, and the call if it was run.
+type Reply<J, A> = Arc<Mutex<Option<(Outcome<J, A>, Option<J>)>>>;
 
 impl<J, A> Drop for Waiting<J, A> {
     /// Sends the outcome to the caller. A call without an outcome is returned to
@@ -65,7 +68,7 @@ impl<J, A> Drop for Waiting<J, A> {
             (None, Some(job)) => Err(job),
             (None, None) => Ok(Err(panicked())),
         };
-        *lock(&self.reply) = Some(outcome);
+        *lock(&self.reply) = Some((outcome, self.done.take()));
         self.caller.unpark();
     }
 }
@@ -73,7 +76,7 @@ impl<J, A> Drop for Waiting<J, A> {
 impl<J, A> Waiting<J, A> {
     /// Stores the response.
     pub(crate) fn answer(&mut self, answer: Result<A, StoreError>) {
-        self.job = None;
+        self.done = self.job.take();
         self.outcome = Some(Ok(answer));
     }
 }
@@ -109,6 +112,7 @@ impl<J, A> Group<J, A> {
             job: Some(job),
             call: Call::current(),
             outcome: None,
+            done: None,
             reply: Arc::clone(&answer),
             caller: thread::current(),
         };
@@ -126,7 +130,8 @@ impl<J, A> Group<J, A> {
                 Call::wait();
                 thread::park();
             }
-            if let Some(outcome) = lock(&answer).take() {
+            let reply = lock(&answer).take();
+            if let Some((outcome, _)) = reply {
                 return outcome;
             }
             state = self.lock();
@@ -211,6 +216,7 @@ mod tests {
                 job: Some(()),
                 call: None,
                 outcome: None,
+                done: None,
                 reply: Arc::default(),
                 caller: thread::current(),
             }));
