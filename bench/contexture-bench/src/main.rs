@@ -89,6 +89,9 @@ fn main() -> anyhow::Result<()> {
             "--records",
             records,
         ] => postgres::postgres(url, Path::new(dir), tenants.parse()?, records.parse()?),
+        ["postgres-assemble", "--url", url, "--dir", dir] => {
+            postgres::assemblies(url, Path::new(dir))
+        }
         [
             "postgres-writers",
             "--url",

@@ -59,6 +59,13 @@ pub(crate) fn postgres(
     Ok(())
 }
 
+/// Assembles requests only, for a profiler.
+pub(crate) fn assemblies(url: &str, dir: &Path) -> anyhow::Result<()> {
+    counter().count("load the vocabulary");
+    println!("{}", assemble(url, dir)?);
+    Ok(())
+}
+
 /// Records turns with each of these numbers of writers.
 pub(crate) fn writers(url: &str, dir: &Path, counts: &str) -> anyhow::Result<()> {
     counter().count("load the vocabulary");

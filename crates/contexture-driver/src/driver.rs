@@ -53,6 +53,17 @@ pub trait Driver {
         Ok(all)
     }
 
+    /// Checks that each of these read-only statements returns a row. Otherwise
+    /// the transaction fails. A remote driver need not wait: a later call of the
+    /// transaction then fails.
+    fn require_rows(&self, questions: &[Question]) -> Result<()> {
+        let found = self.query_together(questions)?;
+        match found.iter().all(|rows| !rows.0.is_empty()) {
+            true => Ok(()),
+            false => Err(Error::NoRows),
+        }
+    }
+
     /// Announces that rows will probably be inserted into the table. A remote
     /// driver then allocates their keys together with the next statement.
     fn expect_insert(&self, _table: &str, _count: usize) {}

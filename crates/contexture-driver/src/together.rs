@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use crate::driver::{Columns, Connection, Driver, Prepared, Result, Row};
 use crate::error::{Error, Fault};
-use crate::value::{Value, ValueRef};
+use crate::value::{Params, Value, ValueRef};
 
 /// A statement that only reads, with its values.
 #[derive(Debug, Clone)]
@@ -24,6 +24,18 @@ pub struct Question {
     pub sql: String,
     /// The values of its parameters.
     pub values: Vec<Value<'static>>,
+}
+
+impl Question {
+    /// Returns a statement with its values.
+    pub fn new(sql: &str, params: impl Params) -> Result<Self> {
+        let mut values = Vec::new();
+        params.values(&mut |value| values.push(value.into_owned_value()))?;
+        Ok(Self {
+            sql: sql.to_owned(),
+            values,
+        })
+    }
 }
 
 /// The rows of a result, independent of the connection.

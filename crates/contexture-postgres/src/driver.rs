@@ -91,19 +91,7 @@ impl Driver for Transaction {
     }
 
     fn query_together(&self, questions: &[Question]) -> Result<Vec<Rows>, Error> {
-        // The same query with different values is sent once, for all values.
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        let mut by_sql: HashMap<&str, usize> = HashMap::new();
-        for (at, question) in questions.iter().enumerate() {
-            let known = by_sql.get(&*question.sql).copied();
-            match known.filter(|&group: &usize| groups[group].len() < MOST_MERGED) {
-                Some(group) => groups[group].push(at),
-                None => {
-                    by_sql.insert(&question.sql, groups.len());
-                    groups.push(vec![at]);
-                }
-            }
-        }
+        let groups = by_statement(questions);
         let mut statements = Vec::with_capacity(groups.len());
         let mut parts: Vec<Part> = Vec::with_capacity(groups.len());
         for group in groups {
@@ -139,6 +127,29 @@ impl Driver for Transaction {
             }
         }
         Ok(all)
+    }
+
+    fn require_rows(&self, questions: &[Question]) -> Result<(), Error> {
+        if questions.is_empty() {
+            return Ok(());
+        }
+        let groups = by_statement(questions);
+        let groups: Vec<_> = (groups.iter())
+            .map(|group| {
+                let values = group.iter().map(|&at| questions[at].values.as_slice());
+                (&*questions[group[0]].sql, values)
+            })
+            .collect();
+        match merge::requirement(&groups) {
+            Some((sql, arguments)) => {
+                self.link.borrow_mut().send_arrays(&sql, &arguments);
+                Ok(())
+            }
+            None => match self.query_together(questions)?.iter().all(has_rows) {
+                true => Ok(()),
+                false => Err(Error::NoRows),
+            },
+        }
     }
 
     fn expect_insert(&self, table: &str, count: usize) {
@@ -186,6 +197,28 @@ const MOST_MERGED: usize = 1024;
 
 /// The maximum number of rows that one statement changes.
 const MOST_CHANGED: usize = 1024;
+
+fn has_rows(rows: &Rows) -> bool {
+    !rows.0.is_empty()
+}
+
+/// Returns the indexes of the queries with the same SQL, which can be sent as one
+/// statement for all values.
+fn by_statement(questions: &[Question]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut by_sql: HashMap<&str, usize> = HashMap::new();
+    for (at, question) in questions.iter().enumerate() {
+        let known = by_sql.get(&*question.sql).copied();
+        match known.filter(|&group: &usize| groups[group].len() < MOST_MERGED) {
+            Some(group) => groups[group].push(at),
+            None => {
+                by_sql.insert(&question.sql, groups.len());
+                groups.push(vec![at]);
+            }
+        }
+    }
+    groups
+}
 
 /// A statement that answers one query or several.
 enum Part {

@@ -4,7 +4,7 @@
 //! several. One of the waiting callers therefore runs all waiting calls
 //! together.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
@@ -27,7 +27,9 @@ pub(crate) type Outcome<J, A> = Result<Result<A, StoreError>, J>;
 /// The waiting calls.
 pub(crate) struct Group<J, A> {
     state: Mutex<State<J, A>>,
-    /// True if the calls of one tenant run one after the other.
+    /// True if the calls of one tenant run one after the other. The database makes a
+    /// transaction with the calls of one tenant wait for another one. Calls of several
+    /// tenants run together only while no other transaction has calls of these.
     is_exclusive: bool,
 }
 
@@ -35,8 +37,8 @@ struct State<J, A> {
     // Boxed, because each caller can be the one that collects a batch: a long list
     // would take fresh pages of memory in the heap of each thread.
     waiting: VecDeque<Box<Waiting<J, A>>>,
-    /// The tenants for which a transaction is running.
-    busy: BTreeSet<i64>,
+    /// The tenants for which transactions are running, and the number of these.
+    busy: BTreeMap<i64, usize>,
     transactions: usize,
     /// The number of calls in running transactions.
     running: usize,
@@ -49,12 +51,15 @@ pub(crate) struct Waiting<J, A> {
     /// The server's call that this call belongs to. It may be cancelled.
     pub(crate) call: Option<Call>,
     outcome: Option<Outcome<J, A>>,
+    /// The call after its response was stored. Its caller drops it: memory is freed
+    /// fastest by the thread that allocated it, and other callers do not wait for it.
+    done: Option<J>,
     reply: Reply<J, A>,
     caller: Thread,
 }
 
-/// The outcome of a call, for its caller.
-type Reply<J, A> = Arc<Mutex<Option<Outcome<J, A>>>>;
+/// The outcome of a call, for its caller, and the call if it was run.
+type Reply<J, A> = Arc<Mutex<Option<(Outcome<J, A>, Option<J>)>>>;
 
 impl<J, A> Drop for Waiting<J, A> {
     /// Sends the outcome to the caller. A call without an outcome is returned to
@@ -65,7 +70,7 @@ impl<J, A> Drop for Waiting<J, A> {
             (None, Some(job)) => Err(job),
             (None, None) => Ok(Err(panicked())),
         };
-        *lock(&self.reply) = Some(outcome);
+        *lock(&self.reply) = Some((outcome, self.done.take()));
         self.caller.unpark();
     }
 }
@@ -73,7 +78,7 @@ impl<J, A> Drop for Waiting<J, A> {
 impl<J, A> Waiting<J, A> {
     /// Stores the response.
     pub(crate) fn answer(&mut self, answer: Result<A, StoreError>) {
-        self.job = None;
+        self.done = self.job.take();
         self.outcome = Some(Ok(answer));
     }
 }
@@ -83,7 +88,7 @@ impl<J, A> Group<J, A> {
         Self {
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
-                busy: BTreeSet::new(),
+                busy: BTreeMap::new(),
                 transactions: 0,
                 running: 0,
             }),
@@ -109,6 +114,7 @@ impl<J, A> Group<J, A> {
             job: Some(job),
             call: Call::current(),
             outcome: None,
+            done: None,
             reply: Arc::clone(&answer),
             caller: thread::current(),
         };
@@ -126,7 +132,8 @@ impl<J, A> Group<J, A> {
                 Call::wait();
                 thread::park();
             }
-            if let Some(outcome) = lock(&answer).take() {
+            let reply = lock(&answer).take();
+            if let Some((outcome, _)) = reply {
                 return outcome;
             }
             state = self.lock();
@@ -139,9 +146,12 @@ impl<J, A> Group<J, A> {
         let mut state = self.lock();
         state.transactions -= 1;
         state.running -= batch.len();
-        for waiting in &batch {
-            state.busy.remove(&waiting.tenant);
+        for tenant in self.tenants(&batch) {
+            if let Some(count) = state.busy.get_mut(&tenant) {
+                *count -= 1;
+            }
         }
+        state.busy.retain(|_, count| *count > 0);
         // One of the remaining callers continues.
         let next = state.waiting.front().map(|next| next.caller.clone());
         drop(state);
@@ -155,6 +165,12 @@ impl<J, A> Group<J, A> {
         }
     }
 
+    /// Returns the tenants whose calls run one after the other.
+    fn tenants(&self, batch: &[Box<Waiting<J, A>>]) -> BTreeSet<i64> {
+        let tenants = batch.iter().filter(|_| self.is_exclusive);
+        tenants.map(|waiting| waiting.tenant).collect()
+    }
+
     /// Removes the calls from the queue that can run now.
     ///
     /// A second transaction begins only with at least half as many calls as the
@@ -165,14 +181,29 @@ impl<J, A> Group<J, A> {
         if state.transactions == MOST_TRANSACTIONS {
             return batch;
         }
-        let waiting = state.waiting.iter();
-        let free = waiting.filter(|waiting| !state.busy.contains(&waiting.tenant));
-        if free.count() * 2 < state.running.min(MOST_AT_ONCE) {
+        let busy = &state.busy;
+        let is_free = |waiting: &Waiting<J, A>| !busy.contains_key(&waiting.tenant);
+        let mut count = (state.waiting.iter()).filter(|it| is_free(it)).count();
+        // If there are only calls of busy tenants, those of one tenant wait in the
+        // database for its lock. They continue as soon as the first transaction is
+        // committed. A transaction with several tenants would not wait for locks.
+        let one_tenant = match count {
+            0 => state.waiting.front().map(|waiting| waiting.tenant),
+            _ => None,
+        };
+        let is_taken = |waiting: &Waiting<J, A>| match one_tenant {
+            Some(tenant) => waiting.tenant == tenant,
+            None => is_free(waiting),
+        };
+        if one_tenant.is_some() {
+            count = (state.waiting.iter()).filter(|it| is_taken(it)).count();
+        }
+        if count * 2 < state.running.min(MOST_AT_ONCE) {
             return batch;
         }
         let mut left = VecDeque::new();
         for waiting in state.waiting.drain(..) {
-            match batch.len() < MOST_AT_ONCE && !state.busy.contains(&waiting.tenant) {
+            match batch.len() < MOST_AT_ONCE && is_taken(&waiting) {
                 true => batch.push(waiting),
                 false => left.push_back(waiting),
             }
@@ -180,10 +211,8 @@ impl<J, A> Group<J, A> {
         state.waiting = left;
         state.transactions += usize::from(!batch.is_empty());
         state.running += batch.len();
-        if self.is_exclusive {
-            state
-                .busy
-                .extend(batch.iter().map(|waiting| waiting.tenant));
+        for tenant in self.tenants(&batch) {
+            *state.busy.entry(tenant).or_default() += 1;
         }
         batch
     }
@@ -211,6 +240,7 @@ mod tests {
                 job: Some(()),
                 call: None,
                 outcome: None,
+                done: None,
                 reply: Arc::default(),
                 caller: thread::current(),
             }));
@@ -237,11 +267,26 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_has_one_transaction_at_a_time() {
+    fn a_tenant_has_one_transaction_at_a_time_beside_others() {
         let group = Group::new(true);
         add(&group, 0..1);
         assert_eq!(taken(&group), [0]);
         add(&group, 0..3);
         assert_eq!(taken(&group), [1, 2]);
+    }
+
+    #[test]
+    fn the_calls_of_one_tenant_wait_in_the_database() {
+        let group = Group::new(true);
+        add(&group, 0..2);
+        let first = group.take(&mut group.lock());
+        assert_eq!(first.len(), 2);
+        add(&group, 1..2);
+        add(&group, 0..2);
+        assert_eq!(taken(&group), [1, 1]);
+        // The tenant 1 is busy until both transactions have ended.
+        group.run(first, |_| {});
+        add(&group, 0..3);
+        assert_eq!(taken(&group), [0, 0, 2]);
     }
 }

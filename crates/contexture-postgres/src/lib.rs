@@ -149,8 +149,14 @@ const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 // fails as not supported.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// The statement after which the commit does not wait for the disk.
-const DO_NOT_WAIT: &str = "SET LOCAL synchronous_commit = off";
+/// Locks the tenant with this name until the commit. Unlike FOR UPDATE, this lock
+/// does not wait for references to the row.
+const LOCK: &str = "SELECT key, has_data FROM tenants WHERE name = $1 FOR NO KEY UPDATE";
+
+/// Locks a tenant like [`LOCK`]. The commit then does not wait for the disk.
+const LOCK_WITHOUT_DISK: &str =
+    "SELECT key, has_data, set_config('synchronous_commit', 'off', true)
+    FROM tenants WHERE name = $1 FOR NO KEY UPDATE";
 
 struct Tenant {
     name: Arc<str>,
@@ -288,12 +294,11 @@ impl Database {
         jobs: &[Box<dyn Job>],
     ) -> Result<Begun, PgError> {
         link.begin(BEGIN_WRITE, &self.place);
-        if !jobs.iter().any(|job| job.is_durable()) {
-            link.send(DO_NOT_WAIT);
-        }
         let name = [Value::Text((&*tenant.name).into())];
-        // Unlike FOR UPDATE, this lock does not wait for references to the row.
-        let lock = "SELECT key, has_data FROM tenants WHERE name = $1 FOR NO KEY UPDATE";
+        let lock = match jobs.iter().any(|job| job.is_durable()) {
+            true => LOCK,
+            false => LOCK_WITHOUT_DISK,
+        };
         if let (Some(&key), [_]) = (tenant.key.get(), jobs) {
             let row = link.send_query(lock, &name);
             return Ok(Begun {

@@ -39,10 +39,11 @@ fn columns<'r, 'v: 'r>(
     Some(kinds.into_iter().enumerate().map(column).collect())
 }
 
-/// Returns the arrays as an SQL table, and the names of its columns.
-fn table(columns: &[Column<'_>]) -> (String, String) {
+/// Returns the arrays as an SQL table, and the names of its columns. The first array
+/// is the parameter `first`.
+fn table(columns: &[Column<'_>], first: usize) -> (String, String) {
     let arrays = columns.iter().enumerate();
-    let arrays = arrays.map(|(at, column)| format!("${}::{}", at + 1, array_of(column.kind)));
+    let arrays = arrays.map(|(at, column)| format!("${}::{}", at + first, array_of(column.kind)));
     let names = columns.iter().map(|column| format!("p{}", column.number));
     let (arrays, names): (Vec<_>, Vec<_>) = (arrays.collect(), names.collect());
     (format!("unnest({})", arrays.join(", ")), names.join(", "))
@@ -66,7 +67,7 @@ pub(crate) fn query<'r, 'v: 'r>(
         return None;
     }
     let columns = columns(rows)?;
-    let (arrays, names) = table(&columns);
+    let (arrays, names) = table(&columns, 1);
     let sql = sql.replace('?', "q.p");
     // The OFFSET makes PostgreSQL run the query for each row, in its own order.
     let sql = format!(
@@ -74,6 +75,34 @@ pub(crate) fn query<'r, 'v: 'r>(
          LATERAL ({sql} OFFSET 0) AS r"
     );
     Some((sql, arguments(columns)))
+}
+
+/// Returns a statement that fails unless each query returns a row for each of its
+/// rows of values. Returns `None` when the queries must be sent one by one.
+pub(crate) fn requirement<'r, 'v: 'r>(
+    queries: &[(&str, impl Iterator<Item = &'r [Value<'v>]> + Clone)],
+) -> Option<(String, Vec<Argument<'r>>)> {
+    let mut missing = Vec::new();
+    let mut all = Vec::new();
+    for (sql, rows) in queries {
+        if !sql.trim_start().starts_with("SELECT") {
+            return None;
+        }
+        let columns = columns(rows.clone())?;
+        let (arrays, names) = table(&columns, all.len() + 1);
+        let sql = sql.replace('?', "q.p");
+        // The OFFSET makes PostgreSQL run the query for each row, instead of a join.
+        missing.push(format!(
+            "EXISTS (SELECT FROM {arrays} AS q ({names}) WHERE NOT EXISTS ({sql} OFFSET 0))"
+        ));
+        all.extend(arguments(columns));
+    }
+    // A division by zero is the shortest statement that fails.
+    let missing = missing.join(" OR ");
+    (!all.is_empty()).then(|| {
+        let sql = format!("SELECT 1 / (CASE WHEN {missing} THEN 0 ELSE 1 END)");
+        (sql, all)
+    })
 }
 
 /// Returns a statement that inserts or updates many rows. Returns `None` unless
@@ -90,7 +119,7 @@ pub(crate) fn change<'r, 'v: 'r>(
     if columns.is_empty() {
         return None;
     }
-    let (arrays, names) = table(&columns);
+    let (arrays, names) = table(&columns, 1);
     let own = |sql: &str| own(sql, &empty);
     let start = sql.trim_start();
     let sql = if start.starts_with("INSERT") {
@@ -195,6 +224,29 @@ mod tests {
              AS q (p1, p2, number), LATERAL (SELECT b FROM t WHERE a = q.p1 AND b < q.p2 \
              OFFSET 0) AS r"
         );
+    }
+
+    #[test]
+    fn a_requirement_is_one_statement_for_all_queries() {
+        let (rows, others) = (rows(), [vec![Value::Integer(7)]]);
+        let queries = [
+            ("SELECT 1 FROM t WHERE a = ?1 AND b = ?2", rows.iter()),
+            ("SELECT 1 FROM u WHERE c = ?1 LIMIT 1", others.iter()),
+        ];
+        let queries = queries.map(|(sql, rows)| (sql, rows.map(Vec::as_slice)));
+        let (sql, arguments) = requirement(&queries).unwrap();
+        assert_eq!(
+            sql,
+            "SELECT 1 / (CASE WHEN \
+             EXISTS (SELECT FROM unnest($1::int8[], $2::text[]) AS q (p1, p2) \
+             WHERE NOT EXISTS (SELECT 1 FROM t WHERE a = q.p1 AND b = q.p2 OFFSET 0)) OR \
+             EXISTS (SELECT FROM unnest($3::int8[]) AS q (p1) \
+             WHERE NOT EXISTS (SELECT 1 FROM u WHERE c = q.p1 LIMIT 1 OFFSET 0)) \
+             THEN 0 ELSE 1 END)"
+        );
+        assert_eq!(arguments.len(), 3);
+        let none: [(&str, std::iter::Empty<&[Value<'static>]>); 0] = [];
+        assert!(requirement(&none).is_none());
     }
 
     #[test]

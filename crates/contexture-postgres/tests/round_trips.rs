@@ -3,10 +3,12 @@
 
 mod support;
 
+use contexture_core::ContentHash;
 use contexture_postgres::PostgresStore;
 use contexture_store::{
-    Call, Counted, Ledger, Message, MessageContent, MessageRole, NewSession, NewTurn, ParentTurn,
-    ReadAhead, Samples as _, Snapshots as _,
+    Blob, Call, Counted, Ledger, Message, MessageContent, MessageRole, NewSession, NewTurn,
+    ParentTurn, PendingSnapshot, ReadAhead, Samples as _, Snapshot, Snapshots as _, StoreError,
+    TurnId,
 };
 use jiff::Timestamp;
 use support::Schema;
@@ -83,6 +85,63 @@ fn a_recorded_turn_takes_two_round_trips() {
     };
     assert_eq!(record(&store, &expecting, 4), 2);
     assert_eq!(record(&store, &with_key, 5), 2, "a retry");
+}
+
+#[test]
+fn a_request_is_saved_in_one_round_trip() {
+    let schema = Schema::new();
+    let store = store_with_session(&schema);
+    record(&store, &turn("one"), 1);
+    let head = store.session("main").unwrap().head.unwrap();
+    let save = |text: &str, builds_on: Option<ContentHash>, made_of: Vec<TurnId>| {
+        let bytes = text.as_bytes().to_vec();
+        let hash = ContentHash::of(text.as_bytes());
+        let snapshot = Snapshot {
+            hash,
+            session: "main".to_owned(),
+            parent_turn: Some(head),
+            model: "m".to_owned(),
+            tokens: 1,
+            counter: "test".to_owned(),
+            root: hash,
+            created_at: Timestamp::from_second(1_800_000_009).unwrap(),
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let pending = PendingSnapshot {
+            snapshot,
+            blobs: vec![Blob { hash, bytes }],
+            report: Some(b"{}".to_vec()),
+            builds_on,
+            made_of: Some(made_of),
+            done: Box::new(move |done| drop(sender.send(done))),
+        };
+        let ((), trips) = counted(&store, || store.put_snapshot_later(pending));
+        (receiver.recv().unwrap().map(|()| hash), trips)
+    };
+    let (first, trips) = save("first", None, vec![head]);
+    assert_eq!(trips, 1);
+    let (second, trips) = save("second", Some(first.unwrap()), vec![head]);
+    assert_eq!(trips, 1);
+    assert_eq!(
+        store.latest_snapshot("main").unwrap().unwrap().hash,
+        second.unwrap()
+    );
+    // The first attempt writes nothing. The second attempt finds out why.
+    let unknown = ContentHash::of(b"unknown");
+    let other_turn = TurnId::from_bytes([7; 16]);
+    for (builds_on, turn, what) in [
+        (Some(unknown), head, "snapshot"),
+        (None, other_turn, "turn"),
+    ] {
+        let (refused, trips) = save("third", builds_on, vec![head, turn]);
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, StoreError::NotFound { what: missing, .. } if missing == what),
+            "{refused}"
+        );
+        assert_eq!(trips, 2);
+        assert!(!store.has_blobs(&[ContentHash::of(b"third")]).unwrap());
+    }
 }
 
 #[test]

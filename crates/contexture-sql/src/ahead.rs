@@ -1,5 +1,7 @@
 //! Reads the data of a call ahead of its use, in one round trip.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use contexture_store::{Call, ReadAhead};
@@ -106,11 +108,21 @@ impl Reading {
             });
             all.push((read_session(label), take));
         } else if let Some(label) = self.session.as_deref() {
-            let found = together.add(move |db| sessions::get(db, tenant, label));
+            let exists = Rc::new(Cell::new(false));
+            let is_found = Rc::clone(&exists);
+            let found = together.add(move |db| {
+                let found = sessions::get(db, tenant, label)?;
+                is_found.set(true);
+                Ok(found)
+            });
             all.push((session(label), take(found)));
             if self.pins {
-                let found = together.add(move |db| pins::list(db, tenant, label));
-                all.push((pins(label), take(found)));
+                let found = together.add(move |db| pins::list_of_session(db, tenant, label));
+                let take = take(found);
+                all.push((
+                    pins(label),
+                    Box::new(move || exists.get().then(take).flatten()),
+                ));
             }
             let most = self.snapshots;
             let found = together.add(move |db| snapshots::of_session(db, tenant, label, most));
@@ -184,8 +196,7 @@ pub(crate) fn memory() -> String {
 impl<B: Backend> SqlStore<B> {
     /// Returns the key of an answer of this store.
     pub(crate) fn ahead_key(&self, name: &str) -> String {
-        let (address, tenant) = (self.backend.address(), self.backend.tenant_name());
-        format!("{address}\n{tenant}\n{name}")
+        [&*self.ahead_prefix, name].concat()
     }
 
     /// Reads the wanted data and caches it in the current call.

@@ -4,8 +4,6 @@
 //! are therefore in the order of the commits, and a listener that has seen a
 //! number has missed nothing before it.
 
-use std::sync::LazyLock;
-
 use contexture_store::{EventPage, Events, MAX_EVENTS, StoreError, StoredEvent};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -77,10 +75,23 @@ fn list(db: &Connection, tenant: i64, after: i64, most: usize) -> Result<Vec<Sto
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Returns the number of the latest event, or 0.
-pub(crate) fn latest(db: &Connection, tenant: i64) -> Result<i64, Fault> {
-    let sql = "SELECT seq FROM events WHERE tenant = ?1 ORDER BY seq DESC LIMIT 1";
-    let found = db.query_row(sql, [tenant], |row| row.get(0)).optional()?;
+/// Returns the number of the latest event, or 0. `at_least` is a number that was the
+/// latest before, or 0.
+///
+/// PostgreSQL reads all numbers of a tenant on the last page of the index, unless the
+/// query has a limit below. The latest event is never removed, so that the query
+/// finds none only after the data of the tenant was deleted, or after the transaction
+/// that added the event was rolled back.
+pub(crate) fn latest(db: &Connection, tenant: i64, at_least: i64) -> Result<i64, Fault> {
+    let sql = "SELECT seq FROM events WHERE tenant = ?1 AND seq >= ?2 ORDER BY seq DESC LIMIT 1";
+    let find = |from: i64| {
+        let found = db.query_row(sql, (tenant, from), |row| row.get(0));
+        found.optional()
+    };
+    let found = match find(at_least)? {
+        None if at_least > 0 => find(0)?,
+        found => found,
+    };
     Ok(found.unwrap_or(0))
 }
 
@@ -88,8 +99,9 @@ pub(crate) fn latest(db: &Connection, tenant: i64) -> Result<i64, Fault> {
 #[derive(Default)]
 pub(crate) struct NewEvents {
     batch: Batch,
-    /// The tenants whose old events are removed, with the time of the call.
-    full: Vec<(i64, Timestamp)>,
+    /// The tenants whose old events are removed, with the number of the event that
+    /// causes it, and the time of the call.
+    full: Vec<(i64, i64, Timestamp)>,
 }
 
 impl NewEvents {
@@ -106,7 +118,7 @@ impl NewEvents {
         *latest += 1;
         (self.batch).add((tenant, *latest, Time(now), kind, session, Json(data)))?;
         if *latest % REMOVE_EACH == 0 {
-            self.full.push((tenant, now));
+            self.full.push((tenant, *latest, now));
         }
         Ok(())
     }
@@ -118,8 +130,8 @@ impl NewEvents {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute_all(self.batch)?;
-        for (tenant, now) in self.full {
-            remove(db, tenant, now)?;
+        for (tenant, number, now) in self.full {
+            remove(db, tenant, number, now)?;
         }
         Ok(())
     }
@@ -146,46 +158,62 @@ pub(crate) fn insert(
 /// The number of new events of a tenant after which old events are removed.
 const REMOVE_EACH: i64 = 64;
 
-/// Returns a statement that removes the events before the first one that is
-/// young enough, and those before the latest ones that are stored. The latest
-/// event remains, because the next number follows from it. `condition` selects
-/// whether the statement removes anything.
+/// The number of new events of a tenant after which a removal does not rely on earlier
+/// ones.
+const REMOVE_ALL_EACH: i64 = 64 * REMOVE_EACH;
+
+/// Removes the events before the first one that is young enough, and those before the
+/// latest ones that are stored. `number` is the number of a new event.
 ///
-/// Events are removed in the order of their numbers. The statement therefore
-/// reads the rows that it removes, and not all events of the tenant.
-fn removal(condition: &str) -> String {
-    format!(
+/// Events are removed in the order of their numbers, each time that a number is a
+/// multiple of [`REMOVE_EACH`]. The statement begins with the first event that can be
+/// left after the previous removal. Until VACUUM has run, PostgreSQL would otherwise read
+/// the index entries of all events that were removed before.
+fn remove(db: &Connection, tenant: i64, number: i64, now: Timestamp) -> Result<(), Fault> {
+    let (from, first) = removed_numbers(number);
+    db.prepare_cached(
+        "DELETE FROM events WHERE tenant = ?1 AND seq >= ?4 AND seq < (SELECT max(first) FROM (
+             SELECT ?3 AS first
+             UNION ALL
+             SELECT coalesce(
+                 (SELECT seq FROM events WHERE tenant = ?1 AND seq >= ?4 AND at >= ?2
+                     ORDER BY seq LIMIT 1),
+                 ?5)) AS kept)",
+    )?
+    .execute((tenant, oldest(now), first, from, number))?;
+    Ok(())
+}
+
+/// Returns the first number that can still be stored when the event with this number is
+/// added, and the first that remains stored.
+fn removed_numbers(number: i64) -> (i64, i64) {
+    let first = number - MAX_EVENTS as i64 + 1;
+    match number % REMOVE_ALL_EACH == 0 {
+        true => (0, first),
+        false => (first - REMOVE_EACH, first),
+    }
+}
+
+/// Removes events like [`remove`], if the number of the latest event is a multiple of
+/// [`REMOVE_EACH`]. The statement compares the number itself, so that no call waits for
+/// it. The latest event remains, because the next number follows from it.
+fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
+    db.prepare_cached(
         "DELETE FROM events WHERE tenant = ?1 AND seq < (SELECT max(first) FROM (
              SELECT max(seq) - ?3 + 1 AS first FROM events WHERE tenant = ?1
              UNION ALL
              SELECT coalesce(
                  (SELECT seq FROM events WHERE tenant = ?1 AND at >= ?2 ORDER BY seq LIMIT 1),
-                 (SELECT max(seq) FROM events WHERE tenant = ?1))) AS kept {condition})"
-    )
-}
-
-static REMOVE: LazyLock<String> = LazyLock::new(|| removal(""));
-
-// The statement compares the number itself, so that no call waits for it.
-static REMOVE_OLD: LazyLock<String> =
-    LazyLock::new(|| removal("WHERE (SELECT max(seq) FROM events WHERE tenant = ?1) % 64 = 0"));
-
-/// Removes events that are too old.
-fn remove(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
-    run_removal(db, &REMOVE, tenant, now)
-}
-
-/// Removes events like [`remove`], if the number of the latest event is a
-/// multiple of 64.
-fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault> {
-    run_removal(db, &REMOVE_OLD, tenant, now)
-}
-
-fn run_removal(db: &Connection, sql: &str, tenant: i64, now: Timestamp) -> Result<(), Fault> {
-    let oldest = now.as_millisecond().saturating_sub(RETENTION_MS);
-    db.prepare_cached(sql)?
-        .execute((tenant, oldest, MAX_EVENTS as i64))?;
+                 (SELECT max(seq) FROM events WHERE tenant = ?1))) AS kept
+             WHERE (SELECT max(seq) FROM events WHERE tenant = ?1) % 64 = 0)",
+    )?
+    .execute((tenant, oldest(now), MAX_EVENTS as i64))?;
     Ok(())
+}
+
+/// Returns the time of the oldest events that are stored.
+fn oldest(now: Timestamp) -> i64 {
+    now.as_millisecond().saturating_sub(RETENTION_MS)
 }
 
 /// Clears the events of a deleted session. Their numbers are not reused.
@@ -209,4 +237,29 @@ pub(crate) fn forget_session(db: &Connection, tenant: i64, label: &str) -> Resul
     )?
     .execute((tenant, label))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_removal_begins_where_the_previous_one_ended() {
+        let most = MAX_EVENTS as i64;
+        let mut stored = BTreeSet::new();
+        for number in 1..=3 * most {
+            stored.insert(number);
+            if number % REMOVE_EACH == 0 {
+                let (from, first) = removed_numbers(number);
+                stored.retain(|it| !(from..first).contains(it));
+                assert_eq!(stored.first(), Some(&(number - most + 1).max(1)));
+            }
+        }
+        // Some removal does not rely on the earlier ones.
+        let all = (1..=2 * REMOVE_ALL_EACH).filter(|number| number % REMOVE_EACH == 0);
+        let all = all.filter(|number| removed_numbers(*number).0 == 0);
+        assert_eq!(all.count(), 2);
+    }
 }

@@ -6,6 +6,7 @@
 //! with the database, and writes nothing if they differ.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use contexture_core::ContentHash;
@@ -47,9 +48,20 @@ impl KnownSession {
     }
 }
 
-/// The cached sessions of all tenants, by tenant and label.
+/// The cached sessions of all tenants, by tenant and label, and the numbers of the
+/// tenants' latest events.
 #[derive(Default)]
-pub(crate) struct KnownSessions(Mutex<Generations>);
+pub(crate) struct KnownSessions {
+    sessions: Mutex<Generations>,
+    events: Mutex<HashMap<String, LatestEvent>>,
+}
+
+/// The number of a tenant's latest event, as this process last saw it. Only the
+/// database has the true number; see [`latest`](crate::events::latest).
+pub(crate) type LatestEvent = Arc<AtomicI64>;
+
+/// The number of tenants after which the numbers of their latest events are dropped.
+const MOST_TENANTS: usize = 16 * 1024;
 
 type ByName = HashMap<(String, String), CachedSession>;
 
@@ -75,7 +87,21 @@ const MOST_MISSES: u32 = 6;
 
 impl KnownSessions {
     fn lock(&self) -> MutexGuard<'_, Generations> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let sessions = self.sessions.lock();
+        sessions.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of the latest event of a tenant, which callers update.
+    pub(crate) fn latest_event(&self, tenant: &str) -> LatestEvent {
+        let events = self.events.lock();
+        let mut events = events.unwrap_or_else(PoisonError::into_inner);
+        if let Some(latest) = events.get(tenant) {
+            return Arc::clone(latest);
+        }
+        if events.len() >= MOST_TENANTS {
+            events.clear();
+        }
+        Arc::clone(events.entry(tenant.to_owned()).or_default())
     }
 
     /// Returns a session with its `most` latest snapshots.

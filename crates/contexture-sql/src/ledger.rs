@@ -179,7 +179,8 @@ impl<B: Backend> SqlStore<B> {
     ) -> Result<Option<Recorded>, StoreError> {
         turn.check_sizes(self.max_message_bytes())?;
         let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
-        let mut recording = Recording::new(label, new, now);
+        let latest_event = self.known.latest_event(self.backend.tenant_name());
+        let mut recording = Recording::new(label, new, now, latest_event);
         let unchecked = seen.as_ref().filter(|seen| !seen.is_checked);
         let differs = unchecked.map(|seen| recording.expect(Arc::clone(&seen.known)));
         let recorded = self.backend.record(recording);

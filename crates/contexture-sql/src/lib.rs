@@ -205,6 +205,8 @@ pub trait Open<P>: Backend {
 pub struct SqlStore<B> {
     backend: B,
     known: Arc<known::KnownSessions>,
+    // The start of the keys of answers that were read ahead.
+    ahead_prefix: Arc<str>,
 }
 
 /// A function that notifies other servers of an event.
@@ -213,9 +215,15 @@ pub type Announcer = Box<dyn Fn() + Send>;
 impl<B: Backend> SqlStore<B> {
     /// Returns the store on a backend.
     pub fn new(backend: B) -> Self {
+        Self::with_known(backend, Arc::default())
+    }
+
+    fn with_known(backend: B, known: Arc<known::KnownSessions>) -> Self {
+        let ahead_prefix = format!("{}\n{}\n", backend.address(), backend.tenant_name());
         Self {
             backend,
-            known: Arc::default(),
+            known,
+            ahead_prefix: ahead_prefix.into(),
         }
     }
 
@@ -251,10 +259,7 @@ impl<B: Backend> SqlStore<B> {
     /// tenant can neither see nor name the data of another. The tenant of a
     /// newly opened store is `""`.
     pub fn for_tenant(&self, tenant: &str) -> Self {
-        Self {
-            backend: self.backend.for_tenant(tenant),
-            known: Arc::clone(&self.known),
-        }
+        Self::with_known(self.backend.for_tenant(tenant), Arc::clone(&self.known))
     }
 
     /// Returns the backend.

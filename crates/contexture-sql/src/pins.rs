@@ -27,21 +27,28 @@ fn pin_row(row: &Row<'_>) -> crate::driver::Result<SessionPin> {
 pub(crate) fn list(db: &Connection, tenant: i64, label: &str) -> Result<Vec<SessionPin>, Fault> {
     let mut together = Together::default();
     let session = together.add(|db| sessions::find(db, tenant, label));
-    let pins = together.add(|db| {
-        let mut select = db.prepare_cached(&format!(
-            "{COLUMNS} p WHERE session IN {} AND text IS NOT NULL AND revision = (
-                 SELECT max(revision) FROM session_pins q
-                 WHERE q.session = p.session AND q.name = p.name)
-             ORDER BY (SELECT min(seq) FROM session_pins q
-                 WHERE q.session = p.session AND q.name = p.name)",
-            sessions::KEY
-        ))?;
-        let found = select.query_map((tenant, label), pin_row)?;
-        Ok(found.collect::<Result<_, _>>()?)
-    });
+    let pins = together.add(|db| list_of_session(db, tenant, label));
     together.run(db)?;
     session.take()?;
     pins.take()
+}
+
+/// Returns the pins like [`list`]. The caller checks that the session exists.
+pub(crate) fn list_of_session(
+    db: &Connection,
+    tenant: i64,
+    label: &str,
+) -> Result<Vec<SessionPin>, Fault> {
+    let mut select = db.prepare_cached(&format!(
+        "{COLUMNS} p WHERE session IN {} AND text IS NOT NULL AND revision = (
+             SELECT max(revision) FROM session_pins q
+             WHERE q.session = p.session AND q.name = p.name)
+         ORDER BY (SELECT min(seq) FROM session_pins q
+             WHERE q.session = p.session AND q.name = p.name)",
+        sessions::KEY
+    ))?;
+    let found = select.query_map((tenant, label), pin_row)?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// Returns every revision of a pin, oldest first.

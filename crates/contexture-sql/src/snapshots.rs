@@ -4,6 +4,7 @@
 //! background; reads then wait until it is written.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::driver::{Batch, Connection, OptionalExtension, Row};
 use crate::params;
@@ -14,7 +15,7 @@ use contexture_store::{
 
 use crate::error::Fault;
 use crate::row::{Hash, Id, Time, id, limit, number, unsigned};
-use crate::together::Together;
+use crate::together::{Question, Together};
 use crate::value::ToSql;
 use crate::{Backend, SqlStore, ahead};
 
@@ -86,20 +87,37 @@ impl<B: Backend> Snapshots for SqlStore<B> {
                 snapshot.clone(),
             )
         });
-        let write = move |db: &Connection, tenant: i64| {
-            check_sources(db, tenant, &snapshot, builds_on, made_of.as_deref())?;
-            put_blobs(db, tenant, &blobs)?;
-            put_snapshot(db, tenant, &snapshot)?;
-            report.map_or(Ok(()), |report| {
-                put_report(db, tenant, snapshot.hash, report)
-            })
-        };
-        self.write_later(write, move |result| {
+        let done = move |result: Result<(), StoreError>| {
             if let (Ok(()), Some((known, tenant, snapshot))) = (&result, saved) {
                 known.saved(&tenant, &snapshot);
             }
             done(result);
-        });
+        };
+        let request = NewRequest {
+            snapshot,
+            blobs,
+            report,
+            builds_on,
+            made_of,
+        };
+        if !self.backend.is_remote() {
+            self.write_later(move |db, tenant| request.save(db, tenant), done);
+            return;
+        }
+        // The check and the writes are sent together. The second attempt finds out
+        // what is missing, if that was the reason.
+        let backend = self.backend.clone();
+        let request = Arc::new(request);
+        let first = Arc::clone(&request);
+        self.write_later(
+            move |db, tenant| first.save_at_once(db, tenant),
+            move |result| match result {
+                Err(StoreError::Backend { .. }) => {
+                    backend.write_later(move |db, tenant| request.save(db, tenant), done);
+                }
+                result => done(result),
+            },
+        );
     }
 
     fn latest_snapshot(&self, session: &str) -> Result<Option<Snapshot>, StoreError> {
@@ -140,7 +158,7 @@ impl<B: Backend> Snapshots for SqlStore<B> {
     }
 
     fn put_snapshot_report(&self, hash: ContentHash, report: Vec<u8>) {
-        let write = move |db: &Connection, tenant: i64| put_report(db, tenant, hash, report);
+        let write = move |db: &Connection, tenant: i64| put_report(db, tenant, hash, &report);
         // A report only explains a request, so a failure to store it is
         // ignored.
         self.write_later(write, drop);
@@ -285,42 +303,95 @@ pub(crate) fn put_blobs(db: &Connection, tenant: i64, blobs: &[Blob]) -> Result<
     Ok(insert.execute_all(batch)?)
 }
 
-/// Fails if the content that a snapshot was made of was deleted meanwhile: the
-/// snapshot that it builds on, its session, or turns of it.
-fn check_sources(
-    db: &Connection,
-    tenant: i64,
-    snapshot: &Snapshot,
+/// A request to save.
+struct NewRequest {
+    snapshot: Snapshot,
+    blobs: Vec<Blob>,
+    report: Option<Vec<u8>>,
     builds_on: Option<ContentHash>,
-    made_of: Option<&[TurnId]>,
-) -> Result<(), Fault> {
-    let mut together = Together::default();
-    let previous = builds_on.map(|hash| {
-        let found = together.add(move |db| has_snapshot(db, tenant, hash));
-        (hash, found)
-    });
-    let label = snapshot.session.clone();
-    let session = made_of.map(|_| together.add(move |db| has_session(db, tenant, &label)));
-    let turns: Vec<_> = (made_of.into_iter().flatten())
-        .map(|&turn| (turn, together.add(move |db| has_turn(db, tenant, turn))))
-        .collect();
-    together.run(db)?;
-    if let Some((hash, found)) = previous
-        && !found.take()?
-    {
-        return Err(Fault::not_found("snapshot", hash.to_string()));
+    made_of: Option<Vec<TurnId>>,
+}
+
+/// Something that a request was made of.
+enum RequestSource<'r> {
+    Snapshot(ContentHash),
+    Session(&'r str),
+    Turn(TurnId),
+}
+
+impl RequestSource<'_> {
+    /// Returns a query for a row that exists unless the source was deleted.
+    fn question(&self, tenant: i64) -> Result<Question, Fault> {
+        Ok(match self {
+            RequestSource::Snapshot(hash) => Question::new(
+                "SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2 LIMIT 1",
+                (tenant, Hash(*hash)),
+            ),
+            RequestSource::Session(label) => Question::new(
+                "SELECT 1 FROM sessions WHERE tenant = ?1 AND label = ?2 AND deleted IS NULL",
+                (tenant, *label),
+            ),
+            RequestSource::Turn(turn) => Question::new(
+                "SELECT 1 FROM turns WHERE tenant = ?1 AND id = ?2 AND deleted IS NULL",
+                (tenant, Id(*turn)),
+            ),
+        }?)
     }
-    if let Some(found) = session
-        && !found.take()?
-    {
-        return Err(Fault::not_found("session", snapshot.session.clone()));
-    }
-    for (turn, found) in turns {
-        if !found.take()? {
-            return Err(Fault::not_found("turn", turn));
+
+    fn missing(&self) -> Fault {
+        match self {
+            RequestSource::Snapshot(hash) => Fault::not_found("snapshot", hash),
+            RequestSource::Session(label) => Fault::not_found("session", label),
+            RequestSource::Turn(turn) => Fault::not_found("turn", turn),
         }
     }
-    Ok(())
+}
+
+impl NewRequest {
+    /// Returns the snapshot that the request builds on, its session, and turns of
+    /// it.
+    fn sources(&self) -> Vec<RequestSource<'_>> {
+        let mut sources = Vec::new();
+        sources.extend(self.builds_on.map(RequestSource::Snapshot));
+        if let Some(turns) = &self.made_of {
+            sources.push(RequestSource::Session(&self.snapshot.session));
+            sources.extend(turns.iter().copied().map(RequestSource::Turn));
+        }
+        sources
+    }
+
+    /// Saves the request. Fails if a source was deleted meanwhile.
+    fn save(&self, db: &Connection, tenant: i64) -> Result<(), Fault> {
+        let sources = self.sources();
+        let found = db.query_together(&questions(&sources, tenant)?)?;
+        for (source, rows) in sources.iter().zip(found) {
+            if rows.0.is_empty() {
+                return Err(source.missing());
+            }
+        }
+        self.write(db, tenant)
+    }
+
+    /// Saves the request without waiting for the check of its sources. The
+    /// transaction fails if a source was deleted meanwhile.
+    fn save_at_once(&self, db: &Connection, tenant: i64) -> Result<(), Fault> {
+        db.require_rows(&questions(&self.sources(), tenant)?)?;
+        self.write(db, tenant)
+    }
+
+    fn write(&self, db: &Connection, tenant: i64) -> Result<(), Fault> {
+        put_blobs(db, tenant, &self.blobs)?;
+        put_snapshot(db, tenant, &self.snapshot)?;
+        match &self.report {
+            Some(report) => put_report(db, tenant, self.snapshot.hash, report),
+            None => Ok(()),
+        }
+    }
+}
+
+fn questions(sources: &[RequestSource<'_>], tenant: i64) -> Result<Vec<Question>, Fault> {
+    let questions = sources.iter().map(|source| source.question(tenant));
+    questions.collect()
 }
 
 /// Stores the report of a snapshot, unless the snapshot is missing.
@@ -328,7 +399,7 @@ fn put_report(
     db: &Connection,
     tenant: i64,
     hash: ContentHash,
-    report: Vec<u8>,
+    report: &Vec<u8>,
 ) -> Result<(), Fault> {
     db.prepare_cached(
         "INSERT INTO snapshot_reports (tenant, hash, report)
@@ -338,19 +409,6 @@ fn put_report(
     )?
     .execute((tenant, Hash(hash), report))?;
     Ok(())
-}
-
-fn has_session(db: &Connection, tenant: i64, label: &str) -> Result<bool, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT 1 FROM sessions WHERE tenant = ?1 AND label = ?2 AND deleted IS NULL",
-    )?;
-    Ok(select.exists((tenant, label))?)
-}
-
-fn has_turn(db: &Connection, tenant: i64, turn: TurnId) -> Result<bool, Fault> {
-    let mut select =
-        db.prepare_cached("SELECT 1 FROM turns WHERE tenant = ?1 AND id = ?2 AND deleted IS NULL")?;
-    Ok(select.exists((tenant, Id(turn)))?)
 }
 
 fn put_snapshot(db: &Connection, tenant: i64, snapshot: &Snapshot) -> Result<(), Fault> {
@@ -458,12 +516,6 @@ pub(crate) fn hashes_of_session(
         Ok((row.get::<Hash>(0)?.0, id(row, 1)?))
     })?;
     Ok(found.collect::<Result<_, _>>()?)
-}
-
-fn has_snapshot(db: &Connection, tenant: i64, hash: ContentHash) -> Result<bool, Fault> {
-    let mut select =
-        db.prepare_cached("SELECT 1 FROM snapshots WHERE tenant = ?1 AND hash = ?2 LIMIT 1")?;
-    Ok(select.exists((tenant, Hash(hash)))?)
 }
 
 /// Stores a sample, and removes the samples beyond [`MAX_SAMPLES`].

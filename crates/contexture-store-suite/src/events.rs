@@ -93,6 +93,34 @@ pub fn old_events_are_removed_by_their_number(store: &dyn Store) {
     assert_eq!((page.oldest, page.latest), (128, 128));
 }
 
+pub fn recorded_turns_remove_old_events(store: &dyn Store) {
+    const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
+    let day = |ms| jiff::Timestamp::from_millisecond(ms).unwrap();
+    let new = NewSession {
+        label: "s".to_owned(),
+        ..NewSession::default()
+    };
+    store.create_session(&new, day(64_000)).unwrap();
+    let record = |count: u64, at: jiff::Timestamp| {
+        let turn: NewTurn =
+            serde_json::from_value(json!({"messages": [{"role": "user", "content": "Why?"}]}))
+                .unwrap();
+        for _ in 0..count {
+            store.record("s", &turn, None, None, at).unwrap();
+        }
+        let page = store.events(0, 100).unwrap();
+        (page.oldest, page.latest)
+    };
+    let later = day(64_000 + WEEK_MS + 7);
+    assert_eq!(record(30, day(64_000)), (1, 30));
+    assert_eq!(record(33, later), (1, 63));
+    assert_eq!(record(1, later), (31, 64));
+    assert_eq!(record(63, later), (31, 127));
+    // The latest event remains, so that no number is used twice.
+    assert_eq!(record(1, day(64_000 + 10 * WEEK_MS)), (128, 128));
+    assert_eq!(record(1, day(64_000 + 10 * WEEK_MS)), (128, 129));
+}
+
 pub fn counts_are_added_up(stores: &dyn Tenants) {
     let count = |name: &str, period, more| (name.to_owned(), period, more);
     let sums = stores.add_counts(&[count("a", 5, 2), count("b", 0, 1)], 5);

@@ -91,6 +91,7 @@ macro_rules! conformance {
             a_compaction_refers_to_existing_turns,
             events_are_numbered_in_the_order_of_writes,
             old_events_are_removed_by_their_number,
+            recorded_turns_remove_old_events,
             an_import_is_read_back_as_a_session,
             a_second_import_adds_nothing,
             an_import_is_whole_or_nothing,
