@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use contexture_shorten::cues::{
-    BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs, is_trivial,
+    BOUND, DECIDE, DONE, FACT, HEDGE, INSTRUCT, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs,
+    is_trivial,
 };
 use prose::{normalise, sentences, shorten};
 use shell::Use;
@@ -297,7 +298,7 @@ impl Facts {
             false => String::new(),
         };
         // Work that the user undid is not done.
-        if prose::undoes(text) {
+        if prose::undoes(text, lexicon) {
             self.done.clear();
         }
         self.messages.push(Statement {
@@ -633,8 +634,7 @@ fn says_enough(text: &str, normal: &str) -> bool {
 /// Returns the sentences of a user's message that state a constraint.
 fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     let states = |sentence: &prose::Sentence| {
-        let may = lexicon.may_have(&sentence.text, BOUND) || prose::may_instruct(&sentence.text);
-        if !may {
+        if !lexicon.may_have(&sentence.text, BOUND | INSTRUCT) {
             return false;
         }
         let normal = normalise(&sentence.text);
@@ -644,7 +644,7 @@ fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     };
     let mut stated = Vec::new();
     for piece in prose::pieces(text) {
-        if !lexicon.may_have(piece, BOUND) && !prose::may_instruct(piece) {
+        if !lexicon.may_have(piece, BOUND | INSTRUCT) {
             continue;
         }
         let mut found = sentences(piece);

@@ -1,6 +1,7 @@
 //! Reads prose and logs: sentences, cue words, paths.
 
 pub(super) use contexture_shorten::cues::{LINE_BYTES, clip, normalise};
+use contexture_shorten::cues::{Lexicon, UNDO};
 
 /// The bytes of the start and of the end of a long passage that are read.
 pub(super) const HEAD_BYTES: usize = 8 * 1024;
@@ -15,10 +16,42 @@ const STOP_WORDS: &[&str] = &[
     "where", "which", "who", "why", "will", "with", "would", "you", "your",
 ];
 
+/// The possible [`STOP_WORDS`].
+static MAY_STOP: Shapes = shapes(STOP_WORDS);
+
+/// Returns true for a word that carries no meaning.
+fn is_stop_word(word: &str) -> bool {
+    may_be_one(&MAY_STOP, word.as_bytes()) && STOP_WORDS.binary_search(&word).is_ok()
+}
+
+/// The length of the longest word of the lists here.
+const LONGEST: usize = 6;
+
+/// Whether a list has a word with this first letter, by its five lowest bits, and
+/// this length. Most words of a text are then compared with none of the list.
+type Shapes = [[bool; LONGEST + 1]; 32];
+
+const fn shapes(words: &[&str]) -> Shapes {
+    let mut shapes = [[false; LONGEST + 1]; 32];
+    let mut at = 0;
+    while at < words.len() {
+        let word = words[at].as_bytes();
+        shapes[(word[0] & 31) as usize][word.len()] = true;
+        at += 1;
+    }
+    shapes
+}
+
+/// Returns false for a word that is not in the list of these shapes.
+fn may_be_one(shapes: &Shapes, word: &[u8]) -> bool {
+    let first = word.first().map_or(0, |byte| usize::from(byte & 31));
+    shapes[first].get(word.len()) == Some(&true)
+}
+
 /// Returns the words of `normal` that carry meaning. Runs of a script without
 /// spaces come as pairs of characters, which share what words would share.
 pub(super) fn content_words(normal: &str) -> impl Iterator<Item = &str> {
-    let is_word = |word: &&str| STOP_WORDS.binary_search(word).is_err();
+    let is_word = |word: &&str| !is_stop_word(word);
     normal
         .split_ascii_whitespace()
         .filter(is_word)
@@ -47,7 +80,7 @@ pub(super) fn content_words(normal: &str) -> impl Iterator<Item = &str> {
 pub(super) fn key(normal: &str) -> String {
     let mut words: Vec<&str> = normal
         .split_ascii_whitespace()
-        .filter(|word| STOP_WORDS.binary_search(word).is_err())
+        .filter(|word| !is_stop_word(word))
         .collect();
     words.sort_unstable();
     words.dedup();
@@ -276,6 +309,21 @@ const EXTENSIONS: &[&str] = &[
     "sql", "svelte", "swift", "tf", "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml", "zig",
 ];
 
+/// The possible [`EXTENSIONS`].
+static MAY_EXTEND: Shapes = shapes(EXTENSIONS);
+
+/// Returns false for a word that [`paths`] does not return. Most words with a dot
+/// are code.
+fn may_be_path(word: &[u8]) -> bool {
+    let may_extend = |after: &[u8]| {
+        let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric();
+        let length = after.iter().take(LONGEST + 1).take_while(is_letter).count();
+        may_be_one(&MAY_EXTEND, &after[..length])
+    };
+    let dots = || word.iter().enumerate().filter(|(_, byte)| **byte == b'.');
+    matches!(word, [b'/' | b'~' | b'.', ..]) || dots().any(|(at, _)| may_extend(&word[at + 1..]))
+}
+
 /// The classes of bytes in a text that is searched for paths.
 const EDGE: u8 = 1;
 const OF_PATH: u8 = 2;
@@ -340,7 +388,8 @@ fn words_of_paths(text: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the paths in `text`, without line numbers.
 pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
-    words_of_paths(text).filter_map(|word| {
+    let words = words_of_paths(text).filter(|word| may_be_path(word.as_bytes()));
+    words.filter_map(|word| {
         if word.len() > 120 || word.contains("://") {
             return None;
         }
@@ -488,13 +537,28 @@ const ANSWER_BYTES: usize = 40;
 /// Returns true for a message that means something only as an answer to what the
 /// model said: "yes, go ahead", or "the second one" after a question.
 pub(super) fn is_answer(text: &str, said: &str) -> bool {
-    let normal = normalise(clip(text, LINE_BYTES));
-    let words: Vec<&str> = normal.split_ascii_whitespace().collect();
-    let is_consent = words.first().is_some_and(|first| CONSENTS.contains(first));
     // A script without spaces has long messages of one word.
     let is_short = text.len() <= ANSWER_BYTES && !text.ends_with(['?', '？']);
-    is_consent && is_short && words.len() <= CONSENT_WORDS
-        || asks(said) && (is_consent || is_short && words.len() <= ANSWER_WORDS)
+    if !is_short {
+        return CONSENTS.contains(&&*first_word(text)) && asks(said);
+    }
+    let normal = normalise(text);
+    let words: Vec<&str> = normal.split_ascii_whitespace().collect();
+    let is_consent = words.first().is_some_and(|first| CONSENTS.contains(first));
+    is_consent && words.len() <= CONSENT_WORDS
+        || (is_consent || words.len() <= ANSWER_WORDS) && asks(said)
+}
+
+/// Returns the first word of a text in the form of [`normalise`]. Most are found
+/// without reading the whole text.
+fn first_word(text: &str) -> String {
+    let mut normal = normalise(clip(text, 32));
+    if !normal.contains(' ') {
+        normal = normalise(clip(text, LINE_BYTES));
+    }
+    let end = normal.find(' ').unwrap_or(normal.len());
+    normal.truncate(end);
+    normal
 }
 
 /// Returns true if a message of the model ends with a question.
@@ -507,8 +571,12 @@ fn asks(said: &str) -> bool {
 }
 
 /// Returns true if the user reports that the user undid the model's work.
-pub(super) fn undoes(text: &str) -> bool {
-    let normal = normalise(clip(text, LINE_BYTES));
+pub(super) fn undoes(text: &str, lexicon: &Lexicon) -> bool {
+    let text = clip(text, LINE_BYTES);
+    if !lexicon.may_have(text, UNDO) {
+        return false;
+    }
+    let normal = normalise(text);
     let words: Vec<&str> = normal.split(' ').collect();
     let undid = |at: usize| {
         matches!(
@@ -595,24 +663,9 @@ pub(super) fn reports_work(normal: &str) -> bool {
     is_verb || words.iter().any(is_state)
 }
 
-/// Returns false if a text has no word with which [`instructs`] finds an
-/// instruction.
-pub(super) fn may_instruct(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let is_letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);
-    let has = |word: &[u8]| {
-        let mut windows = bytes.windows(word.len()).enumerate();
-        windows.any(|(at, window)| {
-            window.eq_ignore_ascii_case(word)
-                && !is_letter(bytes.get(at.wrapping_sub(1)))
-                && !is_letter(bytes.get(at + word.len()))
-        })
-    };
-    has(b"use") || has(b"no") || has(b"stop") || has(b"prefer") || has(b"remember")
-}
-
 /// Returns true for a sentence of a user that instructs: "use tabs", "no new
-/// files". `normal` is normalised.
+/// files". `normal` is normalised. Such a sentence has a word of the sign
+/// `INSTRUCT`.
 pub(super) fn instructs(text: &str, normal: &str) -> bool {
     const MOST_WORDS: usize = 40;
     if text.trim_end().ends_with(['?', '？']) {
