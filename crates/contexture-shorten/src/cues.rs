@@ -178,29 +178,22 @@ impl Lexicon {
         if !text.is_ascii() {
             return true;
         }
-        let bytes = text.as_bytes();
-        let mut at = 0;
-        while at < bytes.len() {
-            let start = at;
-            while bytes
-                .get(at)
-                .is_some_and(|byte| IN_WORD[usize::from(*byte)])
+        let mut rest = text.as_bytes();
+        loop {
+            let is_end = |byte: &u8| !IN_WORD[usize::from(*byte)];
+            let end = rest.iter().position(is_end).unwrap_or(rest.len());
+            let place = place(&rest[..end]);
+            let mut cues = self.heads[place].iter();
+            if self.signs[place] & bits != 0
+                && cues.any(|(of, phrase)| of & bits != 0 && begins_with(rest, phrase))
             {
-                at += 1;
+                return true;
             }
-            if at > start {
-                let place = place(&bytes[start..at]);
-                let mut cues = self.heads[place].iter();
-                if self.signs[place] & bits != 0
-                    && cues
-                        .any(|(of, phrase)| of & bits != 0 && begins_with(&bytes[start..], phrase))
-                {
-                    return true;
-                }
+            match rest.get(end + 1..) {
+                Some(next) => rest = next,
+                None => return false,
             }
-            at += 1;
         }
-        false
     }
 
     /// Reads `normal`, which is a text after `normalise`.

@@ -128,7 +128,7 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     let (mut found, mut block, mut is_code) = (Vec::new(), String::new(), false);
     let (head, tail) = ends(text);
     for line in head.lines().chain(tail.lines()) {
-        let line = line.trim();
+        let line = trimmed(line);
         let is_fence = matches!(
             line.as_bytes(),
             [b'`', b'`', b'`', ..] | [b'~', b'~', b'~', ..]
@@ -166,6 +166,16 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     found
 }
 
+/// Returns a line without the white space around it. Plain text, which most lines
+/// are, is not decoded.
+fn trimmed(line: &str) -> &str {
+    let plain = line.trim_ascii();
+    match plain.as_bytes() {
+        [] | [b'!'..=b'~'] | [b'!'..=b'~', .., b'!'..=b'~'] => plain,
+        _ => plain.trim(),
+    }
+}
+
 /// Splits a message into sentences as they were written, with their line breaks.
 /// Fenced code is one piece.
 pub(super) fn pieces(text: &str) -> Vec<&str> {
@@ -174,7 +184,7 @@ pub(super) fn pieces(text: &str) -> Vec<&str> {
     for part in [head, tail] {
         let (mut start, mut at, mut is_code) = (0, 0, false);
         for line in part.split_inclusive('\n') {
-            let shown = line.trim();
+            let shown = trimmed(line);
             let is_fence = shown.starts_with("```") || shown.starts_with("~~~");
             let is_apart = shown.is_empty() || is_fence || is_set_apart(shown);
             if is_apart && !is_code {
@@ -324,65 +334,31 @@ fn may_be_path(word: &[u8]) -> bool {
     matches!(word, [b'/' | b'~' | b'.', ..]) || dots().any(|(at, _)| may_extend(&word[at + 1..]))
 }
 
-/// The classes of bytes in a text that is searched for paths.
-const EDGE: u8 = 1;
-const OF_PATH: u8 = 2;
-const NOT_ASCII: u8 = 3;
-static IN_PATHS: [u8; 256] = {
-    let mut kinds = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        kinds[byte] = match byte as u8 {
-            b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C => EDGE,
-            b'"' | b'\'' | b'`' | b'(' | b')' | b'[' | b']' | b'{' | b'}' => EDGE,
-            b'<' | b'>' | b',' | b';' | b'|' | b'=' => EDGE,
-            b'/' | b'.' => OF_PATH,
-            0x80..=0xFF => NOT_ASCII,
-            _ => 0,
-        };
-        byte += 1;
+/// Whether a character is between the words of a text that is searched for paths.
+fn is_edge(c: char) -> bool {
+    match c {
+        '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '{' | '}' => true,
+        '<' | '>' | ',' | ';' | '|' | '=' => true,
+        '!'..='~' => false,
+        c => c.is_whitespace() || "，。、（）「」".contains(c),
     }
-    kinds
-};
+}
 
 /// Returns the words of a text that have a slash or a dot. White space, quotes
 /// and brackets are between words.
 fn words_of_paths(text: &str) -> impl Iterator<Item = &str> {
-    let bytes = text.as_bytes();
-    let mut at = 0;
+    let mut rest = text;
     std::iter::from_fn(move || {
-        while at < bytes.len() {
-            let start = at;
-            let (mut has_mark, mut width) = (false, 0);
-            while at < bytes.len() {
-                match IN_PATHS[usize::from(bytes[at])] {
-                    EDGE => {
-                        width = 1;
-                        break;
-                    }
-                    NOT_ASCII => {
-                        let Some(c) = text[at..].chars().next() else {
-                            break;
-                        };
-                        if c.is_whitespace() || "，。、（）「」".contains(c) {
-                            width = c.len_utf8();
-                            break;
-                        }
-                        at += c.len_utf8();
-                        continue;
-                    }
-                    OF_PATH => has_mark = true,
-                    _ => {}
-                }
-                at += 1;
-            }
-            let word = &text[start..at];
-            at += width;
-            if has_mark {
-                return Some(word);
-            }
-        }
-        None
+        let is_mark = |byte: &u8| matches!(byte, b'/' | b'.');
+        let mark = rest.as_bytes().iter().position(is_mark)?;
+        let edge = rest[..mark].char_indices().rfind(|(_, c)| is_edge(*c));
+        let start = edge.map_or(0, |(at, c)| at + c.len_utf8());
+        let end = rest[mark..]
+            .find(is_edge)
+            .map_or(rest.len(), |at| mark + at);
+        let word = &rest[start..end];
+        rest = &rest[end..];
+        Some(word)
     })
 }
 
@@ -709,4 +685,90 @@ pub(super) fn instructs(text: &str, normal: &str) -> bool {
     let asks_for_use = |first: &str| matches!(first, "i" | "how" | "can" | "do" | "did" | "what");
     let is_report = words.first().is_some_and(|first| asks_for_use(first));
     (begins || forbids) && !is_report
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_shorten::cues::INSTRUCT;
+
+    use super::*;
+
+    #[test]
+    fn a_sentence_that_instructs_or_undoes_has_a_cue() {
+        let lexicon = Lexicon::shared();
+        for text in [
+            "Use tabs",
+            "please USE tabs",
+            "add no new files",
+            "and then: stop.",
+            "(prefer) sqlite",
+            "remember, the port is 80",
+        ] {
+            assert!(instructs(text, &normalise(text)), "{text}");
+            assert!(lexicon.may_have(text, INSTRUCT), "{text}");
+        }
+        for text in [
+            "I undid your change",
+            "we RESET everything",
+            "I rolled it back",
+        ] {
+            assert!(undoes(text, lexicon), "{text}");
+        }
+        for text in ["I used it", "we resettle", "nothing else"] {
+            assert!(!undoes(text, lexicon), "{text}");
+            assert!(!lexicon.may_have(text, INSTRUCT), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_word_is_that_of_the_whole_text() {
+        for text in [
+            "",
+            "yes, go ahead and change all of the files",
+            "  'Yes' is what I would say to that, I think",
+            "don't",
+            "a_word_that_is_longer_than_the_part_that_is_read_first and more",
+            "awordthatislongerthanthepartthatisreadfirst and more",
+            "好的，请继续",
+            "ok\u{2019}s and others that follow it",
+        ] {
+            let normal = normalise(text);
+            let expected = normal.split(' ').next().unwrap_or_default();
+            assert_eq!(first_word(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_with_a_slash_or_a_dot_may_be_paths() {
+        let found = |text| paths(text).collect::<Vec<_>>();
+        assert_eq!(
+            found("see `src/a.rs:12`, ./b/c.py. (d.toml) /etc/x/y ~/z/w Node.js x.y.json?"),
+            [
+                "src/a.rs", "b/c.py", "d.toml", "/etc/x/y", "~/z/w", "x.y.json"
+            ]
+        );
+        assert_eq!(
+            found("（e.md）、「f.go」，g.sh。 h.ts… i.lock!"),
+            ["e.md", "f.go", "g.sh", "h.ts", "i.lock"]
+        );
+        assert_eq!(
+            found("a.b() self.at += 1; i.e. 1.5 and/or https://x.de/a.js v.lockx"),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn white_space_around_a_line_is_removed() {
+        for line in [
+            "",
+            " \t",
+            "  a b ",
+            "\u{b} a",
+            "\u{a0}a\u{2003}",
+            "ü ",
+            " a\u{85}",
+        ] {
+            assert_eq!(trimmed(line), line.trim(), "{line:?}");
+        }
+    }
 }
