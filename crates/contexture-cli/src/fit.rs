@@ -33,7 +33,12 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<()> {
         }
     }
     match fitted.is_changed {
-        true => output::bytes(format!("{}\n", fitted.body.trim_end()).as_bytes()),
+        true => {
+            let mut fitted = fitted.body;
+            fitted.truncate(fitted.trim_end().len());
+            fitted.push('\n');
+            output::bytes(fitted.as_bytes())
+        }
         false => output::bytes(&body),
     }
 }

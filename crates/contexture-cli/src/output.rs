@@ -154,8 +154,8 @@ pub(crate) fn without_mark(mut text: String) -> String {
 
 /// Reads a file that the user named; `-` is standard input.
 pub(crate) fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let read_all = |source: &mut dyn io::Read| -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
+    let read_all = |source: &mut dyn io::Read, size: u64| -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(size.min(MAX_INPUT) as usize);
         source.take(MAX_INPUT + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_INPUT {
             return Err(io::Error::other(format!(
@@ -165,9 +165,12 @@ pub(crate) fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
         Ok(bytes)
     };
     let result = if path == Path::new("-") {
-        read_all(&mut io::stdin().lock())
+        read_all(&mut io::stdin().lock(), 0)
     } else {
-        std::fs::File::open(path).and_then(|mut file| read_all(&mut file))
+        std::fs::File::open(path).and_then(|mut file| {
+            let size = file.metadata().map_or(0, |meta| meta.len());
+            read_all(&mut file, size)
+        })
     };
     result.map_err(|error| Usage(format!("cannot read {}: {error}", name(path))).into())
 }

@@ -9,6 +9,7 @@ use contexture_core::guard::Mark;
 use contexture_core::{
     Block, Budget, ContentHash, LayerBudget, Layout, Part, Role, Tokens, markup,
 };
+use contexture_providers::native::Api;
 use contexture_providers::{Format, Prompt, Refused, Sampling};
 use contexture_store::{AgentRole, TurnId};
 use contexture_tokens::{Model, Provider};
@@ -121,6 +122,12 @@ impl Assembled {
     /// white space between its elements, for programs.
     pub fn render_compact(&self, format: Format) -> Result<String, Refused> {
         self.prompt().render_compact(format)
+    }
+
+    /// Renders the conversation of the request for an API, without white space
+    /// between its elements.
+    pub fn render_messages(&self, api: Api) -> Result<String, Refused> {
+        self.prompt().render_messages(api)
     }
 }
 

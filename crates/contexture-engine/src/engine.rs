@@ -64,6 +64,22 @@ impl StoreParts {
     }
 }
 
+/// A registered recipe.
+enum RegisteredRecipe {
+    Ready(Arc<Recipe>),
+    // Returns the recipe when it is needed.
+    OnDemand(Box<dyn Fn() -> Result<Arc<Recipe>, Error> + Send + Sync>),
+}
+
+impl RegisteredRecipe {
+    fn read(&self) -> Result<Arc<Recipe>, Error> {
+        match self {
+            RegisteredRecipe::Ready(recipe) => Ok(Arc::clone(recipe)),
+            RegisteredRecipe::OnDemand(read) => read(),
+        }
+    }
+}
+
 /// Receives the errors of snapshots that could not be saved.
 type SnapshotFailed = Arc<dyn Fn(&StoreError) + Send + Sync>;
 
@@ -77,7 +93,7 @@ pub struct Engine {
     table_warning: Option<Warning>,
     parts: StoreParts,
     sources: BTreeMap<String, Arc<dyn Source>>,
-    recipes: BTreeMap<String, Arc<Recipe>>,
+    recipes: BTreeMap<String, RegisteredRecipe>,
     counters: BTreeMap<String, Arc<dyn TokenCounter>>,
     summariser: Option<Arc<dyn Summariser>>,
     // Whether a request may only name files below the root.
@@ -329,7 +345,11 @@ impl Engine {
 
     /// Returns the registered recipes.
     pub fn recipes(&self) -> impl Iterator<Item = RecipeInfo> {
-        self.recipes.values().map(|recipe| RecipeInfo {
+        let read = self
+            .recipes
+            .values()
+            .filter_map(|recipe| recipe.read().ok());
+        read.map(|recipe| RecipeInfo {
             name: recipe.name.clone(),
             description: recipe.description.clone(),
         })
@@ -341,7 +361,7 @@ impl Engine {
         let found = match recipe {
             RecipeRef::Value(recipe) => Arc::clone(recipe),
             RecipeRef::Name(name) => match self.recipes.get(name) {
-                Some(recipe) => return Ok(Arc::clone(recipe)),
+                Some(recipe) => return recipe.read(),
                 None => Arc::new(self.recipe_file(root, name)?),
             },
         };

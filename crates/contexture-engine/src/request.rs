@@ -320,11 +320,11 @@ const INSTRUCTIONS: [&str; 4] = [
 ];
 
 impl GivenFields {
-    /// Returns the request with the conversation of `rendered`, a request for the
-    /// same API, and the paths of blocks whose cache marks were removed because
+    /// Returns the request with the conversation `messages`, which was rendered for
+    /// the same API, and the paths of blocks whose cache marks were removed because
     /// the API does not accept so many.
-    pub fn with_messages(&self, rendered: &str) -> Result<(String, Vec<String>), NativeError> {
-        let body = native::with_messages(self.body.as_bytes(), 0..0, rendered, self.api)?;
+    pub fn with_messages(&self, messages: &str) -> Result<(String, Vec<String>), NativeError> {
+        let body = native::with_messages(self.body.as_bytes(), 0..0, messages, self.api)?;
         let is_limited = self.api == Api::Anthropic;
         let fewer = is_limited.then(|| native::without_excess_marks(&body));
         Ok(fewer.flatten().unwrap_or((body, Vec::new())))

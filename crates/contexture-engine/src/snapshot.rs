@@ -263,8 +263,8 @@ impl Saved {
         let refused = |refused: Refused| Error::input(refused.to_string());
         match self.given(store)? {
             Some(given) if given.api.format() == format => {
-                let rendered = prompt.render_compact(format).map_err(refused)?;
-                let body = given.with_messages(&rendered).map(|(body, _)| body);
+                let messages = prompt.render_messages(given.api).map_err(refused)?;
+                let body = given.with_messages(&messages).map(|(body, _)| body);
                 body.map_err(|error| Error::input(error.to_string()))
             }
             _ => prompt.render(format).map_err(refused),

@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use contexture_shorten::cues::{
-    BOUND, DECIDE, DONE, FACT, HEDGE, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs, is_trivial,
+    BOUND, DECIDE, DONE, FACT, HEDGE, INSTRUCT, Lexicon, NEXT, PLAN, PREFER, STRONG, Signs, UNDO,
+    is_trivial,
 };
 use prose::{normalise, sentences, shorten};
 use shell::Use;
@@ -296,8 +297,10 @@ impl Facts {
             true => self.latest_said.clone(),
             false => String::new(),
         };
+        // Most messages neither undo nor decide anything.
+        let may_decide = lexicon.may_have(text, UNDO | DECIDE | PREFER);
         // Work that the user undid is not done.
-        if prose::undoes(text) {
+        if may_decide && prose::undoes(text, lexicon) {
             self.done.clear();
         }
         self.messages.push(Statement {
@@ -308,7 +311,7 @@ impl Facts {
             self.file(passage.turn, path, places).named += 1;
         }
         let is_first = self.messages.len() == 1 && self.messages_dropped == 0;
-        if is_first || !lexicon.may_have(text, DECIDE | PREFER) {
+        if is_first || !may_decide || !lexicon.may_have(text, DECIDE | PREFER) {
             return;
         }
         for piece in prose::pieces(text) {
@@ -605,7 +608,10 @@ enum Kind {
 impl Kind {
     /// The signs that decide about the kind of a sentence, except [`HEDGE`],
     /// which only excludes kinds.
-    const SIGNS: u16 = STRONG | DECIDE | NEXT | PLAN | DONE | FACT;
+    const SIGNS: u16 = Self::KEPT | NEXT | PLAN;
+
+    /// The signs of decisions, of completed work and of findings.
+    const KEPT: u16 = STRONG | DECIDE | DONE | FACT;
 
     fn of(text: &str, normal: &str, signs: &Signs) -> Self {
         if text.ends_with(['?', '？']) {
@@ -633,8 +639,7 @@ fn says_enough(text: &str, normal: &str) -> bool {
 /// Returns the sentences of a user's message that state a constraint.
 fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     let states = |sentence: &prose::Sentence| {
-        let may = lexicon.may_have(&sentence.text, BOUND) || prose::may_instruct(&sentence.text);
-        if !may {
+        if !lexicon.may_have(&sentence.text, BOUND | INSTRUCT) {
             return false;
         }
         let normal = normalise(&sentence.text);
@@ -644,7 +649,7 @@ fn constraints(text: &str, lexicon: &Lexicon) -> Vec<String> {
     };
     let mut stated = Vec::new();
     for piece in prose::pieces(text) {
-        if !lexicon.may_have(piece, BOUND) && !prose::may_instruct(piece) {
+        if !lexicon.may_have(piece, BOUND | INSTRUCT) {
             continue;
         }
         let mut found = sentences(piece);
@@ -708,6 +713,7 @@ impl Newest {
 }
 
 /// What a passage of the model says.
+#[derive(Default)]
 struct Said {
     /// The sentences that are of a kind, in order.
     statements: Vec<(Kind, String)>,
@@ -789,7 +795,11 @@ fn latest_said(passages: &[Passage<'_>], lexicon: &Lexicon) -> BTreeMap<usize, S
         if at < asked && done.len() >= MOST_SENTENCES && findings.len() >= MOST_SENTENCES {
             break;
         }
-        let said = Said::read(passage.text, lexicon);
+        // Of passages before the latest message, only statements are kept.
+        let said = match at < asked && !lexicon.may_have(passage.text, Kind::KEPT) {
+            true => Said::default(),
+            false => Said::read(passage.text, lexicon),
+        };
         for (kind, text) in &said.statements {
             let kept = match kind {
                 Kind::Done => &mut done,

@@ -229,9 +229,13 @@ fn prepare(ask: &Ask<'_>, cuts_results: bool) -> Result<(LooseMessages, bool), E
     // No counter has more than two tokens per byte, and hardly a text has fewer than
     // one for 16 bytes.
     let is_short = limits.shown.is_none_or(|limit| longest <= limit / 2);
-    if !cuts_results && (is_short || longest / 16 <= available) {
+    if is_short {
+        // There is no result to cut, so a second preparation would be the same.
+        return Ok((make(None), true));
+    }
+    if !cuts_results && longest / 16 <= available {
         let whole = make(None);
-        if is_short || whole.is_within(available) {
+        if whole.is_within(available) {
             return Ok((whole, false));
         }
     }

@@ -56,7 +56,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::dialect::Dialect;
-use crate::json::Json;
+use crate::json::{Json, Node};
+use crate::native::Api;
 
 pub use endpoint::may_carry_key;
 pub use marks::MOST_MARKS;
@@ -256,6 +257,17 @@ impl Prompt<'_> {
             Format::Text => Ok(markup::render(self.layout)),
             format => Ok(self.json(format)?.compact()),
         }
+    }
+
+    /// Renders the conversation of the request: the value of the field that has it,
+    /// without white space between its elements.
+    pub fn render_messages(&self, api: Api) -> Result<String, Refused> {
+        let request = self.json(api.format())?;
+        let messages = request.get(api.messages_field());
+        messages.map(Json::compact).ok_or_else(|| Refused {
+            rule: "no_messages",
+            message: "the request has no conversation".to_owned(),
+        })
     }
 
     /// Returns the request as JSON, after checking the provider's rules. The

@@ -51,30 +51,27 @@ pub(crate) fn plain_text(json: &str) -> Option<&str> {
 
 /// Returns the content of a JSON text, or `None` for another value.
 ///
-/// Code and prose have an escape in most lines. Eight bytes are therefore copied
-/// at once and searched for one; those after it are overwritten.
+/// Code and prose have an escape in most lines. [`WIDE`] bytes are therefore
+/// copied at once and searched for one; those after it are overwritten.
 pub(crate) fn text(json: &str) -> Option<String> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?.as_bytes();
-    let mut text = vec![0; inner.len() + 8];
+    let mut text = vec![0; inner.len() + WIDE];
     let (mut from, mut to) = (0, 0);
     while from < inner.len() {
         let rest = &inner[from..];
-        let plain = match rest.first_chunk::<8>() {
+        let plain = match rest.first_chunk::<WIDE>() {
             Some(chunk) => {
                 *text[to..].first_chunk_mut()? = *chunk;
-                match marks(u64::from_le_bytes(*chunk)) {
-                    0 => 8,
-                    found => found.trailing_zeros() as usize / 8,
-                }
+                first_in(chunk, |word| zeros(word ^ (ONES * b'\\' as u64)))
             }
             None => {
                 text[to..to + rest.len()].copy_from_slice(rest);
-                let is_mark = |byte: &u8| matches!(byte, b'"' | b'\\');
-                rest.iter().position(is_mark).unwrap_or(rest.len())
+                let escape = rest.iter().position(|byte| *byte == b'\\');
+                escape.unwrap_or(rest.len())
             }
         };
         (from, to) = (from + plain, to + plain);
-        if plain == 8 || from == inner.len() {
+        if plain == WIDE || from == inner.len() {
             continue;
         }
         let [b'\\', escape, ..] = inner[from..] else {
@@ -232,11 +229,28 @@ fn marks(word: u64) -> u64 {
     zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64))
 }
 
-/// Returns a word that is not zero if a quote, a backslash or a control
-/// character is in `word`. Its lowest bit belongs to the first of them.
-pub(crate) fn special_in(word: u64) -> u64 {
-    let control = word.wrapping_sub(ONES * 0x20) & !word & (ONES << 7);
-    marks(word) | control
+/// The bytes that are searched at once.
+pub(crate) const WIDE: usize = 16;
+
+/// Returns the position of the first byte of `chunk` that `find` finds in a word,
+/// or [`WIDE`] if there is none. The lowest bit of what `find` returns belongs to
+/// that byte.
+#[inline(always)]
+fn first_in(chunk: &[u8; WIDE], find: impl Fn(u64) -> u64) -> usize {
+    let all = u128::from_le_bytes(*chunk);
+    let (low, high) = (find(all as u64), find((all >> 64) as u64));
+    match (low | high, low) {
+        (0, _) => WIDE,
+        (_, 0) => 8 + high.trailing_zeros() as usize / 8,
+        _ => low.trailing_zeros() as usize / 8,
+    }
+}
+
+/// Returns the position of the first quote or backslash of `chunk`, or [`WIDE`] if
+/// there is none.
+#[inline(always)]
+pub(crate) fn first_mark(chunk: &[u8; WIDE]) -> usize {
+    first_in(chunk, marks)
 }
 
 /// The bytes of text that are searched eight at a time. Code and prose have an
@@ -300,19 +314,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_special_byte_of_a_word_is_found() {
-        for at in 0..8 {
-            for (mark, is_special) in [(b'"', true), (b'\\', true), (0x1F, true), (b' ', false)] {
-                let mut word = *b"x\xC3\xA4~ !#]";
-                word[at] = mark;
-                word[7] = if at < 7 { b'"' } else { mark };
-                let found = special_in(u64::from_le_bytes(word)).trailing_zeros() / 8;
-                let expected = match (is_special, at) {
-                    (true, _) => at,
-                    (false, 7) => 8,
-                    (false, _) => 7,
-                };
-                assert_eq!(found as usize, expected, "{word:?}");
+    fn the_first_mark_of_a_chunk_is_found() {
+        let plain = *b"x\xC3\xA4~ !#]y\xC3\xA4~ !#]";
+        assert_eq!(first_mark(&plain), WIDE);
+        for at in 0..WIDE {
+            for mark in [b'"', b'\\'] {
+                let mut chunk = plain;
+                chunk[at] = mark;
+                chunk[WIDE - 1] = mark;
+                assert_eq!(first_mark(&chunk), at, "{chunk:?}");
             }
         }
     }

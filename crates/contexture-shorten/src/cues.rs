@@ -32,15 +32,19 @@ pub const FACT: u16 = 1 << 9;
 pub const HEDGE: u16 = 1 << 10;
 /// A line of output that sums it up.
 pub const RESULT: u16 = 1 << 11;
+/// A word that may begin an instruction.
+pub const INSTRUCT: u16 = 1 << 12;
 /// An error line that does not describe the error by itself.
 pub const BLAND: u16 = 1 << 13;
 /// A decision, if it is in a message of the user.
 pub const PREFER: u16 = 1 << 14;
+/// A word for undoing work.
+pub const UNDO: u16 = 1 << 15;
 
 /// The sign of each list of words and phrases. They have no punctuation apart
 /// from spaces.
 #[rustfmt::skip]
-const CUES: [(u16, &str); 14] = [
+const CUES: [(u16, &str); 16] = [
     (FAIL, "failed|fails|panicked|timed out|undefined reference|no such file|permission denied|access denied|segmentation fault|segfault|connection refused|command not found|out of memory|mismatched types|got an error|gives an error|returned an error|throws|crashed|crashes|stack overflow|rejected"),
     (STRONG, "did not work|didn't work|does not work|doesn't work|not working|still fails|still failing|still broken|no luck|dead end|gave up|made it worse|had no effect|made no difference|had to revert|reverted|did not help|didn't help"),
     (LOG, "error|errors|err|exception|traceback|panic|failure|failures|cannot|can't|could not|couldn't|unable to|not found|fatal|aborted|denied|timeout|unresolved|undefined|invalid|assertion|conflict|enoent|eacces|econnrefused|killed|refused"),
@@ -49,6 +53,8 @@ const CUES: [(u16, &str); 14] = [
     (DONE, "added|fixed|implemented|created|updated|removed|renamed|moved|wrote|rewrote|refactored|replaced|deleted|deployed|merged|committed|pushed|installed|migrated|extracted|done|completed|finished|passes now|now passes|tests pass|all green|i've|built|converted|bumped|resolved|verified|confirmed|configured|upgraded|works now|now works"),
     (BOUND | FIRM, "i want|need to|needs to|must|mustn't|never|always|don't|do not|only|at most|at least|no more than|required|requirement|avoid|ensure|make sure|should not|shouldn't|limit|deadline|not allowed|may not"),
     (BOUND, "without|keep|should"),
+    (INSTRUCT, "use|no|stop|prefer|remember"),
+    (UNDO, "undid|reverted|discarded|rolled|scrapped|reset|threw"),
     (PLAN, "let me|i'll|i will|i'm going to|i am going to|let's look|looking at|i need to|i should|now i|first i|i want to"),
     (NEXT, "next|todo|remaining|remains|still need|still needs|still to do|left to do|not yet|pending|haven't|have not|hasn't been|follow up|remains to"),
     (FACT, "root cause|turns out|because|the problem is|the problem was|the issue is|the issue was|the bug is|the bug was|caused by|means that|the reason|note that|set to|is called|lives in|runs on|listens on|depends on|named|it was|it is"),
@@ -172,23 +178,22 @@ impl Lexicon {
         if !text.is_ascii() {
             return true;
         }
-        let bytes = text.as_bytes();
-        let is_cue = |start: usize, end: usize| {
-            let place = place(&bytes[start..end]);
+        let mut rest = text.as_bytes();
+        loop {
+            let is_end = |byte: &u8| !IN_WORD[usize::from(*byte)];
+            let end = rest.iter().position(is_end).unwrap_or(rest.len());
+            let place = place(&rest[..end]);
             let mut cues = self.heads[place].iter();
-            self.signs[place] & bits != 0
-                && cues.any(|(of, phrase)| of & bits != 0 && begins_with(&bytes[start..], phrase))
-        };
-        let mut start = 0;
-        for (at, byte) in bytes.iter().enumerate() {
-            if !byte.is_ascii_alphanumeric() {
-                if at > start && is_cue(start, at) {
-                    return true;
-                }
-                start = at + 1;
+            if self.signs[place] & bits != 0
+                && cues.any(|(of, phrase)| of & bits != 0 && begins_with(rest, phrase))
+            {
+                return true;
+            }
+            match rest.get(end + 1..) {
+                Some(next) => rest = next,
+                None => return false,
             }
         }
-        start < bytes.len() && is_cue(start, bytes.len())
     }
 
     /// Reads `normal`, which is a text after `normalise`.
@@ -355,6 +360,17 @@ static WRITTEN: [u8; 128] = {
         byte += 1;
     }
     written
+};
+
+/// Whether a byte is a letter or a digit of plain text.
+static IN_WORD: [bool; 256] = {
+    let mut in_word = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        in_word[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    in_word
 };
 
 /// Returns the words of `text` in lower case with one space between them.

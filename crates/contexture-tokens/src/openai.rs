@@ -66,19 +66,14 @@ impl OpenAi {
     /// Returns the number of tokens of `text`, or some number above `limit`
     /// when there are more.
     fn count_limited(&self, text: &str, limit: Tokens) -> Tokens {
-        let (pattern, vocabulary) = match self.encoding {
-            Encoding::O200k => (Pattern::O200k, &O200K_BASE),
-            Encoding::Cl100k => (Pattern::Cl100k, &CL100K_BASE),
-        };
-        MERGER.with_borrow_mut(|merger| {
-            let (mut tokens, mut at) = (0, 0);
-            while at < text.len() && tokens <= limit {
-                let end = pattern.piece_end(text, at);
-                let piece = &text.as_bytes()[at..end];
-                tokens += merger.count(vocabulary, piece, limit - tokens);
-                at = end;
-            }
-            tokens
+        let bytes = text.as_bytes();
+        MERGER.with_borrow_mut(|merger| match self.encoding {
+            Encoding::O200k => merger.count(&O200K_BASE, bytes, limit, |at| {
+                Pattern::O200k.piece_end(text, at)
+            }),
+            Encoding::Cl100k => merger.count(&CL100K_BASE, bytes, limit, |at| {
+                Pattern::Cl100k.piece_end(text, at)
+            }),
         })
     }
 }

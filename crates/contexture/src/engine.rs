@@ -126,8 +126,8 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, Error> {
         let memory = Arc::new(MemoryCache::new(self.embedder));
         let mut inner = contexture_memory::register(self.inner, &memory);
-        for recipe in recipes::all()? {
-            inner = inner.usual_recipe(recipe);
+        for (at, name) in recipes::names().enumerate() {
+            inner = inner.usual_recipe(name, move || recipes::read(at));
         }
         Ok(Engine {
             inner: inner.build()?,

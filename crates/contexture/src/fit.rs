@@ -185,8 +185,8 @@ impl Engine {
             }
             (true, None) => (assembled.render(format).map_err(refused)?, Vec::new()),
             (true, Some(fields)) => {
-                let rendered = assembled.render_compact(format).map_err(refused)?;
-                let body = fields.with_messages(&rendered);
+                let messages = assembled.render_messages(fields.api).map_err(refused)?;
+                let body = fields.with_messages(&messages);
                 body.map_err(|error| Error::input(error.to_string()))?
             }
         };

@@ -3,7 +3,7 @@
 //! They are ordinary recipes: `contexture recipe show NAME` prints one, to be
 //! copied and changed. The engine treats no name of a recipe specially.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use contexture_engine::{Error, Recipe, RecipeInfo};
 
@@ -35,20 +35,25 @@ pub fn text(name: &str) -> Option<&'static str> {
 
 /// Returns the built-in recipes.
 pub fn list() -> Result<Vec<RecipeInfo>, Error> {
-    let info = |recipe: Recipe| RecipeInfo {
-        name: recipe.name,
-        description: recipe.description,
+    let info = |at| {
+        let recipe = read(at)?;
+        Ok(RecipeInfo {
+            name: recipe.name.clone(),
+            description: recipe.description.clone(),
+        })
     };
-    Ok(all()?.into_iter().map(info).collect())
+    (0..BUILT_IN.len()).map(info).collect()
 }
 
-/// Returns the built-in recipes, which are read once in a process.
-pub(crate) fn all() -> Result<Vec<Recipe>, Error> {
-    static READ: OnceLock<Vec<Recipe>> = OnceLock::new();
-    if let Some(recipes) = READ.get() {
-        return Ok(recipes.clone());
+/// Returns the built-in recipe at an index in [`names`]. It is read once in a
+/// process, when it is first needed.
+pub(crate) fn read(at: usize) -> Result<Arc<Recipe>, Error> {
+    static READ: [OnceLock<Arc<Recipe>>; BUILT_IN.len()] =
+        [const { OnceLock::new() }; BUILT_IN.len()];
+    if let Some(recipe) = READ[at].get() {
+        return Ok(Arc::clone(recipe));
     }
-    let read = |(name, text): &(&str, &str)| Recipe::parse(&format!("{name} (built in)"), text);
-    let recipes = BUILT_IN.iter().map(read).collect::<Result<_, _>>()?;
-    Ok(READ.get_or_init(|| recipes).clone())
+    let (name, text) = BUILT_IN[at];
+    let recipe = Recipe::parse(&format!("{name} (built in)"), text)?;
+    Ok(Arc::clone(READ[at].get_or_init(|| Arc::new(recipe))))
 }

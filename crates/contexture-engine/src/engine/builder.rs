@@ -14,7 +14,7 @@ use contexture_core::cache::{Cache, Owner};
 use contexture_core::guard::MarkKey;
 use contexture_store::{Ledger, Memories, Samples, Snapshots, Store, StoreError, Tasks, Trees};
 
-use super::{Engine, SnapshotFailed, StoreParts};
+use super::{Engine, RegisteredRecipe, SnapshotFailed, StoreParts};
 use crate::advice::Warning;
 use crate::by_file::ByFile;
 use crate::config::{self, Config};
@@ -31,7 +31,7 @@ pub struct EngineBuilder {
     folder: PathBuf,
     parts: StoreParts,
     sources: BTreeMap<String, Arc<dyn Source>>,
-    recipes: BTreeMap<String, Arc<Recipe>>,
+    recipes: BTreeMap<String, RegisteredRecipe>,
     counters: BTreeMap<String, Arc<dyn TokenCounter>>,
     summariser: Option<Arc<dyn Summariser>>,
     confined: bool,
@@ -113,14 +113,21 @@ impl EngineBuilder {
 
     /// Registers a recipe by its name.
     pub fn recipe(mut self, recipe: Recipe) -> Self {
-        self.recipes.insert(recipe.name.clone(), Arc::new(recipe));
+        let name = recipe.name.clone();
+        let recipe = RegisteredRecipe::Ready(Arc::new(recipe));
+        self.recipes.insert(name, recipe);
         self
     }
 
-    /// Registers a recipe by its name, unless there is one of that name.
-    pub fn usual_recipe(mut self, recipe: Recipe) -> Self {
-        let name = recipe.name.clone();
-        self.recipes.entry(name).or_insert_with(|| Arc::new(recipe));
+    /// Registers a recipe by its name, unless there is one of that name. `read` is
+    /// called when the recipe is needed.
+    pub fn usual_recipe(
+        mut self,
+        name: impl Into<String>,
+        read: impl Fn() -> Result<Arc<Recipe>, Error> + Send + Sync + 'static,
+    ) -> Self {
+        let recipe = || RegisteredRecipe::OnDemand(Box::new(read));
+        self.recipes.entry(name.into()).or_insert_with(recipe);
         self
     }
 

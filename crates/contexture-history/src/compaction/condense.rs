@@ -213,8 +213,7 @@ impl<'a> Condenser<'a> {
             let script = Script::of(older.parts_from(read_to), self.policy);
             let mut facts = known.clone();
             facts.read(&script.passages());
-            let text = facts.write(&room);
-            let size = room.counter.count(&text);
+            let (text, size) = facts.write_counted(&room);
             if !is_sized && size + size / 4 < reserve {
                 (reserve, is_sized) = (size + size / 4, true);
                 continue;

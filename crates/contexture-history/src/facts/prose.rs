@@ -1,6 +1,7 @@
 //! Reads prose and logs: sentences, cue words, paths.
 
 pub(super) use contexture_shorten::cues::{LINE_BYTES, clip, normalise};
+use contexture_shorten::cues::{Lexicon, UNDO};
 
 /// The bytes of the start and of the end of a long passage that are read.
 pub(super) const HEAD_BYTES: usize = 8 * 1024;
@@ -15,10 +16,42 @@ const STOP_WORDS: &[&str] = &[
     "where", "which", "who", "why", "will", "with", "would", "you", "your",
 ];
 
+/// The possible [`STOP_WORDS`].
+static MAY_STOP: Shapes = shapes(STOP_WORDS);
+
+/// Returns true for a word that carries no meaning.
+fn is_stop_word(word: &str) -> bool {
+    may_be_one(&MAY_STOP, word.as_bytes()) && STOP_WORDS.binary_search(&word).is_ok()
+}
+
+/// The length of the longest word of the lists here.
+const LONGEST: usize = 6;
+
+/// Whether a list has a word with this first letter, by its five lowest bits, and
+/// this length. Most words of a text are then compared with none of the list.
+type Shapes = [[bool; LONGEST + 1]; 32];
+
+const fn shapes(words: &[&str]) -> Shapes {
+    let mut shapes = [[false; LONGEST + 1]; 32];
+    let mut at = 0;
+    while at < words.len() {
+        let word = words[at].as_bytes();
+        shapes[(word[0] & 31) as usize][word.len()] = true;
+        at += 1;
+    }
+    shapes
+}
+
+/// Returns false for a word that is not in the list of these shapes.
+fn may_be_one(shapes: &Shapes, word: &[u8]) -> bool {
+    let first = word.first().map_or(0, |byte| usize::from(byte & 31));
+    shapes[first].get(word.len()) == Some(&true)
+}
+
 /// Returns the words of `normal` that carry meaning. Runs of a script without
 /// spaces come as pairs of characters, which share what words would share.
 pub(super) fn content_words(normal: &str) -> impl Iterator<Item = &str> {
-    let is_word = |word: &&str| STOP_WORDS.binary_search(word).is_err();
+    let is_word = |word: &&str| !is_stop_word(word);
     normal
         .split_ascii_whitespace()
         .filter(is_word)
@@ -47,7 +80,7 @@ pub(super) fn content_words(normal: &str) -> impl Iterator<Item = &str> {
 pub(super) fn key(normal: &str) -> String {
     let mut words: Vec<&str> = normal
         .split_ascii_whitespace()
-        .filter(|word| STOP_WORDS.binary_search(word).is_err())
+        .filter(|word| !is_stop_word(word))
         .collect();
     words.sort_unstable();
     words.dedup();
@@ -95,7 +128,7 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     let (mut found, mut block, mut is_code) = (Vec::new(), String::new(), false);
     let (head, tail) = ends(text);
     for line in head.lines().chain(tail.lines()) {
-        let line = line.trim();
+        let line = trimmed(line);
         let is_fence = matches!(
             line.as_bytes(),
             [b'`', b'`', b'`', ..] | [b'~', b'~', b'~', ..]
@@ -133,6 +166,16 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     found
 }
 
+/// Returns a line without the white space around it. Plain text, which most lines
+/// are, is not decoded.
+fn trimmed(line: &str) -> &str {
+    let plain = line.trim_ascii();
+    match plain.as_bytes() {
+        [] | [b'!'..=b'~'] | [b'!'..=b'~', .., b'!'..=b'~'] => plain,
+        _ => plain.trim(),
+    }
+}
+
 /// Splits a message into sentences as they were written, with their line breaks.
 /// Fenced code is one piece.
 pub(super) fn pieces(text: &str) -> Vec<&str> {
@@ -141,7 +184,7 @@ pub(super) fn pieces(text: &str) -> Vec<&str> {
     for part in [head, tail] {
         let (mut start, mut at, mut is_code) = (0, 0, false);
         for line in part.split_inclusive('\n') {
-            let shown = line.trim();
+            let shown = trimmed(line);
             let is_fence = shown.starts_with("```") || shown.starts_with("~~~");
             let is_apart = shown.is_empty() || is_fence || is_set_apart(shown);
             if is_apart && !is_code {
@@ -276,71 +319,53 @@ const EXTENSIONS: &[&str] = &[
     "sql", "svelte", "swift", "tf", "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml", "zig",
 ];
 
-/// The classes of bytes in a text that is searched for paths.
-const EDGE: u8 = 1;
-const OF_PATH: u8 = 2;
-const NOT_ASCII: u8 = 3;
-static IN_PATHS: [u8; 256] = {
-    let mut kinds = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        kinds[byte] = match byte as u8 {
-            b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C => EDGE,
-            b'"' | b'\'' | b'`' | b'(' | b')' | b'[' | b']' | b'{' | b'}' => EDGE,
-            b'<' | b'>' | b',' | b';' | b'|' | b'=' => EDGE,
-            b'/' | b'.' => OF_PATH,
-            0x80..=0xFF => NOT_ASCII,
-            _ => 0,
-        };
-        byte += 1;
+/// The possible [`EXTENSIONS`].
+static MAY_EXTEND: Shapes = shapes(EXTENSIONS);
+
+/// Returns false for a word that [`paths`] does not return. Most words with a dot
+/// are code.
+fn may_be_path(word: &[u8]) -> bool {
+    let may_extend = |after: &[u8]| {
+        let is_letter = |byte: &&u8| byte.is_ascii_alphanumeric();
+        let length = after.iter().take(LONGEST + 1).take_while(is_letter).count();
+        may_be_one(&MAY_EXTEND, &after[..length])
+    };
+    let dots = || word.iter().enumerate().filter(|(_, byte)| **byte == b'.');
+    matches!(word, [b'/' | b'~' | b'.', ..]) || dots().any(|(at, _)| may_extend(&word[at + 1..]))
+}
+
+/// Whether a character is between the words of a text that is searched for paths.
+fn is_edge(c: char) -> bool {
+    match c {
+        '"' | '\'' | '`' | '(' | ')' | '[' | ']' | '{' | '}' => true,
+        '<' | '>' | ',' | ';' | '|' | '=' => true,
+        '!'..='~' => false,
+        c => c.is_whitespace() || "，。、（）「」".contains(c),
     }
-    kinds
-};
+}
 
 /// Returns the words of a text that have a slash or a dot. White space, quotes
 /// and brackets are between words.
 fn words_of_paths(text: &str) -> impl Iterator<Item = &str> {
-    let bytes = text.as_bytes();
-    let mut at = 0;
+    let mut rest = text;
     std::iter::from_fn(move || {
-        while at < bytes.len() {
-            let start = at;
-            let (mut has_mark, mut width) = (false, 0);
-            while at < bytes.len() {
-                match IN_PATHS[usize::from(bytes[at])] {
-                    EDGE => {
-                        width = 1;
-                        break;
-                    }
-                    NOT_ASCII => {
-                        let Some(c) = text[at..].chars().next() else {
-                            break;
-                        };
-                        if c.is_whitespace() || "，。、（）「」".contains(c) {
-                            width = c.len_utf8();
-                            break;
-                        }
-                        at += c.len_utf8();
-                        continue;
-                    }
-                    OF_PATH => has_mark = true,
-                    _ => {}
-                }
-                at += 1;
-            }
-            let word = &text[start..at];
-            at += width;
-            if has_mark {
-                return Some(word);
-            }
-        }
-        None
+        let is_mark = |byte: &u8| matches!(byte, b'/' | b'.');
+        let mark = rest.as_bytes().iter().position(is_mark)?;
+        let edge = rest[..mark].char_indices().rfind(|(_, c)| is_edge(*c));
+        let start = edge.map_or(0, |(at, c)| at + c.len_utf8());
+        let end = rest[mark..]
+            .find(is_edge)
+            .map_or(rest.len(), |at| mark + at);
+        let word = &rest[start..end];
+        rest = &rest[end..];
+        Some(word)
     })
 }
 
 /// Returns the paths in `text`, without line numbers.
 pub(super) fn paths(text: &str) -> impl Iterator<Item = &str> {
-    words_of_paths(text).filter_map(|word| {
+    let words = words_of_paths(text).filter(|word| may_be_path(word.as_bytes()));
+    words.filter_map(|word| {
         if word.len() > 120 || word.contains("://") {
             return None;
         }
@@ -488,13 +513,28 @@ const ANSWER_BYTES: usize = 40;
 /// Returns true for a message that means something only as an answer to what the
 /// model said: "yes, go ahead", or "the second one" after a question.
 pub(super) fn is_answer(text: &str, said: &str) -> bool {
-    let normal = normalise(clip(text, LINE_BYTES));
-    let words: Vec<&str> = normal.split_ascii_whitespace().collect();
-    let is_consent = words.first().is_some_and(|first| CONSENTS.contains(first));
     // A script without spaces has long messages of one word.
     let is_short = text.len() <= ANSWER_BYTES && !text.ends_with(['?', '？']);
-    is_consent && is_short && words.len() <= CONSENT_WORDS
-        || asks(said) && (is_consent || is_short && words.len() <= ANSWER_WORDS)
+    if !is_short {
+        return CONSENTS.contains(&&*first_word(text)) && asks(said);
+    }
+    let normal = normalise(text);
+    let words: Vec<&str> = normal.split_ascii_whitespace().collect();
+    let is_consent = words.first().is_some_and(|first| CONSENTS.contains(first));
+    is_consent && words.len() <= CONSENT_WORDS
+        || (is_consent || words.len() <= ANSWER_WORDS) && asks(said)
+}
+
+/// Returns the first word of a text in the form of [`normalise`]. Most are found
+/// without reading the whole text.
+fn first_word(text: &str) -> String {
+    let mut normal = normalise(clip(text, 32));
+    if !normal.contains(' ') {
+        normal = normalise(clip(text, LINE_BYTES));
+    }
+    let end = normal.find(' ').unwrap_or(normal.len());
+    normal.truncate(end);
+    normal
 }
 
 /// Returns true if a message of the model ends with a question.
@@ -507,8 +547,12 @@ fn asks(said: &str) -> bool {
 }
 
 /// Returns true if the user reports that the user undid the model's work.
-pub(super) fn undoes(text: &str) -> bool {
-    let normal = normalise(clip(text, LINE_BYTES));
+pub(super) fn undoes(text: &str, lexicon: &Lexicon) -> bool {
+    let text = clip(text, LINE_BYTES);
+    if !lexicon.may_have(text, UNDO) {
+        return false;
+    }
+    let normal = normalise(text);
     let words: Vec<&str> = normal.split(' ').collect();
     let undid = |at: usize| {
         matches!(
@@ -595,24 +639,9 @@ pub(super) fn reports_work(normal: &str) -> bool {
     is_verb || words.iter().any(is_state)
 }
 
-/// Returns false if a text has no word with which [`instructs`] finds an
-/// instruction.
-pub(super) fn may_instruct(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let is_letter = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);
-    let has = |word: &[u8]| {
-        let mut windows = bytes.windows(word.len()).enumerate();
-        windows.any(|(at, window)| {
-            window.eq_ignore_ascii_case(word)
-                && !is_letter(bytes.get(at.wrapping_sub(1)))
-                && !is_letter(bytes.get(at + word.len()))
-        })
-    };
-    has(b"use") || has(b"no") || has(b"stop") || has(b"prefer") || has(b"remember")
-}
-
 /// Returns true for a sentence of a user that instructs: "use tabs", "no new
-/// files". `normal` is normalised.
+/// files". `normal` is normalised. Such a sentence has a word of the sign
+/// `INSTRUCT`.
 pub(super) fn instructs(text: &str, normal: &str) -> bool {
     const MOST_WORDS: usize = 40;
     if text.trim_end().ends_with(['?', '？']) {
@@ -656,4 +685,90 @@ pub(super) fn instructs(text: &str, normal: &str) -> bool {
     let asks_for_use = |first: &str| matches!(first, "i" | "how" | "can" | "do" | "did" | "what");
     let is_report = words.first().is_some_and(|first| asks_for_use(first));
     (begins || forbids) && !is_report
+}
+
+#[cfg(test)]
+mod tests {
+    use contexture_shorten::cues::INSTRUCT;
+
+    use super::*;
+
+    #[test]
+    fn a_sentence_that_instructs_or_undoes_has_a_cue() {
+        let lexicon = Lexicon::shared();
+        for text in [
+            "Use tabs",
+            "please USE tabs",
+            "add no new files",
+            "and then: stop.",
+            "(prefer) sqlite",
+            "remember, the port is 80",
+        ] {
+            assert!(instructs(text, &normalise(text)), "{text}");
+            assert!(lexicon.may_have(text, INSTRUCT), "{text}");
+        }
+        for text in [
+            "I undid your change",
+            "we RESET everything",
+            "I rolled it back",
+        ] {
+            assert!(undoes(text, lexicon), "{text}");
+        }
+        for text in ["I used it", "we resettle", "nothing else"] {
+            assert!(!undoes(text, lexicon), "{text}");
+            assert!(!lexicon.may_have(text, INSTRUCT), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_word_is_that_of_the_whole_text() {
+        for text in [
+            "",
+            "yes, go ahead and change all of the files",
+            "  'Yes' is what I would say to that, I think",
+            "don't",
+            "a_word_that_is_longer_than_the_part_that_is_read_first and more",
+            "awordthatislongerthanthepartthatisreadfirst and more",
+            "好的，请继续",
+            "ok\u{2019}s and others that follow it",
+        ] {
+            let normal = normalise(text);
+            let expected = normal.split(' ').next().unwrap_or_default();
+            assert_eq!(first_word(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_with_a_slash_or_a_dot_may_be_paths() {
+        let found = |text| paths(text).collect::<Vec<_>>();
+        assert_eq!(
+            found("see `src/a.rs:12`, ./b/c.py. (d.toml) /etc/x/y ~/z/w Node.js x.y.json?"),
+            [
+                "src/a.rs", "b/c.py", "d.toml", "/etc/x/y", "~/z/w", "x.y.json"
+            ]
+        );
+        assert_eq!(
+            found("（e.md）、「f.go」，g.sh。 h.ts… i.lock!"),
+            ["e.md", "f.go", "g.sh", "h.ts", "i.lock"]
+        );
+        assert_eq!(
+            found("a.b() self.at += 1; i.e. 1.5 and/or https://x.de/a.js v.lockx"),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn white_space_around_a_line_is_removed() {
+        for line in [
+            "",
+            " \t",
+            "  a b ",
+            "\u{b} a",
+            "\u{a0}a\u{2003}",
+            "ü ",
+            " a\u{85}",
+        ] {
+            assert_eq!(trimmed(line), line.trim(), "{line:?}");
+        }
+    }
 }

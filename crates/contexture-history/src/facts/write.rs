@@ -162,16 +162,21 @@ struct Filled {
 impl Facts {
     /// Returns the summary. It is empty if there are no facts.
     pub fn write(&self, room: &SummaryLimits<'_>) -> String {
+        self.write_counted(room).0
+    }
+
+    /// Returns the summary and its tokens.
+    pub(crate) fn write_counted(&self, room: &SummaryLimits<'_>) -> (String, Tokens) {
         let stated = Stated::of(self);
-        let first = self.write_within(room, &stated);
+        let (first, tokens) = self.write_within(room, &stated);
         // The tokens that the sections leave are for the latest request.
         let Some(goal) = self.messages.last() else {
-            return first;
+            return (first, tokens);
         };
         let most = room.tokens.saturating_add(room.messages);
-        let spare = most.saturating_sub(room.counter.count(&first));
+        let spare = most.saturating_sub(tokens);
         if first.contains(&goal.text) || spare < most / 8 {
-            return first;
+            return (first, tokens);
         }
         let wanted = room.counter.count(&goal.text) * 3 / 2 + 64;
         let more = wanted
@@ -184,7 +189,10 @@ impl Facts {
             ..*room
         };
         let again = self.write_within(&more, &stated);
-        if again.is_empty() { first } else { again }
+        match again.0.is_empty() {
+            true => (first, tokens),
+            false => again,
+        }
     }
 
     /// Returns true if a summary says that it leaves out facts.
@@ -193,7 +201,7 @@ impl Facts {
         is_cut || summary.contains(" not shown)")
     }
 
-    fn write_within(&self, room: &SummaryLimits<'_>, stated: &Stated<'_>) -> String {
+    fn write_within(&self, room: &SummaryLimits<'_>, stated: &Stated<'_>) -> (String, Tokens) {
         let wanted = SECTIONS.map(|(section, ..)| section);
         self.within(room, 0, |room| {
             let (mut text, hidden, room) = self.write_messages(room, stated);
@@ -218,16 +226,17 @@ impl Facts {
             self.write_sections(&mut text, &room, &[], &[Failures, Files]);
             text
         })
+        .0
     }
 
-    /// Counts of lines add up to an estimate, so the whole is counted and made
-    /// again with less room until it fits.
+    /// Returns a text and its tokens. Counts of lines add up to an estimate, so the
+    /// whole is counted and made again with less room until it fits.
     fn within(
         &self,
         room: &SummaryLimits<'_>,
         beside: Tokens,
         make: impl Fn(&SummaryLimits<'_>) -> String,
-    ) -> String {
+    ) -> (String, Tokens) {
         let most = room.tokens.saturating_add(room.messages) + beside;
         let (mut tokens, mut messages) = (room.tokens, room.messages);
         for _ in 0..12 {
@@ -237,15 +246,16 @@ impl Facts {
                 ..*room
             });
             let text = text.trim_end().to_owned();
-            let over = room.counter.count(&text).saturating_sub(most);
+            let count = room.counter.count(&text);
+            let over = count.saturating_sub(most);
             if over == 0 {
-                return text;
+                return (text, count);
             }
             let less = over.max(most / 16).max(1);
             tokens = tokens.saturating_sub(less / 2 + 1);
             messages = messages.saturating_sub(less / 2 + 1);
         }
-        String::new()
+        (String::new(), 0)
     }
 
     /// Writes the latest request and the user's earlier messages. Returns the

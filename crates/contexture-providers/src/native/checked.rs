@@ -185,21 +185,24 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Option<()> {
         self.take(b'"')?;
         let bytes = self.json.as_bytes();
-        let mut at = self.at;
+        let start = self.at;
+        let mut at = start;
         loop {
-            while let Some(word) = bytes.get(at..)?.first_chunk() {
-                match split::special_in(u64::from_le_bytes(*word)) {
-                    0 => at += 8,
-                    found => {
-                        at += found.trailing_zeros() as usize / 8;
-                        break;
-                    }
+            while let Some(chunk) = bytes.get(at..)?.first_chunk() {
+                let plain = split::first_mark(chunk);
+                at += plain;
+                if plain < split::WIDE {
+                    break;
                 }
             }
             match *bytes.get(at)? {
                 b'"' => {
+                    // A control character must be escaped.
+                    let lowest = bytes[start..at]
+                        .iter()
+                        .fold(u8::MAX, |low, byte| low.min(*byte));
                     self.at = at + 1;
-                    return Some(());
+                    return (lowest >= 0x20).then_some(());
                 }
                 b'\\' => match bytes.get(at + 1)? {
                     b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => at += 2,
@@ -212,8 +215,6 @@ impl<'a> Reader<'a> {
                     }
                     _ => return None,
                 },
-                // A control character must be escaped.
-                0..0x20 => return None,
                 // One of the last bytes of the body.
                 _ => at += 1,
             }

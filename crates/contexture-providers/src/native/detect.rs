@@ -194,7 +194,7 @@ fn has_word(list: Option<&Node<'_>>, words: &[&str]) -> bool {
         return false;
     };
     let in_value = |value: &Node<'_>| match value.raw.starts_with('"') {
-        true => words.iter().any(|word| value.is_text(word)),
+        true => value.is_one_of(words),
         false => contains(value.raw, words),
     };
     let Ok(messages) = list.each_item() else {

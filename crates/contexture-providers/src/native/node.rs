@@ -267,13 +267,23 @@ impl<'a> Node<'a> {
 
     /// Returns true if the value is this text, which needs no escapes.
     pub(super) fn is_text(&self, text: &str) -> bool {
+        self.is_one_of(&[text])
+    }
+
+    /// Returns true if the value is one of these texts, which need no escapes.
+    pub(super) fn is_one_of(&self, texts: &[&str]) -> bool {
         let [b'"', inner @ .., b'"'] = self.raw.as_bytes() else {
             return false;
         };
         // An escape has at most six bytes for one of the text.
-        inner.len() <= 6 * text.len()
-            && (inner == text.as_bytes()
-                || inner.contains(&b'\\') && self.text().as_deref() == Some(text))
+        let longest = texts.iter().map(|text| 6 * text.len()).max();
+        if longest.is_none_or(|longest| inner.len() > longest) {
+            return false;
+        }
+        match inner.contains(&b'\\') {
+            true => self.text().is_some_and(|text| texts.contains(&&*text)),
+            false => texts.iter().any(|text| inner == text.as_bytes()),
+        }
     }
 
     /// Returns the value, which must be a text.

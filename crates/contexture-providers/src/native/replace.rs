@@ -17,7 +17,7 @@ const KEY: &str = "\"cache_control\"";
 
 impl Api {
     /// Returns the field that holds the conversation.
-    pub(super) fn messages_field(self) -> &'static str {
+    pub(crate) fn messages_field(self) -> &'static str {
         match self {
             Api::Anthropic | Api::OpenAiChat => "messages",
             Api::OpenAiResponses => "input",
@@ -27,20 +27,20 @@ impl Api {
 }
 
 /// Returns the request `body`, which [`read_request`](super::read_request)
-/// could read, with the conversation of `rendered`, a request to the same API
-/// without white space. All other fields keep their bytes and their order.
+/// could read, with another conversation: `messages`, for the same API and without
+/// white space. All other fields keep their bytes and their order.
 ///
 /// `conversation` is the place of the body's conversation, as it was read: it
 /// is not looked at again.
 ///
 /// Cache marks of the body stay, among them that of the whole request. Of those
-/// in `rendered`, only the last ones stay, as many as the API still accepts. If
+/// in `messages`, only the last ones stay, as many as the API still accepts. If
 /// the body has more than it accepts,
 /// [`without_excess_marks`](super::without_excess_marks) removes them.
 pub fn with_messages(
     body: &[u8],
     conversation: Range<usize>,
-    rendered: &str,
+    messages: &str,
     api: Api,
 ) -> Result<String, NativeError> {
     // Only what is around the conversation is read again.
@@ -51,10 +51,6 @@ pub fn with_messages(
     };
     let text = utf8(&around)?;
     let field = api.messages_field();
-    let new = Node::of_json(rendered);
-    let new = new
-        .find(field)
-        .ok_or_else(|| NativeError::new(field, "is missing in the rendered request"))?;
     let root = Node::of_json(text);
     let fields = root.fields()?;
     let others = fields.iter().filter(|(name, _)| name != field);
@@ -72,7 +68,7 @@ pub fn with_messages(
         false if marks > MOST_MARKS => MOST_MARKS - 1,
         false => MOST_MARKS.saturating_sub(marks),
     };
-    let new = last_marks(new.raw, most);
+    let new = last_marks(messages, most);
     // Names are written without blanks, so that the rest gets no longer.
     let mut out = String::with_capacity(text.len() + new.len());
     out.push('{');
@@ -96,17 +92,16 @@ pub fn without_messages(
     conversation: Range<usize>,
     api: Api,
 ) -> Result<String, NativeError> {
-    let empty = format!("{{\"{}\":[]}}", api.messages_field());
-    with_messages(body, conversation, &empty, api)
+    with_messages(body, conversation, "[]", api)
 }
 
-/// Returns `rendered` with its last `most` cache marks. Inside a text a mark
+/// Returns `messages` with their last `most` cache marks. Inside a text a mark
 /// would have backslashes before its quotes.
-fn last_marks(rendered: &str, most: usize) -> Cow<'_, str> {
-    let marks = memmem::find_iter(rendered.as_bytes(), MARK).count();
+fn last_marks(messages: &str, most: usize) -> Cow<'_, str> {
+    let marks = memmem::find_iter(messages.as_bytes(), MARK).count();
     match marks.checked_sub(most) {
-        None | Some(0) => Cow::Borrowed(rendered),
-        Some(excess) => Cow::Owned(rendered.replacen(MARK, "", excess)),
+        None | Some(0) => Cow::Borrowed(messages),
+        Some(excess) => Cow::Owned(messages.replacen(MARK, "", excess)),
     }
 }
 
@@ -120,11 +115,10 @@ mod tests {
     fn other_fields_keep_their_bytes() {
         let body =
             br#"{ "model" : "m", "max_tokens":1.0e2, "messages": [1, 2], "x": {"b" :1,"a":2} }"#;
-        let rendered = r#"{"model":"other","messages":[2]}"#;
         // Where the conversation is may be known or not.
         let start = body.iter().position(|byte| *byte == b'[').unwrap();
         for place in [0..0, start..start + 6] {
-            let made = with_messages(body, place, rendered, Api::Anthropic);
+            let made = with_messages(body, place, "[2]", Api::Anthropic);
             assert_eq!(
                 made.unwrap(),
                 r#"{"model":"m","max_tokens":1.0e2,"messages":[2],"x":{"b" :1,"a":2}}"#
@@ -136,7 +130,7 @@ mod tests {
     fn at_most_four_cache_marks_remain() {
         let mark = r#"{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}"#;
         let body = format!(r#"{{"system":[{mark},{mark},{mark}],"messages":[]}}"#);
-        let new = format!(r#"{{"messages":[{mark},{mark}]}}"#);
+        let new = format!("[{mark},{mark}]");
         let made = with_messages(body.as_bytes(), 0..0, &new, Api::Anthropic).unwrap();
         assert_eq!(made.matches("cache_control").count(), 4);
         assert!(
@@ -148,7 +142,7 @@ mod tests {
     #[test]
     fn a_mark_of_the_whole_request_counts() {
         let mark = r#"{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}"#;
-        let new = format!(r#"{{"messages":[{mark},{mark}]}}"#);
+        let new = format!("[{mark},{mark}]");
         let count = |whole: &str| {
             let body = format!(
                 r#"{{"cache_control":{whole},"system":[{mark},{mark},{mark}],"messages":[]}}"#

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hint::black_box;
 
 use super::hash::hash;
 use super::vocabulary::{NO_RANK, Vocabulary};
@@ -21,6 +22,9 @@ const WINDOW: usize = 2 * 1024;
 /// The distance from the end of a window, in bytes, within which its tokens may
 /// be wrong.
 const MARGIN: usize = 256;
+
+/// The number of short pieces that are looked up together.
+const TOGETHER: usize = 16;
 
 /// The buffers that a thread reuses from piece to piece.
 pub(crate) struct Merger {
@@ -38,19 +42,62 @@ impl Merger {
         }
     }
 
-    /// Returns the number of tokens of `piece`. Counting ends early when there
-    /// are more than `limit`; the result is then some number above `limit`.
+    /// Returns the number of tokens of a text. `end_of` returns the end of the piece
+    /// that begins at a place. Counting ends early when there are more than `limit`
+    /// tokens; the result is then some number above `limit`.
     #[inline]
-    pub(crate) fn count(&mut self, vocabulary: &Vocabulary, piece: &[u8], limit: u64) -> u64 {
-        let Some(short) = ShortPiece::of(vocabulary, piece) else {
-            return self.look_up(vocabulary, piece, limit);
-        };
-        if let Some(tokens) = self.recent.get(&short) {
-            return tokens.into();
+    pub(crate) fn count(
+        &mut self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        limit: u64,
+        end_of: impl Fn(usize) -> usize,
+    ) -> u64 {
+        let mut unknown: [&[u8]; TOGETHER] = [&[]; TOGETHER];
+        let mut waiting = 0;
+        let (mut tokens, mut at) = (0, 0);
+        while at < text.len() && tokens <= limit {
+            let end = end_of(at);
+            let piece = &text[at..end];
+            at = end;
+            let Some(short) = ShortPiece::of(vocabulary, piece) else {
+                tokens += self.look_up(vocabulary, piece, limit - tokens);
+                continue;
+            };
+            if let Some(known) = self.recent.get(&short) {
+                tokens += u64::from(known);
+                continue;
+            }
+            unknown[waiting] = piece;
+            waiting += 1;
+            if waiting == TOGETHER {
+                tokens += self.look_up_all(vocabulary, &unknown);
+                waiting = 0;
+            }
         }
-        let tokens = self.look_up(vocabulary, piece, limit);
-        self.recent.insert(short, tokens);
-        tokens
+        tokens + self.look_up_all(vocabulary, &unknown[..waiting])
+    }
+
+    /// Returns the number of tokens of short pieces that were not counted recently.
+    ///
+    /// The vocabulary is in no cache of the processor, which waits for each place of
+    /// it that is read. It can wait for several at once if they are read one right
+    /// after the other: the slots of all pieces, and then the tokens in these slots.
+    fn look_up_all(&mut self, vocabulary: &Vocabulary, pieces: &[&[u8]]) -> u64 {
+        let mut places = [0; TOGETHER];
+        for (place, piece) in places.iter_mut().zip(pieces) {
+            *place = vocabulary.likely_place(piece);
+        }
+        black_box(places.iter().fold(0, |all, at| all ^ vocabulary.byte(*at)));
+        let mut sum = 0;
+        for piece in pieces {
+            let tokens = self.look_up(vocabulary, piece, u64::MAX);
+            if let Some(short) = ShortPiece::of(vocabulary, piece) {
+                self.recent.insert(short, tokens);
+            }
+            sum += tokens;
+        }
+        sum
     }
 
     /// Returns the number of tokens of a piece that was not counted recently.
@@ -453,7 +500,7 @@ mod tests {
                 let expected = heap.count(vocabulary, &piece) as u64;
                 let count = count_long::<WINDOW, MARGIN>(&mut heap, vocabulary, &piece, u64::MAX);
                 prop_assert_eq!(count, Some(expected));
-                let count = Merger::new().count(vocabulary, &piece, limit);
+                let count = Merger::new().count(vocabulary, &piece, limit, |_| piece.len());
                 prop_assert_eq!(count.min(limit + 1), expected.min(limit + 1));
             }
         }

@@ -43,8 +43,13 @@ pub(crate) enum Pattern {
 impl Pattern {
     /// Returns the end of the piece of `text` that begins at `at`, which is not
     /// the end of `text`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn piece_end(self, text: &str, at: usize) -> usize {
+        if self == Self::O200k
+            && let Some(end) = plain_word(text.as_bytes(), at)
+        {
+            return end;
+        }
         let (class, next) = class_at(text, at);
         let word = match self {
             Self::O200k => cased_word(text, at, class, next),
@@ -68,6 +73,44 @@ impl Pattern {
         }
         white_space(text, at)
     }
+}
+
+/// Matches the first alternative of o200k for most words of plain text: a letter and
+/// at most seven lower-case letters, perhaps after a blank or a mark. Returns `None`
+/// for any other text, and near the end of the text.
+#[inline(always)]
+fn plain_word(text: &[u8], at: usize) -> Option<usize> {
+    let class_of = |byte: u8| match byte.is_ascii() {
+        true => BLOCKS[0][usize::from(byte)],
+        false => 0,
+    };
+    let first = *text.get(at)?;
+    if !first.is_ascii() {
+        return None;
+    }
+    let start = at + usize::from(precedes_word(class_of(first)));
+    let (first, rest) = text.get(start..)?.split_first()?;
+    let first = class_of(*first);
+    let lower = lower_run(rest.first_chunk()?);
+    let end = rest.get(lower)?;
+    // An apostrophe may begin a contraction.
+    let is_end = end.is_ascii() && *end != b'\'' && lower < 8;
+    let is_word = first & LOWER != 0 || first & LETTER != 0 && lower > 0;
+    (is_word && is_end).then_some(start + 1 + lower)
+}
+
+/// Returns the number of letters from `a` to `z` at the beginning of `bytes`.
+#[inline(always)]
+fn lower_run(bytes: &[u8; 8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES << 7;
+    let word = u64::from_le_bytes(*bytes);
+    // Each byte without its high bit, so that no sum is carried to the next byte.
+    let low = word & !HIGH;
+    let from_a = low + ONES * u64::from(0x80 - b'a');
+    let above_z = low + ONES * u64::from(0x80 - b'z' - 1);
+    let other = !(from_a & !above_z & !word) & HIGH;
+    other.trailing_zeros() as usize / 8
 }
 
 /// Returns the class of the character at `at` and the place after it. At the
@@ -303,6 +346,9 @@ mod tests {
                     rest /= characters.len();
                 }
                 check(&text);
+                // Words are found in another way far from the end of a text.
+                text.push_str("s and more words");
+                check(&text);
             }
         }
     }
@@ -313,10 +359,12 @@ mod tests {
         #[test]
         fn any_text_splits_as_the_regex_splits_it(
             any in ".{0,80}",
+            words in "([ .A-Z]?[a-z]{0,12}['ü1 ]?){0,12}",
             lines in "[\r\n \tabAB1./'\u{85}\u{2028}中\u{301}]{0,60}",
             cases in "[aBǅ中ʰ\u{301}' sStTrReEvVlLmMdDſ]{0,60}",
         ) {
             check(&any);
+            check(&words);
             check(&lines);
             check(&cases);
         }

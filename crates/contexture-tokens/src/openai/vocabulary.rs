@@ -57,6 +57,26 @@ impl Vocabulary {
         rank_in(self.pairs, usize::from(u16::from_be_bytes([first, second])))
     }
 
+    /// Returns the place of the token that `bytes` most likely is, if they are a
+    /// token. Reads one slot.
+    #[inline]
+    pub(crate) fn likely_place(&self, bytes: &[u8]) -> usize {
+        let length = bytes.len();
+        let Some(&(first, start)) = self.lengths.get(length) else {
+            return 0;
+        };
+        let slot = first_slot(hash(bytes), self.slots.len());
+        let index = (u32::from_le_bytes(self.slots[slot]) & ((1 << INDEX_BITS) - 1)) as usize;
+        let place = start + index.saturating_sub(first) * length;
+        place.min(self.bytes.len() - 1)
+    }
+
+    /// Returns the byte of the tokens at a place.
+    #[inline]
+    pub(crate) fn byte(&self, place: usize) -> u8 {
+        self.bytes[place]
+    }
+
     /// Returns the bytes of all tokens.
     #[cfg(test)]
     pub(crate) fn tokens(&self) -> impl Iterator<Item = &'static [u8]> {
