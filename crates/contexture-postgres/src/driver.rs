@@ -130,26 +130,11 @@ impl Driver for Transaction {
     }
 
     fn require_rows(&self, questions: &[Question]) -> Result<(), Error> {
-        if questions.is_empty() {
-            return Ok(());
+        for some in questions.chunks(MOST_REQUIRED) {
+            let (sql, arguments) = merge::requirement(some);
+            self.link.borrow_mut().send_arguments(&sql, &arguments);
         }
-        let groups = by_statement(questions);
-        let groups: Vec<_> = (groups.iter())
-            .map(|group| {
-                let values = group.iter().map(|&at| questions[at].values.as_slice());
-                (&*questions[group[0]].sql, values)
-            })
-            .collect();
-        match merge::requirement(&groups) {
-            Some((sql, arguments)) => {
-                self.link.borrow_mut().send_arrays(&sql, &arguments);
-                Ok(())
-            }
-            None => match self.query_together(questions)?.iter().all(has_rows) {
-                true => Ok(()),
-                false => Err(Error::NoRows),
-            },
-        }
+        Ok(())
     }
 
     fn expect_insert(&self, table: &str, count: usize) {
@@ -195,12 +180,11 @@ impl Driver for Transaction {
 /// The maximum number of queries that are merged into one.
 const MOST_MERGED: usize = 1024;
 
+/// The maximum number of queries that one statement requires a row of.
+const MOST_REQUIRED: usize = 8;
+
 /// The maximum number of rows that one statement changes.
 const MOST_CHANGED: usize = 1024;
-
-fn has_rows(rows: &Rows) -> bool {
-    !rows.0.is_empty()
-}
 
 /// Returns the indexes of the queries with the same SQL, which can be sent as one
 /// statement for all values.
@@ -350,7 +334,7 @@ impl Prepared for PgStatement<'_> {
             match merged {
                 Some((sql, arguments)) => {
                     let mut link = self.transaction.link.borrow_mut();
-                    link.send_arrays(&sql, &arguments);
+                    link.send_arguments(&sql, &arguments);
                 }
                 None => {
                     for row in some {

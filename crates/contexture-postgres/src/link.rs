@@ -348,8 +348,8 @@ impl Link {
         self.limit();
     }
 
-    /// Sends a statement whose parameters are arrays with the next request.
-    pub(crate) fn send_arrays(&mut self, sql: &str, arguments: &[Argument<'_>]) {
+    /// Sends a statement whose parameters can be arrays with the next request.
+    pub(crate) fn send_arguments(&mut self, sql: &str, arguments: &[Argument<'_>]) {
         self.add(sql, arguments, None);
         self.limit();
     }

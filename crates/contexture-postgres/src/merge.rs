@@ -6,7 +6,7 @@
 //! PostgreSQL copies each array row by row, so that a parameter without values is
 //! written as NULL.
 
-use contexture_sql::{SqlType, Value};
+use contexture_sql::{Question, SqlType, Value};
 
 use crate::encode::{Argument, array_of, kind_of};
 
@@ -39,11 +39,10 @@ fn columns<'r, 'v: 'r>(
     Some(kinds.into_iter().enumerate().map(column).collect())
 }
 
-/// Returns the arrays as an SQL table, and the names of its columns. The first array
-/// is the parameter `first`.
-fn table(columns: &[Column<'_>], first: usize) -> (String, String) {
+/// Returns the arrays as an SQL table, and the names of its columns.
+fn table(columns: &[Column<'_>]) -> (String, String) {
     let arrays = columns.iter().enumerate();
-    let arrays = arrays.map(|(at, column)| format!("${}::{}", at + first, array_of(column.kind)));
+    let arrays = arrays.map(|(at, column)| format!("${}::{}", at + 1, array_of(column.kind)));
     let names = columns.iter().map(|column| format!("p{}", column.number));
     let (arrays, names): (Vec<_>, Vec<_>) = (arrays.collect(), names.collect());
     (format!("unnest({})", arrays.join(", ")), names.join(", "))
@@ -67,7 +66,7 @@ pub(crate) fn query<'r, 'v: 'r>(
         return None;
     }
     let columns = columns(rows)?;
-    let (arrays, names) = table(&columns, 1);
+    let (arrays, names) = table(&columns);
     let sql = sql.replace('?', "q.p");
     // The OFFSET makes PostgreSQL run the query for each row, in its own order.
     let sql = format!(
@@ -77,32 +76,27 @@ pub(crate) fn query<'r, 'v: 'r>(
     Some((sql, arguments(columns)))
 }
 
-/// Returns a statement that fails unless each query returns a row for each of its
-/// rows of values. Returns `None` when the queries must be sent one by one.
-pub(crate) fn requirement<'r, 'v: 'r>(
-    queries: &[(&str, impl Iterator<Item = &'r [Value<'v>]> + Clone)],
-) -> Option<(String, Vec<Argument<'r>>)> {
-    let mut missing = Vec::new();
-    let mut all = Vec::new();
-    for (sql, rows) in queries {
-        if !sql.trim_start().starts_with("SELECT") {
-            return None;
+/// Returns a statement that fails unless each query returns a row.
+///
+/// The values are no arrays: PostgreSQL would plan the statement again for each length of
+/// an array.
+pub(crate) fn requirement(queries: &[Question]) -> (String, Vec<Argument<'_>>) {
+    let mut found = Vec::new();
+    let mut arguments = Vec::new();
+    for Question { sql, values } in queries {
+        let mut parts = sql.split('?');
+        let mut own = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (number, rest) = number_and_rest(part);
+            own += &format!("${}{rest}", number + arguments.len());
         }
-        let columns = columns(rows.clone())?;
-        let (arrays, names) = table(&columns, all.len() + 1);
-        let sql = sql.replace('?', "q.p");
-        // The OFFSET makes PostgreSQL run the query for each row, instead of a join.
-        missing.push(format!(
-            "EXISTS (SELECT FROM {arrays} AS q ({names}) WHERE NOT EXISTS ({sql} OFFSET 0))"
-        ));
-        all.extend(arguments(columns));
+        found.push(format!("EXISTS ({own})"));
+        arguments.extend(values.iter().map(Argument::One));
     }
     // A division by zero is the shortest statement that fails.
-    let missing = missing.join(" OR ");
-    (!all.is_empty()).then(|| {
-        let sql = format!("SELECT 1 / (CASE WHEN {missing} THEN 0 ELSE 1 END)");
-        (sql, all)
-    })
+    let found = found.join(" AND ");
+    let sql = format!("SELECT 1 / (CASE WHEN {found} THEN 1 ELSE 0 END)");
+    (sql, arguments)
 }
 
 /// Returns a statement that inserts or updates many rows. Returns `None` unless
@@ -119,7 +113,7 @@ pub(crate) fn change<'r, 'v: 'r>(
     if columns.is_empty() {
         return None;
     }
-    let (arrays, names) = table(&columns, 1);
+    let (arrays, names) = table(&columns);
     let own = |sql: &str| own(sql, &empty);
     let start = sql.trim_start();
     let sql = if start.starts_with("INSERT") {
@@ -148,9 +142,7 @@ fn own(sql: &str, empty: &[Column<'_>]) -> String {
     let mut parts = sql.split('?');
     let mut own = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find(|char: char| !char.is_ascii_digit());
-        let (number, rest) = part.split_at(end.unwrap_or(part.len()));
-        let number = number.parse::<usize>().unwrap_or_default();
+        let (number, rest) = number_and_rest(part);
         match empty.iter().find(|column| column.number == number) {
             Some(column) => {
                 let kind = array_of(column.kind).trim_end_matches("[]");
@@ -161,6 +153,13 @@ fn own(sql: &str, empty: &[Column<'_>]) -> String {
         own += rest;
     }
     own
+}
+
+/// Splits the SQL after a `?` into the number of the parameter and the rest.
+fn number_and_rest(part: &str) -> (usize, &str) {
+    let end = part.find(|char: char| !char.is_ascii_digit());
+    let (number, rest) = part.split_at(end.unwrap_or(part.len()));
+    (number.parse().unwrap_or_default(), rest)
 }
 
 /// Returns the offset of the closing parenthesis for one that is open.
@@ -228,25 +227,23 @@ mod tests {
 
     #[test]
     fn a_requirement_is_one_statement_for_all_queries() {
-        let (rows, others) = (rows(), [vec![Value::Integer(7)]]);
         let queries = [
-            ("SELECT 1 FROM t WHERE a = ?1 AND b = ?2", rows.iter()),
-            ("SELECT 1 FROM u WHERE c = ?1 LIMIT 1", others.iter()),
+            Question {
+                sql: "SELECT 1 FROM t WHERE a = ?1 AND b = ?2".to_owned(),
+                values: rows().remove(0),
+            },
+            Question {
+                sql: "SELECT 1 FROM u WHERE c = ?1 LIMIT 1".to_owned(),
+                values: vec![Value::Integer(7)],
+            },
         ];
-        let queries = queries.map(|(sql, rows)| (sql, rows.map(Vec::as_slice)));
-        let (sql, arguments) = requirement(&queries).unwrap();
+        let (sql, arguments) = requirement(&queries);
         assert_eq!(
             sql,
-            "SELECT 1 / (CASE WHEN \
-             EXISTS (SELECT FROM unnest($1::int8[], $2::text[]) AS q (p1, p2) \
-             WHERE NOT EXISTS (SELECT 1 FROM t WHERE a = q.p1 AND b = q.p2 OFFSET 0)) OR \
-             EXISTS (SELECT FROM unnest($3::int8[]) AS q (p1) \
-             WHERE NOT EXISTS (SELECT 1 FROM u WHERE c = q.p1 LIMIT 1 OFFSET 0)) \
-             THEN 0 ELSE 1 END)"
+            "SELECT 1 / (CASE WHEN EXISTS (SELECT 1 FROM t WHERE a = $1 AND b = $2) AND \
+             EXISTS (SELECT 1 FROM u WHERE c = $3 LIMIT 1) THEN 1 ELSE 0 END)"
         );
         assert_eq!(arguments.len(), 3);
-        let none: [(&str, std::iter::Empty<&[Value<'static>]>); 0] = [];
-        assert!(requirement(&none).is_none());
     }
 
     #[test]
