@@ -438,6 +438,9 @@ fn base64_of_a_file_with_a_secret_is_masked_whole() {
     let escaped = wrapped.replace('\n', "\\n");
     let json = format!(r#"{{"content": "{escaped}\n"}}"#);
     check(&json, &[&format!("password-assignment {escaped}")]);
+    // DB_PASSWORD=tr0ub4dor-9x
+    let short = "REJfUEFTU1dPUkQ9dHIwdWI0ZG9yLTl4";
+    check(short, &[&format!("password-assignment {short}")]);
     // Text without a secret, and bytes that are no text.
     check(
         "REJfSE9TVD1kYi5pbnRlcm5hbApQT1JUPTgwODAKTkFNRT1ib2F0cwo=",

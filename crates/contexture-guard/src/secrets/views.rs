@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Crossing, base64, prefix};
 
-/// A stretch of a view: as many bytes as in the original, or one escape.
+/// A stretch of a view: as many bytes as in the original, one escape, or a block of base64.
 struct Stretch {
     view: usize,
     original: Range<usize>,
@@ -153,15 +153,15 @@ fn decode(text: &str, range: Range<usize>, view: &mut View) {
     view.copy(text, copied..range.end);
 }
 
-/// Shorter blocks of base64 hold no file with a key and its value.
-const ENCODED_MIN: usize = 48;
+/// The shortest block of base64 that is decoded: 24 bytes, such as `DB_PASSWORD=tr0ub4dor-9x`.
+const ENCODED_MIN: usize = 32;
 
 /// Calls `each` with the text of every block of base64 that encodes text, such as a whole `.env`.
 pub(super) fn encoded(text: &str, mut each: impl FnMut(&View)) {
     // Every block of the shortest length has a whole window. Few windows of other text have no
     // blank or sign at any of these places, so most bytes are not read.
     const WINDOW: usize = ENCODED_MIN / 2;
-    const PLACES: [usize; 4] = [7, 15, 0, WINDOW - 1];
+    const PLACES: [usize; 4] = [5, 10, 0, WINDOW - 1];
     let bytes = text.as_bytes();
     let mut view = View::default();
     // Nothing before this is part of a block that is still to be read.
