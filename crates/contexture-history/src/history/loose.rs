@@ -136,15 +136,7 @@ impl LooseMessages {
 
     /// Returns the bytes of the longest tool result.
     pub(crate) fn longest_result(messages: &[Message]) -> usize {
-        let blocks = messages.iter().flat_map(|message| match &message.content {
-            MessageContent::Blocks(blocks) => &blocks[..],
-            MessageContent::Text(_) => &[],
-        });
-        let results = blocks.filter_map(|block| match block {
-            Block::ToolResult { content, .. } => Some(content.len()),
-            _ => None,
-        });
-        results.max().unwrap_or(0)
+        messages.iter().map(result_bytes).max().unwrap_or(0)
     }
 
     /// Returns true if all messages were read and have at most this many tokens.
@@ -196,6 +188,22 @@ impl LooseMessages {
         }
         history
     }
+}
+
+/// Returns the bytes of the longest tool result in a message. The texts of a tool's
+/// message that names its call are the result of that call.
+fn result_bytes(message: &Message) -> usize {
+    if message.role == MessageRole::Tool && message.tool_call_id.is_some() {
+        return message.bytes();
+    }
+    let MessageContent::Blocks(blocks) = &message.content else {
+        return 0;
+    };
+    let results = blocks.iter().map(|block| match block {
+        Block::ToolResult { content, .. } => content.len(),
+        _ => 0,
+    });
+    results.max().unwrap_or(0)
 }
 
 /// Returns the id of the turn of messages that have none.

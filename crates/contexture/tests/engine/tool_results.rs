@@ -43,6 +43,28 @@ fn shown(assembled: &Assembled) -> String {
     texts.join("\n---\n")
 }
 
+/// The conversation of the request itself, with a result in each of its forms.
+#[test]
+fn results_of_given_messages_are_shortened_in_every_form() {
+    let lab = Lab::new(PLAIN);
+    let log = log(14_000);
+    let mut in_blocks = result("c1", "");
+    in_blocks.content = MessageContent::Blocks(vec![text_block(&log)]);
+    let of_tool = blocks(MessageRole::Tool, [result_block("c1", &log)]);
+    for form in [result("c1", &log), in_blocks, of_tool] {
+        let request = Request {
+            messages: vec![user("Run it."), calls(["c1"]), form],
+            max_tokens: Some(8_000),
+            ..Request::default()
+        };
+        let assembled = lab.engine.assemble(&lab.root, &request).unwrap();
+        let text = shown(&assembled);
+        assert!(text.contains("ERROR OutOfMemoryError"), "{text}");
+        let row = assembled.report.included.iter().find(|row| row.truncated);
+        assert_eq!(row.unwrap().code, Code::TOKEN_LIMIT);
+    }
+}
+
 #[test]
 fn the_one_error_of_a_long_log_is_sent() {
     let lab = Lab::new(PLAIN);
