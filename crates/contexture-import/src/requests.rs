@@ -166,13 +166,15 @@ impl Requests {
     /// Returns the numbers of the messages of a request: the first `keep` of
     /// `base`, and `tail`. Returns `None` if one of them is unknown.
     pub(crate) fn list(&self, base: Option<&str>, keep: usize, tail: &[Sha]) -> Option<Vec<u32>> {
-        let mut list = Vec::with_capacity(keep + tail.len());
+        let mut kept: &[u32] = &[];
         if keep > 0 {
             let base = base?;
             let mut known = self.bases.iter().rev();
             let base = known.find(|known| known.id == base)?;
-            list.extend_from_slice(base.messages.get(..keep)?);
+            kept = base.messages.get(..keep)?;
         }
+        let mut list = Vec::with_capacity(kept.len() + tail.len());
+        list.extend_from_slice(kept);
         for digest in tail {
             list.push(*self.by_digest.get(digest)?);
         }

@@ -55,6 +55,21 @@ fn a_truncated_last_line_waits_for_the_rest() {
 }
 
 #[test]
+fn a_request_that_keeps_more_messages_than_there_are_is_incomplete() {
+    let place = Place::new();
+    let mut text = conversation();
+    for keep in [1, 1_000_000_000_000, u64::MAX] {
+        let row = json!({"type": "api-request", "id": "r", "base": "q", "keep": keep, "tail": [],
+            "timestamp": "2026-02-02T10:00:00Z"});
+        text += &format!("{row}\n");
+    }
+    let path = place.file("s.jsonl", text);
+    let report = place.import("claude-code", &path);
+    assert_eq!(report.counts.incomplete_requests, 3);
+    assert_text(&place.sessions(), IMPORTED);
+}
+
+#[test]
 fn rows_out_of_order_lose_nothing() {
     let place = Place::new();
     let text = row("assistant", "b", Some("a"), "One.")

@@ -239,6 +239,23 @@ fn a_request_with_another_digest_is_counted() {
 }
 
 #[test]
+fn a_request_that_is_there_twice_is_whole() {
+    let text = std::fs::read_to_string(main_file()).unwrap();
+    let name = "session.jsonl";
+    let once = Place::new();
+    once.import("claude-code", &once.file(name, &text));
+    let twice = Place::new();
+    let is_request = |line: &str| line.contains("\"type\":\"api-request\"");
+    let doubled: String = (text.lines())
+        .map(|line| format!("{line}\n").repeat(1 + usize::from(is_request(line))))
+        .collect();
+    assert!(doubled.len() > text.len());
+    let report = twice.import("claude-code", &twice.file(name, doubled));
+    assert_eq!(report.counts.incomplete_requests, 0);
+    assert_eq!(sent(&twice), sent(&once));
+}
+
+#[test]
 fn a_second_import_adds_nothing() {
     let place = Place::new();
     let directory = place.copy("claude-code");

@@ -236,8 +236,10 @@ impl Reader {
                 let at = at.unwrap_or(self.lanes[0].at);
                 let (path, max) = (self.path.clone(), self.max_line);
                 let reread = |offset| read_line(&path, offset, max);
-                self.sent
+                let content = self
+                    .sent
                     .request(&row, offset, at, &mut writer.counts, reread);
+                writer.content(content)?;
                 return Ok(());
             }
             _ => {}
@@ -717,6 +719,8 @@ impl Reader {
         let open = std::mem::take(&mut self.sent.open);
         for (id, request) in open {
             if is_mere_copy {
+                // The state refers to its content.
+                writer.content(request.blobs)?;
                 continue;
             }
             if self.is_awaited(&id, &request) {

@@ -30,8 +30,8 @@ const MOST_CANDIDATES: usize = 32 << 20;
 /// The maximum bytes of these messages that are stored between imports.
 const MOST_STORED: usize = 1 << 20;
 
-/// The maximum number of messages of incomplete requests that are kept for digests.
-const MOST_NEW: usize = 1024;
+/// The maximum bytes of messages of incomplete requests that are kept for digests.
+const MOST_NEW: usize = 32 << 20;
 
 /// A request that was rebuilt, and has no answer yet.
 pub(super) struct OpenRequest {
@@ -58,8 +58,9 @@ pub(super) struct Sent {
     // The messages of the user's side since the last answer.
     since_answer: Vec<Rc<str>>,
     blobs: HashMap<Sha, String>,
-    // The messages that were added for the latest request, by their numbers.
+    // The messages that were added since the last complete request, by their numbers.
     new_messages: HashMap<u32, Rc<str>>,
+    new_bytes: usize,
     // The parts of an answer that was imported before.
     part_key: String,
     parts: Vec<String>,
@@ -153,6 +154,7 @@ impl Sent {
         self.since_answer = Vec::new();
         self.blobs = HashMap::new();
         self.new_messages = HashMap::new();
+        self.new_bytes = 0;
         self.digests = RequestDigests::default();
         self.shape_texts = HashMap::new();
     }
@@ -195,7 +197,8 @@ impl Sent {
         }
     }
 
-    /// Rebuilds a request. `reread` returns the shape row at an offset.
+    /// Rebuilds a request. `reread` returns the shape row at an offset. Returns
+    /// content to be stored: the new messages of an incomplete request.
     pub(super) fn request(
         &mut self,
         row: &Row<'_>,
@@ -203,18 +206,28 @@ impl Sent {
         at: Timestamp,
         counts: &mut Counts,
         reread: impl FnOnce(u64) -> Option<String>,
-    ) {
+    ) -> Vec<Blob> {
         self.add_candidates();
         let rebuilt = self.rebuild(row, offset, at, counts, reread);
         // The next request may have messages of one that is incomplete.
-        if rebuilt.is_some() || self.new_messages.len() > MOST_NEW {
+        if rebuilt.is_some() || self.new_bytes > MOST_NEW {
             self.new_messages.clear();
+            self.new_bytes = 0;
         }
         match (rebuilt, &row.id) {
-            (Some(request), Some(id)) => {
+            (Some(mut request), Some(id)) => {
+                // A row may be there twice. The second request consists of content of
+                // the first one.
+                if let Some(same) = self.open.remove(&**id) {
+                    request.blobs.extend(same.blobs);
+                }
                 self.open.insert(id.to_string(), request);
+                Vec::new()
             }
-            _ => counts.incomplete_requests += 1,
+            _ => {
+                counts.incomplete_requests += 1;
+                self.requests.take_fresh()
+            }
         }
     }
 
@@ -236,7 +249,7 @@ impl Sent {
         };
         for (i, digest) in tail.iter().enumerate() {
             if let Some(message) = self.blobs.remove(digest) {
-                let message = match has_mark(&marks, keep + i) {
+                let message = match has_mark(&marks, keep.saturating_add(i)) {
                     true => without_list(&message).unwrap_or(message),
                     false => message,
                 };
@@ -294,6 +307,7 @@ impl Sent {
     /// Adds a message that requests may refer to.
     fn add_message(&mut self, digest: Sha, message: Rc<str>) {
         if let Some(number) = self.requests.add(digest, &message) {
+            self.new_bytes += message.len();
             self.new_messages.insert(number, message);
         }
     }
