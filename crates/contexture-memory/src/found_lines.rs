@@ -118,8 +118,8 @@ impl<'a> FoundLines<'a> {
             let known = view.entity_at(end).and_then(|key| names.get(&key));
             known.map_or_else(|| end.to_owned(), |name| (*name).to_owned())
         };
-        let line =
-            |record: &Record| Line::new(record, name, self.zone, self.counts, policy, headings);
+        let (zone, headings) = (self.zone, Some(headings));
+        let line = |record: &Record| Line::new(record, name, zone, self.counts, policy, headings);
         let lines = records.iter().map(|record| record.as_ref().map(line));
         Ok(lines.collect())
     }

@@ -48,7 +48,7 @@ impl Line {
         zone: &TimeZone,
         counts: &Counts,
         policy: Policy,
-        headings: &Headings,
+        headings: Option<&Headings>,
     ) -> Self {
         let mut lead = String::new();
         let (body, at, group) = match record {
@@ -81,8 +81,12 @@ impl Line {
             false => 0,
         };
         let group = match group.replace(['\n', '\r'], " ").trim() {
-            "" => headings.text(String::new(), policy),
-            group => headings.text(format!("[{group}]"), policy),
+            "" => String::new(),
+            group => format!("[{group}]"),
+        };
+        let group = match headings {
+            Some(headings) => headings.text(group, policy),
+            None => Text::guarded(&group, policy),
         };
         Self {
             is_empty: text.is_empty(),
@@ -353,7 +357,14 @@ mod tests {
         let record = Record::Event(serde_json::from_value(record).unwrap());
         let counts = Counts::new(Arc::new(Bytes));
         let (zone, policy) = (TimeZone::UTC, Policy::default());
-        Line::new(&record, str::to_owned, &zone, &counts, policy, headings)
+        Line::new(
+            &record,
+            str::to_owned,
+            &zone,
+            &counts,
+            policy,
+            Some(headings),
+        )
     }
 
     /// Returns the ids of lines, and the keys of those that were loaded.

@@ -23,7 +23,7 @@ use crate::context::{Context, ContextRequest, Metadata, VectorProgress};
 use crate::found_lines::FoundLines;
 use crate::later::Generation;
 use crate::layers::{FoundRecord, Offered, Selection};
-use crate::lines::{Headings, Line};
+use crate::lines::Line;
 use crate::query::{LONGEST_QUERY, Query, head_of};
 use crate::score::Part;
 use crate::view::View;
@@ -546,8 +546,7 @@ impl Memory<'_> {
         let record = Record::Event(event.clone());
         let zone = time::zone(request.timezone.as_deref());
         let policy = self.engine.policy();
-        let headings = &Headings::default();
-        let line = Line::new(&record, str::to_owned, &zone, counts, policy, headings);
+        let line = Line::new(&record, str::to_owned, &zone, counts, policy, None);
         let at = event.timestamp.map_or(0, |at| at.as_millisecond());
         FoundRecord::new(Candidate::new_event(at), Arc::new(line))
     }
