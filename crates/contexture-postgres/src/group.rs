@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use contexture_store::{Call, StoreError};
 
@@ -20,6 +21,11 @@ const MOST_AT_ONCE: usize = 128;
 /// calls.
 const MOST_TRANSACTIONS: usize = 2;
 
+/// How long a call waits for the transactions of other tenants. One of these may
+/// wait for a lock that an import or another server holds. After this time, the call
+/// begins a transaction of its own.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// The outcome of a call: a response, or the call itself, which must then run
 /// alone.
 pub(crate) type Outcome<J, A> = Result<Result<A, StoreError>, J>;
@@ -29,7 +35,7 @@ pub(crate) struct Group<J, A> {
     state: Mutex<State<J, A>>,
     /// True if the calls of one tenant run one after the other. The database makes a
     /// transaction with the calls of one tenant wait for another one. Calls of several
-    /// tenants run together only while no other transaction has calls of these.
+    /// tenants run together only if no other transaction has calls of the same tenants.
     is_exclusive: bool,
 }
 
@@ -119,18 +125,17 @@ impl<J, A> Group<J, A> {
             caller: thread::current(),
         };
         let waiting = Box::new(waiting);
+        let begun = Instant::now();
         let mut state = self.lock();
         state.waiting.push_back(waiting);
         loop {
-            let batch = self.take(&mut state);
+            let batch = self.take(&mut state, begun.elapsed() >= PATIENCE);
             drop(state);
-            let is_leader = !batch.is_empty();
-            if is_leader {
-                self.run(batch, &run);
-            }
-            if !is_leader {
+            if batch.is_empty() {
                 Call::wait();
-                thread::park();
+                thread::park_timeout(PATIENCE);
+            } else {
+                self.run(batch, &run);
             }
             let reply = lock(&answer).take();
             if let Some((outcome, _)) = reply {
@@ -175,15 +180,17 @@ impl<J, A> Group<J, A> {
     ///
     /// A second transaction begins only with at least half as many calls as the
     /// first one has: statements for few calls cost nearly as much as for many.
-    /// Other calls wait for the end of the first transaction.
-    fn take(&self, state: &mut State<J, A>) -> Vec<Box<Waiting<J, A>>> {
+    /// Other calls wait for the end of the first transaction, or until one of them
+    /// has waited too long.
+    fn take(&self, state: &mut State<J, A>, waited_long: bool) -> Vec<Box<Waiting<J, A>>> {
         let mut batch = Vec::new();
-        if state.transactions == MOST_TRANSACTIONS {
-            return batch;
-        }
         let busy = &state.busy;
         let is_free = |waiting: &Waiting<J, A>| !busy.contains_key(&waiting.tenant);
         let mut count = (state.waiting.iter()).filter(|it| is_free(it)).count();
+        let begins_anyway = waited_long && self.is_exclusive && count > 0;
+        if state.transactions >= MOST_TRANSACTIONS && !begins_anyway {
+            return batch;
+        }
         // If there are only calls of busy tenants, those of one tenant wait in the
         // database for its lock. They continue as soon as the first transaction is
         // committed. A transaction with several tenants would not wait for locks.
@@ -198,7 +205,7 @@ impl<J, A> Group<J, A> {
         if one_tenant.is_some() {
             count = (state.waiting.iter()).filter(|it| is_taken(it)).count();
         }
-        if count * 2 < state.running.min(MOST_AT_ONCE) {
+        if count * 2 < state.running.min(MOST_AT_ONCE) && !begins_anyway {
             return batch;
         }
         let mut left = VecDeque::new();
@@ -248,7 +255,11 @@ mod tests {
     }
 
     fn taken(group: &Group<(), ()>) -> Vec<i64> {
-        let batch = group.take(&mut group.lock());
+        taken_after(group, false)
+    }
+
+    fn taken_after(group: &Group<(), ()>, waited_long: bool) -> Vec<i64> {
+        let batch = group.take(&mut group.lock(), waited_long);
         batch.iter().map(|waiting| waiting.tenant).collect()
     }
 
@@ -279,7 +290,7 @@ mod tests {
     fn the_calls_of_one_tenant_wait_in_the_database() {
         let group = Group::new(true);
         add(&group, 0..2);
-        let first = group.take(&mut group.lock());
+        let first = group.take(&mut group.lock(), false);
         assert_eq!(first.len(), 2);
         add(&group, 1..2);
         add(&group, 0..2);
@@ -288,5 +299,23 @@ mod tests {
         group.run(first, |_| {});
         add(&group, 0..3);
         assert_eq!(taken(&group), [0, 0, 2]);
+    }
+
+    #[test]
+    fn a_tenant_does_not_wait_long_for_transactions_of_another() {
+        let group = Group::new(true);
+        for _ in 0..8 {
+            add(&group, 0..1);
+        }
+        assert_eq!(taken(&group), [0; 8]);
+        add(&group, 1..2);
+        assert!(taken(&group).is_empty());
+        assert_eq!(taken_after(&group, true), [1]);
+        // Both wait for locks.
+        add(&group, 0..3);
+        assert!(taken(&group).is_empty());
+        assert_eq!(taken_after(&group, true), [2]);
+        // The calls of busy tenants wait for their own tenants.
+        assert!(taken_after(&group, true).is_empty());
     }
 }

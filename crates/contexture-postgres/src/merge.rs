@@ -78,7 +78,7 @@ pub(crate) fn query<'r, 'v: 'r>(
 
 /// Returns a statement that fails unless each query returns a row.
 ///
-/// The values are no arrays: PostgreSQL would plan the statement again for each length of
+/// The values are not arrays: PostgreSQL would plan the statement again for each length of
 /// an array.
 pub(crate) fn requirement(queries: &[Question]) -> (String, Vec<Argument<'_>>) {
     let mut found = Vec::new();
