@@ -219,11 +219,10 @@ impl Node {
             Value::Scalar { text, plain } => match text.as_str() {
                 "true" | "True" | "TRUE" if *plain => true.into(),
                 "false" | "False" | "FALSE" if *plain => false.into(),
-                number if *plain => match number.parse::<serde_json::Number>() {
-                    Ok(number) => number.into(),
-                    Err(_) => text.as_str().into(),
+                text => match number(text).filter(|_| *plain) {
+                    Some(number) => number.into(),
+                    None => text.into(),
                 },
-                text => text.into(),
             },
             Value::List(items) => items.iter().map(Node::to_json).collect(),
             Value::Map(entries) => (entries.iter())
@@ -244,6 +243,30 @@ impl Node {
             Value::Map(_) => "a mapping".to_owned(),
         }
     }
+}
+
+/// Reads a number of YAML's core schema, which also has `.5`, `+1`, `0x1f` and `0o17`.
+/// `.inf` and `.nan` are no numbers in JSON.
+fn number(text: &str) -> Option<serde_json::Number> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
+        if let Some(digits) = text.strip_prefix(prefix) {
+            let is_digit = |digit: char| digit.is_digit(radix);
+            let number = u64::from_str_radix(digits, radix).ok();
+            return number
+                .filter(|_| digits.chars().all(is_digit))
+                .map(Into::into);
+        }
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return Some(number.into());
+    }
+    let is_number = text
+        .chars()
+        .all(|part| part.is_ascii_digit() || "+-.eE".contains(part));
+    serde_json::Number::from_f64(text.parse().ok().filter(|_| is_number)?)
 }
 
 /// A mapping whose fields are read one by one; fields that remain are unknown.

@@ -50,6 +50,17 @@ fn a_tool_in_any_shape_is_read_and_listed_by_name() {
 }
 
 #[test]
+fn numbers_of_yaml_are_numbers() {
+    let tools = "- name: scale\n  parameters:\n    type: object\n    numbers: [.5, +1, 0x1F, 0o17, \
+                 007, 1., -2e3, '3', .inf, 1-2, e5]\n";
+    let request = ask(&project("", &[("tools.yml", tools)]), |_| {});
+    assert_eq!(
+        request["tools"][0]["parameters"]["numbers"],
+        json!([0.5, 1, 31, 15, 7, 1.0, -2e3, "3", ".inf", "1-2", "e5"])
+    );
+}
+
+#[test]
 fn deny_overrides_allow() {
     let allow = "[permissions]\nallow = [\"file_*\", \"shell\"]\ndeny = [\"file_delete\"]\n";
     let request = ask(&with_tools(allow), |_| {});
