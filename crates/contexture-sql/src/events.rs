@@ -205,9 +205,9 @@ fn remove_old(db: &Connection, tenant: i64, now: Timestamp) -> Result<(), Fault>
              SELECT coalesce(
                  (SELECT seq FROM events WHERE tenant = ?1 AND at >= ?2 ORDER BY seq LIMIT 1),
                  (SELECT max(seq) FROM events WHERE tenant = ?1))) AS kept
-             WHERE (SELECT max(seq) FROM events WHERE tenant = ?1) % 64 = 0)",
+             WHERE (SELECT max(seq) FROM events WHERE tenant = ?1) % ?4 = 0)",
     )?
-    .execute((tenant, oldest(now), MAX_EVENTS as i64))?;
+    .execute((tenant, oldest(now), MAX_EVENTS as i64, REMOVE_EACH))?;
     Ok(())
 }
 
@@ -216,7 +216,6 @@ fn oldest(now: Timestamp) -> i64 {
     now.as_millisecond().saturating_sub(RETENTION_MS)
 }
 
-/// Clears the events of a deleted session. Their numbers are not reused.
 /// Removes the content of at most `most` events of a session. Returns their number.
 pub(crate) fn forget_some(
     db: &Connection,
@@ -231,6 +230,7 @@ pub(crate) fn forget_some(
     Ok(update.change((tenant, label, crate::row::limit(most)))?)
 }
 
+/// Clears the events of a deleted session. Their numbers are not reused.
 pub(crate) fn forget_session(db: &Connection, tenant: i64, label: &str) -> Result<(), Fault> {
     db.prepare_cached(
         "UPDATE events SET session = '', data = '{}' WHERE tenant = ?1 AND session = ?2",

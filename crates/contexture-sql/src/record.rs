@@ -562,12 +562,13 @@ pub(crate) fn append(
         Ok(outline) => outline,
         // The calls of a deleted parent are not known. A turn that exists is not
         // checked again.
-        Err(fault) => {
+        Err(Fault::Refused(refusal)) => {
             return match turns::find_key(db, tenant, recorded.id)? {
                 Some(_) => Ok((recorded, None)),
-                None => Err(fault),
+                None => Err(Fault::Refused(refusal)),
             };
         }
+        Err(fault) => return Err(fault),
     };
     let Appender { insert, parts } = appender;
     let place = TurnPlace {
