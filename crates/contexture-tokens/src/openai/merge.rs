@@ -80,8 +80,8 @@ impl Merger {
 
     /// Returns the number of tokens of short pieces that were not counted recently.
     ///
-    /// The vocabulary is in no cache of the processor, which waits for each place of
-    /// it that is read. It can wait for several at once if they are read one right
+    /// Most of the vocabulary is not in the processor's caches, so the processor waits for
+    /// each place that is read. It can wait for several at once if they are read one right
     /// after the other: the slots of all pieces, and then the tokens in these slots.
     fn look_up_all(&mut self, vocabulary: &Vocabulary, pieces: &[&[u8]]) -> u64 {
         let mut places = [0; TOGETHER];
