@@ -6,7 +6,7 @@
 use contexture::compaction::Attempt;
 use contexture::core::grouped;
 use contexture::store::{
-    Deleted, NewSession, Session, SessionChange, SessionStatus, TurnKind, Walk,
+    Deleted, NewSession, RecordList, Session, SessionChange, SessionStatus, TurnKind, Walk,
 };
 use contexture::{CompactRequest, Engine, Error, Recording, Root, Shown as _};
 pub(crate) use contexture_terminal::text::short;
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &SessionArgs) -> anyhow::Result<()> {
             let deleted = engine.delete_session(&root, label)?;
             show(options, &deleted, &deletion(&session, &deleted))?;
             upkeep::report_pending(deleted.pending);
-            Ok(())
+            tell_remembered(&engine, &session.label)
         }
         SessionCommand::Trim { label, before, yes } => {
             let session = engine.store()?.session(label).map_err(Error::from)?;
@@ -457,4 +457,21 @@ fn describe(engine: &Engine, session: &Session) -> anyhow::Result<String> {
     // `line` skips empty values, but names of later moves are empty and must
     // stay.
     Ok(lines.join("\n"))
+}
+
+/// Tells the user that memory records of a deleted session are kept, if there are any.
+fn tell_remembered(engine: &Engine, label: &str) -> anyhow::Result<()> {
+    let of_session = RecordList {
+        session: Some(label.to_owned()),
+        ..RecordList::default()
+    };
+    let kept = engine.store()?.list(&of_session, 0, 1);
+    if !kept.map_err(Error::from)?.is_empty() {
+        output::say(&format!(
+            "memory records of the session are kept; delete them with `contexture memory forget \
+             --session {}`",
+            output::visible(&contexture_terminal::quoted(label))
+        ));
+    }
+    Ok(())
 }

@@ -432,4 +432,12 @@ fn a_session_is_remembered_when_it_says_so() {
     project.ok("session record chat turn.json");
     let listed = project.ok("memory list");
     assert_eq!(listed.matches("called Rufus").count(), 1, "{listed}");
+    let kept = "memory records of the session are kept; delete them with `contexture memory \
+                forget --session chat`";
+    let run = project.run("session delete quiet --yes");
+    assert!(!run.err.contains("memory records"), "{}", run.err);
+    let run = project.run("session delete chat --yes");
+    assert!(run.err.contains(kept), "{}", run.err);
+    project.ok("memory forget --session chat");
+    assert_eq!(project.ok("memory list"), "");
 }
