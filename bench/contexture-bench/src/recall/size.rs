@@ -41,8 +41,11 @@ pub(crate) fn make(records: usize, db: &Path, dir: &Path) -> anyhow::Result<()> 
 fn record(records: usize, db: &Path, dir: &Path) -> anyhow::Result<Value> {
     // Under another name until it is whole.
     let partial = db.with_extension("partial");
-    for suffix in ["", "-wal", "-shm"] {
+    let remove = |suffix: &str| {
         let _ = std::fs::remove_file(format!("{}{suffix}", partial.display()));
+    };
+    for suffix in ["", "-wal", "-shm", "-seal"] {
+        remove(suffix);
     }
     let maker = Maker::new()?;
     StaticModel::built_in().embed(&["load the embedder"])?;
@@ -65,6 +68,8 @@ fn record(records: usize, db: &Path, dir: &Path) -> anyhow::Result<Value> {
     );
     drop((engine, store));
     std::fs::rename(&partial, db)?;
+    // The store creates it again for the new name.
+    remove("-seal");
     Ok(json!({
         "per_second": records as f64 / wall * 1e3,
         "wall_ms": wall,

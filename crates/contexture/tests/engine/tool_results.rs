@@ -4,7 +4,7 @@ use crate::support::counting::Counting;
 use crate::support::*;
 use contexture::core::{Code, Usage};
 use contexture::store::Handle;
-use contexture::turn::NewTurn;
+use contexture::turn::{MessageContent, MessageRole, NewTurn};
 use contexture::{Assembled, Cause, FetchRequest, Format, Request};
 
 const PLAIN: &str = "[compaction]\nenabled = false";
@@ -49,7 +49,7 @@ fn results_of_given_messages_are_shortened_in_every_form() {
     let lab = Lab::new(PLAIN);
     let log = log(14_000);
     let mut in_blocks = result("c1", "");
-    in_blocks.content = MessageContent::Blocks(vec![text_block(&log)]);
+    in_blocks.content = MessageContent::Blocks(vec![text(&log)]);
     let of_tool = blocks(MessageRole::Tool, [result_block("c1", &log)]);
     for form in [result("c1", &log), in_blocks, of_tool] {
         let request = Request {
