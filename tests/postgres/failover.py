@@ -142,7 +142,7 @@ for number in range(SESSIONS):
 for server, _ in servers:
     server.terminate()
     server.wait()
-unexpected = set(statuses) - {201, 409, 503, 504}
+unexpected = set(statuses) - {201, 409, 503}
 seconds = back[0] - promoted if back else None
 print(
     f"round {options.round}: {len(acknowledged)} acknowledged, {lost} lost, "

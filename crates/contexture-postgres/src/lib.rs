@@ -24,8 +24,9 @@
 //! An acknowledged write was committed with the `synchronous_commit` setting of
 //! the database. Snapshots of requests are the exception: they are visible to
 //! all servers at once, but the store does not wait for the disk. When the
-//! connection is lost during a commit, the error is
-//! [`StoreError::UnknownOutcome`].
+//! connection is lost during the commit of a turn, the store looks for the turn
+//! for up to 10 seconds. The error of other writes, or if the database does not
+//! answer, is [`StoreError::UnknownOutcome`].
 //!
 //! On a direct connection, statements are prepared once and settings are sent
 //! once. A pooler is recognised by its process number, which differs from the

@@ -6,6 +6,8 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use contexture_sql::{Answers, Error, Fault, Reading, Recording, Value};
 use contexture_store::{Call, Recorded, StoreError};
@@ -30,6 +32,13 @@ const LOCK_ONE: &str = "SELECT key, has_data FROM tenants WHERE key = $1 FOR NO 
 const LOCK_SOME: &str = "SELECT key, has_data FROM tenants WHERE key = ANY($1)
     FOR NO KEY UPDATE SKIP LOCKED";
 
+/// How long a lost commit is looked for: until a standby has taken over, or the
+/// database has restarted.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// The pause between two attempts.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(100);
+
 /// The turns that were recorded or rejected, by their index in the batch.
 type TurnOutcomes = Vec<(usize, Result<Recorded, Fault>)>;
 
@@ -42,55 +51,108 @@ impl Database {
                 waiting.answer(Err(withdrawn));
             }
         }
-        let turns = batch.iter().filter(|it| it.job.is_some()).count();
-        if turns == 0 {
+        if batch.iter().all(|it| it.job.is_none()) {
             return;
         }
-        let fail = |batch: &mut [Waiting], error: StoreError| {
-            for waiting in batch.iter_mut().filter(|it| it.job.is_some()) {
-                waiting.answer(Err(again(&error)));
-            }
-        };
         let mut lease = match self.pool.take() {
             Ok(lease) => lease,
-            Err(error) => return fail(batch, error),
+            Err(error) => return fail(batch, &error),
         };
         let address = &self.place.address;
-        let mut committing = false;
-        let done = self.write_all(&mut lease, batch).and_then(|done| {
-            if done.iter().any(|(_, done)| done.is_ok()) {
-                committing = true;
-                lease.link().commit()?;
-            }
-            Ok(done)
-        });
-        match done {
-            Ok(done) => {
-                match committing {
-                    true => lease.give_back(),
-                    false => lease.finish(None),
+        let mut done = match self.write_all(&mut lease, batch) {
+            Ok(done) => done,
+            Err(error) => return self.give_up(lease, batch, error),
+        };
+        match done.iter().any(|(_, done)| done.is_ok()) {
+            true => match lease.link().commit() {
+                Ok(()) => lease.give_back(),
+                Err(error) if error.ends_connection() => {
+                    drop(lease);
+                    self.settle(batch, &mut done, &error);
                 }
-                for (at, done) in done {
-                    batch[at].answer(done.map_err(|fault| explain(fault, address)));
+                Err(error) => return self.give_up(lease, batch, error),
+            },
+            false => lease.finish(None),
+        }
+        for (at, done) in done {
+            batch[at].answer(done.map_err(|fault| explain(fault, address)));
+        }
+    }
+
+    /// Ends a transaction that has written nothing. Turns without an answer must then be
+    /// recorded alone: a connection may have been closed just now, or one of several
+    /// turns may cause the error.
+    fn give_up(&self, mut lease: Lease<'_>, batch: &mut [Waiting], error: PgError) {
+        let error = lease.link().ended_with(error);
+        lease.finish(Some(&error));
+        let turns = batch.iter().filter(|it| it.job.is_some()).count();
+        if error.concerns_all() || turns == 1 && !error.ends_connection() {
+            fail(batch, &error.at(&self.place.address));
+        }
+    }
+
+    /// Finds out whether a transaction was committed whose connection was lost during
+    /// the commit, and changes the outcomes if it was not, or if the database does not
+    /// answer.
+    fn settle(&self, batch: &[Waiting], done: &mut TurnOutcomes, lost: &PgError) {
+        let address = &self.place.address;
+        let written = |(at, outcome): &(usize, Result<Recorded, Fault>)| {
+            let recorded = outcome.as_ref().ok().filter(|it| !it.replayed)?;
+            let waiting = &batch[*at];
+            Some((waiting.tenant, waiting.job.as_deref()?, *recorded))
+        };
+        // All turns were committed, or none. A turn that was recorded before is there.
+        let Some((tenant, recording, recorded)) = done.iter().find_map(written) else {
+            return;
+        };
+        let since = Instant::now();
+        let is_committed = loop {
+            match self.is_recorded(tenant, recording, &recorded) {
+                Ok(is_recorded) => break Some(is_recorded),
+                Err(_) if since.elapsed() < SETTLE => {
+                    Call::wait();
+                    thread::sleep(SETTLE_INTERVAL);
                 }
+                Err(_) => break None,
             }
-            Err(error) if committing && error.ends_connection() => {
-                let unknown = StoreError::UnknownOutcome {
+        };
+        if is_committed == Some(true) {
+            return;
+        }
+        for (_, outcome) in done.iter_mut() {
+            let is_written = outcome.as_ref().is_ok_and(|it| !it.replayed);
+            let error = match is_committed {
+                None => StoreError::UnknownOutcome {
                     store: address.clone(),
-                    message: error.to_string(),
-                };
-                fail(batch, unknown);
-            }
-            Err(error) => {
-                let error = lease.link().ended_with(error);
-                lease.finish(Some(&error));
-                // No turn was written. A connection may have been closed just
-                // now, or one of several turns may cause the error.
-                if error.concerns_all() || turns == 1 && !error.ends_connection() {
-                    fail(batch, error.at(address));
-                }
+                    message: lost.to_string(),
+                },
+                _ => lost.at(address),
+            };
+            if is_written {
+                *outcome = Err(Fault::Refused(error));
             }
         }
+    }
+
+    /// Returns true if the turn is in the database. Waits for the transaction that
+    /// recorded it, which has the tenant's lock if it is still running.
+    fn is_recorded(
+        &self,
+        tenant: i64,
+        recording: &Recording,
+        recorded: &Recorded,
+    ) -> Result<bool, StoreError> {
+        let address = &self.place.address;
+        let mut lease = self.pool.connect()?;
+        let link = lease.link();
+        link.begin(BEGIN_WRITE, &self.place);
+        if let Err(error) = link.query(LOCK_ONE, &[Value::Integer(tenant)]) {
+            lease.finish(Some(&error));
+            return Err(error.at(address));
+        }
+        let found = recording.is_recorded(lease.connection(), tenant, recorded);
+        lease.finish(None);
+        found.map_err(|fault| explain(fault, address))
     }
 
     /// Locks the tenants and writes their turns, without a commit.
@@ -164,6 +226,13 @@ impl Database {
                 waiting.answer(Ok(answers));
             }
         }
+    }
+}
+
+/// Answers the waiting calls with an error.
+fn fail(batch: &mut [Waiting], error: &StoreError) {
+    for waiting in batch.iter_mut().filter(|it| it.job.is_some()) {
+        waiting.answer(Err(again(error)));
     }
 }
 

@@ -254,8 +254,8 @@ fn a_connection_that_is_cut_during_a_commit_leaves_the_outcome_unknown() {
     store.create_session(&session("after"), NOW).unwrap();
 }
 
-/// The caller cannot know whether the turn was committed, and repeats it with the same
-/// key: it is recorded once.
+/// The connection is lost during the commit: the store looks for the turn, and the
+/// caller learns whether it was committed.
 #[test]
 fn a_turn_whose_connection_is_cut_is_recorded_once() {
     for is_committed in [false, true] {
@@ -272,19 +272,38 @@ fn a_turn_whose_connection_is_cut_is_recorded_once() {
             idempotency_key: Some("once".to_owned()),
             ..turn("one")
         };
-        let unknown = store.record("s", &turn, None, None, NOW).unwrap_err();
-        assert!(
-            matches!(unknown, StoreError::UnknownOutcome { .. }),
-            "{unknown}"
-        );
+        let first = store.record("s", &turn, None, None, NOW);
         let turns = schema.open().session("s").unwrap().turns;
         assert_eq!(turns, u64::from(is_committed));
+        match &first {
+            Ok(recorded) => assert!(is_committed && !recorded.replayed),
+            Err(error) => {
+                let is_unavailable = matches!(error, StoreError::Unavailable { .. });
+                assert!(!is_committed && is_unavailable, "{error}");
+            }
+        }
         cut.store(false, Ordering::Release);
         let recorded = store.record("s", &turn, None, None, NOW).unwrap();
         assert_eq!(recorded.replayed, is_committed);
         assert_eq!(store.session("s").unwrap().turns, 1);
         assert_eq!(store.verify().unwrap().damaged, []);
     }
+}
+
+/// The database does not come back, so nobody knows whether the turn was committed.
+#[test]
+fn a_turn_whose_database_is_gone_has_an_unknown_outcome() {
+    let schema = Schema::new();
+    let proxy = Proxy::start(server());
+    let store = PostgresStore::open(&proxy.url(&schema.url)).unwrap();
+    store.create_session(&session("s"), NOW).unwrap();
+    proxy.cuts.commits.store(true, Ordering::Release);
+    proxy.cuts.new.store(true, Ordering::Release);
+    let unknown = store
+        .record("s", &turn("one"), None, None, NOW)
+        .unwrap_err();
+    let is_unknown = matches!(unknown, StoreError::UnknownOutcome { .. });
+    assert!(is_unknown, "{unknown}");
 }
 
 /// A connection that is cut in the middle of a transaction leaves nothing, and the

@@ -218,6 +218,30 @@ impl Recording {
         done.unwrap_or(Err(Fault::Sql(Error::NotRead)))
     }
 
+    /// Returns true if the turn was recorded with this outcome. The caller must be the
+    /// only writer of the tenant.
+    pub fn is_recorded(
+        &self,
+        db: &Connection,
+        tenant: i64,
+        recorded: &Recorded,
+    ) -> Result<bool, Fault> {
+        let session = match sessions::find(db, tenant, &self.label) {
+            Err(Fault::Refused(_)) => return Ok(false),
+            session => session?,
+        };
+        let Some(turn) = turns::find_key(db, tenant, recorded.id)? else {
+            return Ok(false);
+        };
+        let mut select = db.prepare_cached(
+            "SELECT seq FROM head_moves WHERE session = ?1 AND target = ?2 AND at = ?3 LIMIT 1",
+        )?;
+        let moved: Option<i64> = select
+            .query_row((session.key, turn, Time(self.now)), |row| row.get(0))
+            .optional()?;
+        Ok(moved.is_some())
+    }
+
     /// Records turns of the tenants with these keys, in their order. The caller
     /// must be the only writer of the tenants for which `is_locked` returns true.
     /// `is_locked` is called after the first rows were read. Returns a result per

@@ -22,6 +22,8 @@ pub(crate) struct Cuts {
     pub(crate) commits: AtomicBool,
     /// Before the statements that insert a turn reach the server.
     pub(crate) turns: AtomicBool,
+    /// New connections, when they are made.
+    pub(crate) new: AtomicBool,
     /// The number of connections that were made.
     pub(crate) connections: AtomicUsize,
 }
@@ -46,6 +48,9 @@ impl Proxy {
         thread::spawn(move || {
             for client in listener.incoming() {
                 cuts.connections.fetch_add(1, Ordering::AcqRel);
+                if cuts.new.load(Ordering::Acquire) {
+                    continue;
+                }
                 let (client, server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
                 pass_on(&client, &server, Arc::clone(&cuts), true);
                 pass_on(&server, &client, Arc::clone(&cuts), false);
