@@ -135,29 +135,31 @@ impl Distinct {
         };
         let author = |hit: &Hit| view.text(hit.slot).map(Author::of);
         // Of each group of identical texts: the kept text at the rank of the best
-        // of them, and the others.
+        // of them, and the others by its key.
         let prints = hits.iter().map(|hit| Some(view.text(hit.slot)?.print));
-        let mut distinct: Vec<Option<(Hit, Vec<RecordKey>)>> = hits
+        let mut distinct: Vec<Option<Hit>> = hits
             .iter()
-            .map(|hit| view.text(hit.slot).map(|_| (*hit, Vec::new())))
+            .map(|hit| view.text(hit.slot).map(|_| *hit))
             .collect();
+        let mut others: BTreeMap<RecordKey, Vec<RecordKey>> = BTreeMap::new();
         for same in groups(prints, 2, |i| author(&hits[i])) {
             let all = same.iter().map(|i| &hits[*i]);
             let kept = all.clone().max_by_key(|hit| age(hit));
             let kept = *kept.unwrap_or(&hits[same[0]]);
-            let others = all.map(|hit| hit.key).filter(|key| *key != kept.key);
-            let others = others.collect();
+            let not_kept = all.map(|hit| hit.key).filter(|key| *key != kept.key);
+            others.insert(kept.key, not_kept.collect());
             same.iter().for_each(|i| distinct[*i] = None);
-            distinct[same[0]] = Some((kept, others));
+            distinct[same[0]] = Some(kept);
         }
-        let distinct: Vec<(Hit, Vec<RecordKey>)> = distinct.into_iter().flatten().collect();
+        let distinct: Vec<Hit> = distinct.into_iter().flatten().collect();
         let mut fates = vec![Fate::Kept; distinct.len()];
         let mut found = Self::default();
         let templates = distinct.iter();
-        let templates = templates.map(|(hit, _)| Some(view.text(hit.slot)?.template));
-        let alike = groups(templates, MOST_ALIKE + 1, |i| author(&distinct[i].0));
+        let templates = templates.map(|hit| Some(view.text(hit.slot)?.template));
+        let alike = groups(templates, MOST_ALIKE + 1, |i| author(&distinct[i]));
         for of_template in alike {
-            let hit = |i: usize| &distinct[i].0;
+            let hit = |i: usize| &distinct[i];
+            let same_as = |i: usize| others.get(&hit(i).key).into_iter().flatten();
             let level = |i: usize| age(hit(i)).map_or(0, |(level, ..)| level);
             let all = of_template.iter().copied();
             // If the query names a time, the texts of that time are the series.
@@ -175,7 +177,7 @@ impl Distinct {
             for i in further {
                 if is_log {
                     represented.like.push(hit(i).key);
-                    represented.like.extend(&distinct[i].1);
+                    represented.like.extend(same_as(i));
                     fates[i] = Fate::Hidden;
                 } else {
                     represented.members.push(hit(i).key);
@@ -185,18 +187,19 @@ impl Distinct {
             }
             for i in others {
                 represented.like.push(hit(i).key);
-                represented.like.extend(&distinct[i].1);
+                represented.like.extend(same_as(i));
                 fates[i] = Fate::Hidden;
             }
             found.alike.insert(hit(best).key, represented);
         }
-        for ((hit, same), fate) in distinct.into_iter().zip(fates) {
+        found.hits.reserve(distinct.len());
+        for (hit, fate) in distinct.into_iter().zip(fates) {
             match fate {
                 Fate::Hidden => continue,
                 Fate::Kept => found.hits.push(hit),
                 Fate::Further(factor) => found.series.push((hit, factor)),
             }
-            if !same.is_empty() {
+            if let Some(same) = others.remove(&hit.key) {
                 found.alike.entry(hit.key).or_default().same = same;
             }
         }
@@ -207,14 +210,24 @@ impl Distinct {
 /// Returns the groups of at least `least` texts with the same number and the same
 /// author, each as indices in ascending order.
 ///
-/// Nearly all numbers differ. Only the authors of equal ones are compared.
+/// Nearly all numbers differ. Only those that may be equal to enough others are
+/// sorted, and only the authors of equal ones are compared.
 fn groups(
-    numbers: impl Iterator<Item = Option<u64>>,
+    numbers: impl Iterator<Item = Option<u64>> + Clone,
     least: usize,
     author: impl Fn(usize) -> Option<Author>,
 ) -> Vec<Vec<usize>> {
-    let mut sorted: Vec<(u64, usize)> = (numbers.enumerate())
-        .filter_map(|(i, number)| Some((number?, i)))
+    let count = numbers.size_hint().0;
+    let mut counts = vec![0_u8; (4 * count).next_power_of_two()];
+    let bucket = |number: u64| number as usize & (counts.len() - 1);
+    let buckets: Vec<Option<usize>> = numbers.clone().map(|one| one.map(bucket)).collect();
+    for at in buckets.iter().flatten() {
+        counts[*at] = counts[*at].saturating_add(1);
+    }
+    let is_frequent = |at: &Option<usize>| at.is_some_and(|at| usize::from(counts[at]) >= least);
+    let mut sorted: Vec<(u64, usize)> = (numbers.zip(&buckets).enumerate())
+        .filter(|(_, (_, at))| is_frequent(at))
+        .filter_map(|(i, (number, _))| Some((number?, i)))
         .collect();
     sorted.sort_unstable();
     let mut groups = Vec::new();
