@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 // The map is never iterated, so its order has no effect.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
 use contexture_core::guard::{self, Policy};
@@ -204,6 +205,10 @@ struct OfferedRecords {
 #[allow(clippy::disallowed_types)]
 type PlacesByAddress = HashMap<usize, usize, KeyHash>;
 
+/// The places of records in a list, by their keys.
+#[allow(clippy::disallowed_types)]
+type PlacesByKey = HashMap<RecordKey, usize, KeyHash>;
+
 impl OfferedRecords {
     fn with_capacity(records: usize) -> Self {
         Self {
@@ -328,19 +333,28 @@ impl<'f> Selection<'f> {
         };
         // A record of several channels is offered by the channel with the best
         // score.
-        let mut best: Vec<(RecordKey, usize)> = (findings.records.iter().enumerate())
-            .filter(|(_, found)| !is_pinned(found))
-            .map(|(i, found)| (found.candidate.key, i))
-            .collect();
-        best.sort_unstable();
         let score = |i: usize| findings.records[i].candidate.score;
-        best.dedup_by(|later, first| {
-            let is_same = later.0 == first.0;
-            if is_same && score(later.1).total_cmp(&score(first.1)).is_gt() {
-                first.1 = later.1;
+        let mut best: Vec<(RecordKey, usize)> = Vec::with_capacity(findings.records.len());
+        let mut places =
+            PlacesByKey::with_capacity_and_hasher(findings.records.len(), KeyHash::default());
+        for (i, found) in findings.records.iter().enumerate() {
+            let key = found.candidate.key;
+            if is_pinned(found) {
+                continue;
             }
-            is_same
-        });
+            match places.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(best.len());
+                    best.push((key, i));
+                }
+                Entry::Occupied(place) => {
+                    let known = &mut best[*place.get()].1;
+                    if score(i).total_cmp(&score(*known)).is_gt() {
+                        *known = i;
+                    }
+                }
+            }
+        }
         let all_members: BTreeSet<RecordKey> = (findings.duplicates.values())
             .flat_map(|alike| alike.members.iter().copied())
             .collect();
@@ -352,6 +366,7 @@ impl<'f> Selection<'f> {
         if offered == Offered::Best && all > LEAST_OFFERED {
             more = leave_best(&mut best, findings, &all_members, request.max_tokens);
         }
+        best.sort_unstable();
         let is_offered = |key: &RecordKey| best.binary_search_by_key(key, |one| one.0).is_ok();
         let is_shown = |key: &RecordKey| members.is_some() && is_offered(key);
         let represented = represented(findings, is_offered, is_shown);
@@ -696,19 +711,29 @@ fn leave_best(
             (descending(rank), *i)
         })
         .collect();
-    ranks.sort_unstable();
+    // The order of the first ones does not matter, because all of them are kept.
+    let tokens_of = |(_, i): &(u64, usize)| found(*i).tokens;
     let enough = max_tokens.saturating_add(max_tokens / 2);
-    let mut tokens: Tokens = 0;
-    let enough_at = ranks.iter().position(|(_, i)| {
-        tokens = tokens.saturating_add(found(*i).tokens);
-        tokens > enough
-    });
-    let offered = enough_at.unwrap_or(ranks.len()).max(LEAST_OFFERED);
-    let mut left_out: Vec<usize> = (ranks.iter().skip(offered).map(|(_, i)| *i))
+    let mut offered = LEAST_OFFERED.min(ranks.len());
+    if offered < ranks.len() {
+        ranks.select_nth_unstable(offered);
+        let first = ranks[..offered].iter().map(tokens_of);
+        let mut tokens = first.fold(0, Tokens::saturating_add);
+        if tokens <= enough {
+            ranks[offered..].sort_unstable();
+            let more = ranks[offered..].iter().take_while(|rank| {
+                tokens = tokens.saturating_add(tokens_of(rank));
+                tokens <= enough
+            });
+            offered += more.count();
+        }
+    }
+    let mut is_left_out = vec![false; findings.records.len()];
+    let left_out: Vec<usize> = (ranks.iter().skip(offered).map(|(_, i)| *i))
         .filter(|i| found(*i).candidate.is_text())
         .collect();
-    left_out.sort_unstable();
-    best.retain(|(_, i)| left_out.binary_search(i).is_err());
+    left_out.iter().for_each(|i| is_left_out[*i] = true);
+    best.retain(|(_, i)| !is_left_out[*i]);
     let removed = left_out.iter().map(|i| found(*i).candidate.key);
     let removed = removed.filter(|key| !members.contains(key));
     let others = |key: RecordKey| {

@@ -49,6 +49,8 @@ pub(crate) struct Near {
     pub(crate) keys: SmallVec<[u32; 4]>,
     /// The terms of the line, as bits: see [`near_bits`].
     pub(crate) print: NearPrint,
+    // Other bits of the same terms.
+    others: u64,
 }
 
 impl Line {
@@ -126,19 +128,22 @@ impl Line {
         self.near.get_or_init(|| {
             let words = self.words();
             let (bits, most_apart) = near_bits(words);
+            let terms = words.terms.iter();
             Near {
                 keys: near_keys(words).collect(),
                 print: NearPrint { bits, most_apart },
+                others: terms.fold(0, |bits, term| bits | other_bit(term.id)),
             }
         })
     }
 
     /// Returns the number of these terms that the line has.
     pub(crate) fn count_terms(&self, terms: &[u32]) -> usize {
-        // Each term of the line sets a bit. The words of the line are read only if
-        // it may have a term.
-        let bits = self.near().print.bits;
-        let may_have = |term: &&u32| has_near_bit(bits, **term);
+        // Each term of the line sets two bits. The words of the line are read only
+        // if it may have a term.
+        let Near { print, others, .. } = self.near();
+        let may_have =
+            |term: &&u32| has_near_bit(print.bits, **term) && others & other_bit(**term) != 0;
         let has = |term: &&u32| self.words().count(**term) > 0;
         terms.iter().filter(may_have).filter(has).count()
     }
@@ -156,6 +161,11 @@ impl Line {
     fn bytes(&self) -> usize {
         512 + self.id.len() + 3 * self.text.as_str().len()
     }
+}
+
+/// Returns the second bit of a term.
+fn other_bit(term: u32) -> u64 {
+    1 << (term / 64 % 64)
 }
 
 /// Cached headings. Most lines have the heading of another one, and equal headings

@@ -128,25 +128,28 @@ enum NearKeys {
 /// compared.
 struct KeptByKey {
     // The last entry of each bucket.
-    buckets: Vec<Option<u32>>,
+    buckets: Vec<u32>,
     entries: Vec<KeptEntry>,
 }
 
 #[derive(Debug)]
 struct KeptEntry {
-    key: u32,
     print: NearPrint,
-    unit: usize,
+    key: u32,
+    unit: u32,
     // The entry before it in its bucket.
-    before: Option<u32>,
+    before: u32,
 }
+
+/// No entry has this index.
+const NO_ENTRY: u32 = u32::MAX;
 
 impl KeptByKey {
     /// Returns an empty table for about this many keys.
     fn new(keys: usize) -> Self {
         Self {
-            buckets: vec![None; keys.next_power_of_two()],
-            entries: Vec::new(),
+            buckets: vec![NO_ENTRY; keys.next_power_of_two()],
+            entries: Vec::with_capacity(keys),
         }
     }
 
@@ -159,11 +162,12 @@ impl KeptByKey {
 
     fn insert(&mut self, key: u32, print: NearPrint, unit: usize) {
         let bucket = self.bucket(key);
-        let before = self.buckets[bucket].replace(self.entries.len() as u32);
+        let last = self.entries.len() as u32;
+        let before = std::mem::replace(&mut self.buckets[bucket], last);
         self.entries.push(KeptEntry {
-            key,
             print,
-            unit,
+            key,
+            unit: unit as u32,
             before,
         });
     }
@@ -171,10 +175,9 @@ impl KeptByKey {
     /// Adds the units with a key and a similar print to `units`, in any order.
     fn find(&self, key: u32, print: NearPrint, units: &mut SmallVec<[usize; 16]>) {
         let mut next = self.buckets[self.bucket(key)];
-        while let Some(at) = next {
-            let entry = &self.entries[at as usize];
+        while let Some(entry) = self.entries.get(next as usize) {
             if entry.key == key && entry.print.may_be_near(print) {
-                units.push(entry.unit);
+                units.push(entry.unit as usize);
             }
             next = entry.before;
         }
