@@ -136,6 +136,15 @@ fn main() -> anyhow::Result<()> {
             "--vectors",
             vectors @ ("encoder" | "static" | "none"),
         ] => recall::evidence(Path::new(data), Path::new(dir), vectors),
+        [
+            "recall-warm",
+            "--locomo",
+            data,
+            "--dir",
+            dir,
+            "--budgets",
+            budgets,
+        ] => recall::warm_only(Path::new(data), Path::new(dir), budgets),
         ["recall-times", "--dir", dir] => recall::times::measure(Path::new(dir)),
         ["recall-key", "--dir", dir] => recall::size::key(Path::new(dir)),
         [
@@ -179,7 +188,7 @@ fn main() -> anyhow::Result<()> {
              history --turns N M --data DIR --dir DIR | loom --nodes N M --dir DIR | \
              durable --dir DIR | serve --text FILE --dir DIR --seconds N | \
              serve-one --text FILE --dir DIR --requests N | \
-             growth --text FILE --dir DIR --requests N --sessions N | recall --locomo DIR --dir DIR [--vectors encoder|static|none] | recall-times --dir DIR | recall-key --dir DIR | \
+             growth --text FILE --dir DIR --requests N --sessions N | recall --locomo DIR --dir DIR [--vectors encoder|static|none] | recall-warm --locomo DIR --dir DIR --budgets N,N | recall-times --dir DIR | recall-key --dir DIR | \
              recall-make --records N --db FILE --dir DIR | \
              recall-size --records N --db FILE --dir DIR | \
              recall-tenants --tenants N --dir DIR | recall-cap --records N --db FILE --dir DIR | \

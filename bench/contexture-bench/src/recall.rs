@@ -194,7 +194,54 @@ pub(crate) fn evidence(data: &Path, dir: &Path, vectors: &str) -> anyhow::Result
     Ok(())
 }
 
+/// Asks every question warm, in passes of all budgets in turn, and says how long
+/// that takes: for a profiler, or to compare two versions. The stores in `dir` are
+/// used again.
+pub(crate) fn warm_only(data: &Path, dir: &Path, budgets: &str) -> anyhow::Result<()> {
+    let budgets: Vec<u64> = (budgets.split(','))
+        .map(|budget| Ok(budget.parse()?))
+        .collect::<anyhow::Result<_>>()?;
+    counter().count("load the vocabulary");
+    let text = std::fs::read_to_string(data.join("questions.json"))?;
+    let questions: Vec<Question> = serde_json::from_str(&text)?;
+    let names: BTreeSet<&str> = questions.iter().map(|q| q.conversation.as_str()).collect();
+    let mut conversations: Vec<Conversation> = Vec::new();
+    for name in names {
+        let conversation = Conversation::record(name, data, dir, "encoder")?;
+        (conversation.engine.memory()?).fill_in(FillIn::ALL, &mut |_| {})?;
+        conversations.push(conversation);
+    }
+    let ask = |budget: u64, wrong: &mut Wrong| -> anyhow::Result<Times> {
+        let mut times = Times::default();
+        for conversation in &conversations {
+            for question in conversation.questions(&questions) {
+                let recalled = times.take(|| conversation.ask(&question.query, budget))?;
+                wrong.digest.add(&recalled);
+            }
+        }
+        Ok(times)
+    };
+    let mut wrong = Wrong::default();
+    // The texts are read, and the vectors of the queries computed.
+    ask(budgets.iter().copied().max().unwrap_or(TIMED), &mut wrong)?;
+    let mut passes: Vec<Vec<Times>> = budgets.iter().map(|_| Vec::new()).collect();
+    for pass in 0..runs(3) as u64 {
+        for (budget, passes) in budgets.iter().zip(&mut passes) {
+            passes.push(ask(budget - 1 - pass, &mut wrong)?);
+        }
+    }
+    let times: BTreeMap<String, Value> = (budgets.iter().zip(&passes))
+        .map(|(budget, passes)| (budget.to_string(), middle(passes)))
+        .collect();
+    println!(
+        "{}",
+        json!({"warm_by_budget": times, "digest": wrong.digest.figure()})
+    );
+    Ok(())
+}
+
 impl Conversation {
+    /// Records a conversation, unless its store exists.
     fn record(name: &str, data: &Path, dir: &Path, vectors: &str) -> anyhow::Result<Self> {
         let file = data.join(format!("{name}.jsonl"));
         let text = std::fs::read_to_string(&file).context(format!("{name}.jsonl"))?;
@@ -206,13 +253,16 @@ impl Conversation {
         let mut project = Project::new(&dir.join(name), dir.join(format!("{name}.db")))?;
         // `none` is no model that the settings could name.
         project.config.memory.embedder.model = (vectors != "none").then(|| vectors.to_owned());
+        let is_recorded = dir.join(format!("{name}.db")).exists();
         let engine = engine(&project, vectors)?;
-        let recorded = record_file(&engine, &file, last)?;
-        ensure!(
-            recorded.added == turns.len() as u64 && recorded.warnings.is_empty(),
-            "{name}: {} turns, but {recorded:?}",
-            turns.len()
-        );
+        if !is_recorded {
+            let recorded = record_file(&engine, &file, last)?;
+            ensure!(
+                recorded.added == turns.len() as u64 && recorded.warnings.is_empty(),
+                "{name}: {} turns, but {recorded:?}",
+                turns.len()
+            );
+        }
         Ok(Self {
             name: name.to_owned(),
             project,

@@ -8,6 +8,7 @@ mod frame;
 mod path;
 mod score;
 
+use std::borrow::{Borrow, BorrowMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -426,13 +427,19 @@ impl Fitter<'_> {
     }
 
     /// Decides the items of a group, which are kept or dropped together.
-    fn whole_or_none(&mut self, items: &mut [Item], members: &[usize], left: Tokens) -> Decided {
+    fn whole_or_none<I: BorrowMut<Item>>(
+        &mut self,
+        items: &mut [I],
+        members: &[usize],
+        left: Tokens,
+    ) -> Decided {
         let mut sizes: SmallVec<[_; 1]> = SmallVec::with_capacity(members.len());
         let mut absent = false;
         for &i in members {
-            match self.ready(&mut items[i]) {
+            let item: &mut Item = items[i].borrow_mut();
+            match self.ready(item) {
                 Ok(text) => {
-                    let wrapper = self.wrapper(&items[i], &text);
+                    let wrapper = self.wrapper(item, &text);
                     let mut size = self.size(&text, self.available);
                     size.tokens += wrapper;
                     sizes.push((i, Ok((text, size))));
@@ -650,14 +657,13 @@ fn estimated_size(item: &Item) -> Size {
 
 /// Returns the end of each unit if the members of every group are adjacent, as
 /// in a conversation. Returns `None` otherwise.
-fn adjacent(items: &[Item], order: &[usize]) -> Option<Vec<usize>> {
+fn adjacent<I: Borrow<Item>>(items: &[I], order: &[usize]) -> Option<Vec<usize>> {
+    let group_of = |i: usize| items[i].borrow().group.as_ref();
     let mut ends = Vec::with_capacity(order.len());
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (at, &i) in order.iter().enumerate() {
-        let group = items[i].group.as_ref();
-        let before = at
-            .checked_sub(1)
-            .and_then(|at| items[order[at]].group.as_ref());
+        let group = group_of(i);
+        let before = at.checked_sub(1).and_then(|at| group_of(order[at]));
         let same = match (group, before) {
             (Some(group), Some(before)) => Arc::ptr_eq(group, before) || group == before,
             _ => false,
@@ -689,9 +695,10 @@ struct Units {
 }
 
 impl Units {
-    fn of(items: &[Item], order: Vec<usize>) -> Self {
+    fn of<I: Borrow<Item>>(items: &[I], order: Vec<usize>) -> Self {
+        let group_of = |i: usize| items[i].borrow().group.as_ref();
         let mut ends = Vec::with_capacity(order.len());
-        if order.iter().all(|&i| items[i].group.is_none()) {
+        if order.iter().all(|&i| group_of(i).is_none()) {
             ends.extend(1..=order.len());
             return Self { order, ends };
         }
@@ -700,13 +707,13 @@ impl Units {
         }
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for &i in &order {
-            if let Some(group) = &items[i].group {
+            if let Some(group) = group_of(i) {
                 groups.entry(group).or_default().push(i);
             }
         }
         let mut grouped = Vec::with_capacity(order.len());
         for i in order {
-            match &items[i].group {
+            match group_of(i) {
                 None => grouped.push(i),
                 // The first member brings the others along.
                 Some(group) => match groups.remove(&**group) {

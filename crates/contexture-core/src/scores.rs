@@ -8,13 +8,34 @@ use std::ops::Index;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
+use smallvec::SmallVec;
 
 /// The parts of a score by name, in the order of the names.
-///
+#[derive(Debug, Clone, Default)]
+pub struct Scores(Parts);
+
 /// There are about ten parts for each of many candidates. They are in one piece
 /// of memory, which is made, copied and freed faster than a tree.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Scores(Vec<(Cow<'static, str>, f64)>);
+#[derive(Debug, Clone)]
+enum Parts {
+    Named(Vec<(Cow<'static, str>, f64)>),
+    // Some of the names of a list: a bit for each of them, and their values in the
+    // order of the list. Values are copied, and names only read.
+    Listed {
+        names: &'static [&'static str],
+        set: u32,
+        values: SmallVec<[f64; USUAL]>,
+    },
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Parts::Named(Vec::new())
+    }
+}
+
+/// The usual maximum number of parts of a score.
+const USUAL: usize = 10;
 
 impl Scores {
     /// Returns a score without parts.
@@ -33,40 +54,91 @@ impl Scores {
 
     /// Returns a score without parts, with capacity for this many.
     pub fn with_capacity(parts: usize) -> Self {
-        Self(Vec::with_capacity(parts))
+        Self(Parts::Named(Vec::with_capacity(parts)))
+    }
+
+    /// Returns a score with some of at most 32 `names`, which are in alphabetical
+    /// order. `set` has a bit for each of them, the lowest for the first name.
+    /// `values` has the value of each set bit, in the same order.
+    pub fn listed(names: &'static [&'static str], set: u32, values: &[f64]) -> Self {
+        debug_assert!(names.is_sorted() && values.len() == set.count_ones() as usize);
+        Self(Parts::Listed {
+            names,
+            set,
+            values: SmallVec::from_slice(values),
+        })
     }
 
     /// Sets a part. One of the same name is replaced.
     pub fn insert(&mut self, name: Cow<'static, str>, value: f64) {
-        match self.place(&name) {
-            Ok(at) => self.0[at].1 = value,
-            Err(at) => self.0.insert(at, (name, value)),
+        if let Parts::Listed { names, set, values } = &self.0 {
+            let parts = listed(names, *set, values);
+            let parts = parts.map(|(name, value)| (Cow::Borrowed(name), *value));
+            self.0 = Parts::Named(parts.collect());
+        }
+        let Parts::Named(parts) = &mut self.0 else {
+            return;
+        };
+        match parts.binary_search_by(|(other, _)| other.cmp(&name)) {
+            Ok(at) => parts[at].1 = value,
+            Err(at) => parts.insert(at, (name, value)),
         }
     }
 
     /// Returns a part.
     pub fn get(&self, name: &str) -> Option<&f64> {
-        let at = self.place(name).ok()?;
-        Some(&self.0[at].1)
+        let mut parts = self.parts();
+        let found = parts.find(|(other, _)| *other == name);
+        found.map(|(_, value)| value)
     }
 
     /// Returns true when there is a part of that name.
     pub fn contains_key(&self, name: &str) -> bool {
-        self.place(name).is_ok()
+        self.get(name).is_some()
     }
 
     /// Returns true when there are no parts.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        match &self.0 {
+            Parts::Named(parts) => parts.is_empty(),
+            Parts::Listed { values, .. } => values.is_empty(),
+        }
     }
 
     /// Returns the parts in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.0.iter().map(|(name, value)| (&**name, *value))
+        self.parts().map(|(name, value)| (name, *value))
     }
 
-    fn place(&self, name: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(other, _)| (**other).cmp(name))
+    fn parts(&self) -> impl Iterator<Item = (&str, &f64)> {
+        let (named, names, set, values) = match &self.0 {
+            Parts::Named(parts) => (parts.as_slice(), &[][..], 0, &[][..]),
+            Parts::Listed { names, set, values } => (&[][..], *names, *set, values.as_slice()),
+        };
+        let named = named.iter().map(|(name, value)| (&**name, value));
+        let listed = listed(names, set, values);
+        // The names of a list live longer than the score.
+        let listed = listed.map(|(name, value)| -> (&str, &f64) { (name, value) });
+        named.chain(listed)
+    }
+}
+
+/// Returns the values of some names of a list.
+fn listed<'v>(
+    names: &'static [&'static str],
+    mut set: u32,
+    values: &'v [f64],
+) -> impl Iterator<Item = (&'static str, &'v f64)> {
+    values.iter().map(move |value| {
+        let name = names[set.trailing_zeros() as usize];
+        set &= set.wrapping_sub(1);
+        (name, value)
+    })
+}
+
+impl PartialEq for Scores {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts().eq(other.parts())
     }
 }
 
@@ -89,7 +161,7 @@ impl FromIterator<(&'static str, f64)> for Scores {
         if !parts.is_sorted_by(|a, b| by_name(a, b).is_lt()) {
             parts.sort_by(by_name);
         }
-        Self(parts)
+        Self(Parts::Named(parts))
     }
 }
 
@@ -114,21 +186,21 @@ impl Serialize for Scores {
 #[cfg(feature = "schema")]
 impl schemars::JsonSchema for Scores {
     fn schema_name() -> Cow<'static, str> {
-        <Parts as schemars::JsonSchema>::schema_name()
+        <JsonForm as schemars::JsonSchema>::schema_name()
     }
 
     fn inline_schema() -> bool {
-        <Parts as schemars::JsonSchema>::inline_schema()
+        <JsonForm as schemars::JsonSchema>::inline_schema()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        <Parts as schemars::JsonSchema>::json_schema(generator)
+        <JsonForm as schemars::JsonSchema>::json_schema(generator)
     }
 }
 
 /// The JSON form of a score.
 #[cfg(feature = "schema")]
-type Parts = std::collections::BTreeMap<String, f64>;
+type JsonForm = std::collections::BTreeMap<String, f64>;
 
 #[cfg(test)]
 mod tests {
@@ -144,5 +216,20 @@ mod tests {
         assert!(scores.contains_key("asks") && !scores.contains_key("run"));
         assert_eq!(scores.get("run"), None);
         assert!(Scores::new().is_empty());
+    }
+
+    #[test]
+    fn parts_of_a_list_are_those_whose_bits_are_set() {
+        const NAMES: &[&str] = &["asks", "run", "vector", "words"];
+        let mut listed = Scores::listed(NAMES, 0b1101, &[-0.5, 0.25, 1.0]);
+        let named = Scores::from([("words", 1.0), ("asks", -0.5), ("vector", 0.25)]);
+        assert_eq!(listed, named);
+        let json = |scores: &Scores| serde_json::to_string(scores).unwrap();
+        assert_eq!(json(&listed), json(&named));
+        assert_eq!((listed["vector"], listed.get("run")), (0.25, None));
+        listed.insert("run".into(), 2.0);
+        let json = json(&listed);
+        assert_eq!(json, r#"{"asks":-0.5,"run":2.0,"vector":0.25,"words":1.0}"#);
+        assert!(!listed.is_empty() && Scores::listed(NAMES, 0, &[]).is_empty());
     }
 }

@@ -129,42 +129,46 @@ impl Distinct {
     ///
     /// `hits` are sorted by descending match.
     pub(crate) fn of(hits: &[Hit], view: &View, query: &Query) -> Self {
-        let age = |hit: &Hit| {
-            let text = view.text(hit.slot);
-            text.map(|text| (query.in_time(text), text.at, hit.key))
-        };
-        let author = |hit: &Hit| view.text(hit.slot).map(Author::of);
-        // Of each group of identical texts: the kept text at the rank of the best
-        // of them, and the others.
-        let prints = hits.iter().map(|hit| Some(view.text(hit.slot)?.print));
-        let mut distinct: Vec<Option<(Hit, Vec<RecordKey>)>> = hits
+        let age = |(hit, text): &(Hit, &Text)| (query.in_time(text), text.at, hit.key);
+        let found_texts = hits
             .iter()
-            .map(|hit| view.text(hit.slot).map(|_| (*hit, Vec::new())))
-            .collect();
-        for same in groups(prints, 2, |i| author(&hits[i])) {
-            let all = same.iter().map(|i| &hits[*i]);
-            let kept = all.clone().max_by_key(|hit| age(hit));
-            let kept = *kept.unwrap_or(&hits[same[0]]);
-            let others = all.map(|hit| hit.key).filter(|key| *key != kept.key);
-            let others = others.collect();
-            same.iter().for_each(|i| distinct[*i] = None);
-            distinct[same[0]] = Some((kept, others));
+            .filter_map(|hit| Some((*hit, view.text(hit.slot)?)));
+        let mut distinct: Vec<(Hit, &Text)> = Vec::with_capacity(hits.len());
+        distinct.extend(found_texts);
+        // Of each group of identical texts: the kept text at the rank of the best
+        // of them, and the others by its key.
+        let mut others: BTreeMap<RecordKey, Vec<RecordKey>> = BTreeMap::new();
+        let prints: Vec<u64> = distinct.iter().map(|(_, text)| text.print).collect();
+        let groups_of_same = groups(&prints, 2, |i| Author::of(distinct[i].1));
+        if !groups_of_same.is_empty() {
+            let mut is_kept = vec![true; distinct.len()];
+            for same in groups_of_same {
+                let all = same.iter().map(|i| distinct[*i]);
+                let kept = all.clone().max_by_key(age);
+                let kept = kept.unwrap_or(distinct[same[0]]);
+                let not_kept = all.map(|(hit, _)| hit.key).filter(|key| *key != kept.0.key);
+                others.insert(kept.0.key, not_kept.collect());
+                same.iter().for_each(|i| is_kept[*i] = false);
+                is_kept[same[0]] = true;
+                distinct[same[0]] = kept;
+            }
+            let mut is_kept = is_kept.into_iter();
+            distinct.retain(|_| is_kept.next().unwrap_or(true));
         }
-        let distinct: Vec<(Hit, Vec<RecordKey>)> = distinct.into_iter().flatten().collect();
         let mut fates = vec![Fate::Kept; distinct.len()];
         let mut found = Self::default();
-        let templates = distinct.iter();
-        let templates = templates.map(|(hit, _)| Some(view.text(hit.slot)?.template));
-        let alike = groups(templates, MOST_ALIKE + 1, |i| author(&distinct[i].0));
+        let templates: Vec<u64> = distinct.iter().map(|(_, text)| text.template).collect();
+        let alike = groups(&templates, MOST_ALIKE + 1, |i| Author::of(distinct[i].1));
         for of_template in alike {
             let hit = |i: usize| &distinct[i].0;
-            let level = |i: usize| age(hit(i)).map_or(0, |(level, ..)| level);
+            let same_as = |i: usize| others.get(&hit(i).key).into_iter().flatten();
+            let level = |i: usize| age(&distinct[i]).0;
             let all = of_template.iter().copied();
             // If the query names a time, the texts of that time are the series.
             let top = all.clone().map(level).max().unwrap_or(0);
             let (series, others): (Vec<usize>, Vec<usize>) = all.partition(|i| level(*i) == top);
             let best = series[0];
-            let newest = series.iter().max_by_key(|i| age(hit(**i)));
+            let newest = series.iter().max_by_key(|i| age(&distinct[**i]));
             let newest = newest.copied().unwrap_or(best);
             // The query is about the series if the best match of all is one of it.
             let is_asked_for = of_template.contains(&0);
@@ -175,7 +179,7 @@ impl Distinct {
             for i in further {
                 if is_log {
                     represented.like.push(hit(i).key);
-                    represented.like.extend(&distinct[i].1);
+                    represented.like.extend(same_as(i));
                     fates[i] = Fate::Hidden;
                 } else {
                     represented.members.push(hit(i).key);
@@ -185,18 +189,19 @@ impl Distinct {
             }
             for i in others {
                 represented.like.push(hit(i).key);
-                represented.like.extend(&distinct[i].1);
+                represented.like.extend(same_as(i));
                 fates[i] = Fate::Hidden;
             }
             found.alike.insert(hit(best).key, represented);
         }
-        for ((hit, same), fate) in distinct.into_iter().zip(fates) {
+        found.hits.reserve(distinct.len());
+        for ((hit, _), fate) in distinct.into_iter().zip(fates) {
             match fate {
                 Fate::Hidden => continue,
                 Fate::Kept => found.hits.push(hit),
                 Fate::Further(factor) => found.series.push((hit, factor)),
             }
-            if !same.is_empty() {
+            if let Some(same) = others.remove(&hit.key) {
                 found.alike.entry(hit.key).or_default().same = same;
             }
         }
@@ -207,14 +212,20 @@ impl Distinct {
 /// Returns the groups of at least `least` texts with the same number and the same
 /// author, each as indices in ascending order.
 ///
-/// Nearly all numbers differ. Only the authors of equal ones are compared.
-fn groups(
-    numbers: impl Iterator<Item = Option<u64>>,
-    least: usize,
-    author: impl Fn(usize) -> Option<Author>,
-) -> Vec<Vec<usize>> {
-    let mut sorted: Vec<(u64, usize)> = (numbers.enumerate())
-        .filter_map(|(i, number)| Some((number?, i)))
+/// Nearly all numbers differ. Only those that may be equal to enough others are
+/// sorted, and only the authors of equal ones are compared.
+fn groups(numbers: &[u64], least: usize, author: impl Fn(usize) -> Author) -> Vec<Vec<usize>> {
+    let mut counts = vec![0_u8; (4 * numbers.len()).next_power_of_two()];
+    let last = counts.len() - 1;
+    let bucket = |number: u64| number as usize & last;
+    for number in numbers {
+        let count = &mut counts[bucket(*number)];
+        *count = count.saturating_add(1);
+    }
+    let is_frequent = |number: u64| usize::from(counts[bucket(number)]) >= least;
+    let mut sorted: Vec<(u64, usize)> = (numbers.iter().enumerate())
+        .filter(|(_, number)| is_frequent(**number))
+        .map(|(i, number)| (*number, i))
         .collect();
     sorted.sort_unstable();
     let mut groups = Vec::new();
@@ -222,7 +233,7 @@ fn groups(
         if same.len() < least {
             continue;
         }
-        let mut by_author: Vec<(Option<Author>, usize)> =
+        let mut by_author: Vec<(Author, usize)> =
             same.iter().map(|(_, i)| (author(*i), *i)).collect();
         by_author.sort_unstable();
         let same = by_author.chunk_by(|a, b| a.0 == b.0);

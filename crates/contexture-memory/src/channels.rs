@@ -6,6 +6,9 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+// The set is never iterated, so its order has no effect.
+#[allow(clippy::disallowed_types)]
+use std::collections::HashSet;
 
 use contexture_recall::{Hit, Scores, Slot, Strategy, best, best_hits, hits};
 use contexture_store::{ConditionKind, Outcome, RecordKey, RecordKind};
@@ -15,6 +18,7 @@ use crate::admission::Admission;
 use crate::alike::{Alike, Author, Distinct};
 use crate::context::Channel;
 use crate::facts::Facts;
+use crate::found_lines::KeyHash;
 use crate::query::Query;
 use crate::score::{EVENT_SALIENCE, Part, Parts, ScoreParts, recency};
 use crate::time::DAY;
@@ -131,30 +135,26 @@ impl Candidate {
     }
 }
 
-/// Returns the slots of hits, in ascending order.
-fn sorted_slots(hits: &[Hit]) -> Vec<Slot> {
-    let mut slots: Vec<Slot> = hits.iter().map(|hit| hit.slot).collect();
-    slots.sort_unstable();
-    slots
-}
-
 /// Returns two lists of hits as one, best first. The first one is sorted like that.
-fn merged(sorted: Vec<Hit>, mut others: Vec<Hit>) -> Vec<Hit> {
-    // The order of `best`.
-    let compare = |a: &Hit, b: &Hit| {
-        let better = b.relevance().total_cmp(&a.relevance());
-        better.then(b.key.cmp(&a.key))
-    };
-    others.sort_by(compare);
+fn merged(sorted: Vec<Hit>, others: Vec<Hit>) -> Vec<Hit> {
     let mut merged = Vec::with_capacity(sorted.len() + others.len());
+    let others = others.into_iter().map(|hit| (hit.relevance(), hit));
+    let mut others: Vec<(f32, Hit)> = others.collect();
+    // The order of `best`.
+    let compare = |a: (f32, &Hit), b: (f32, &Hit)| b.0.total_cmp(&a.0).then(b.1.key.cmp(&a.1.key));
+    others.sort_by(|a, b| compare((a.0, &a.1), (b.0, &b.1)));
     let mut others = others.into_iter().peekable();
     for hit in sorted {
-        while let Some(other) = others.next_if(|other| compare(other, &hit).is_lt()) {
-            merged.push(other);
+        if others.peek().is_some() {
+            let own = (hit.relevance(), &hit);
+            let is_better = |other: &(f32, Hit)| compare((other.0, &other.1), own).is_lt();
+            while let Some((_, other)) = others.next_if(is_better) {
+                merged.push(other);
+            }
         }
         merged.push(hit);
     }
-    merged.extend(others);
+    merged.extend(others.map(|(_, hit)| hit));
     merged
 }
 
@@ -216,6 +216,8 @@ pub(crate) struct ChannelSearch<'a> {
     /// All texts that match, by descending match, once they were ranked. All
     /// searches have the same scores.
     pub(crate) ranked: OnceCell<Vec<Hit>>,
+    /// The standing instructions that match best, with their bonus.
+    pub(crate) instructions: OnceCell<Vec<Hit>>,
 }
 
 impl ChannelSearch<'_> {
@@ -406,8 +408,11 @@ impl ChannelSearch<'_> {
 
     /// Adds texts without a match, the latest first.
     fn add_latest(&self, found: &mut Vec<Hit>, scores: &Scores, most: usize) {
-        let known = sorted_slots(found);
-        let is_known = |slot: &Slot| known.binary_search(slot).is_ok();
+        let mut is_known = vec![false; self.view.index.slots()];
+        found
+            .iter()
+            .for_each(|hit| is_known[hit.slot as usize] = true);
+        let is_known = |slot: &Slot| is_known[*slot as usize];
         let latest = self.view.latest(self.now);
         let others = latest.filter(|slot| !is_known(slot) && self.admission.text(*slot));
         let others = others.take(most - found.len()).map(|slot| (slot, 0.0));
@@ -416,11 +421,34 @@ impl ChannelSearch<'_> {
 
     /// Adds the bonus of standing instructions, which apply to queries that
     /// share no word with them.
+    #[allow(clippy::disallowed_types)]
     fn raise_instructions(&self, found: &mut Vec<Hit>, scores: &Scores) {
+        let raised_by = scores.vector_weight * INSTRUCTION;
+        let raised = self
+            .instructions
+            .get_or_init(|| self.raised(scores, raised_by));
+        if raised.is_empty() {
+            return;
+        }
+        let mut raised = raised.clone();
+        let slots: HashSet<Slot, KeyHash> = raised.iter().map(|hit| hit.slot).collect();
+        found.retain(|hit| !slots.contains(&hit.slot));
+        // Texts with words of the query come first, if there are any. The best of
+        // them is the first one.
+        let asked = found.iter().find(|hit| hit.words > 0.0);
+        if let Some(best) = asked.map(Hit::relevance) {
+            for hit in &mut raised {
+                hit.lower_to(best - BELOW, raised_by);
+            }
+        }
+        *found = merged(std::mem::take(found), raised);
+    }
+
+    /// Returns the standing instructions that match best, with their bonus.
+    fn raised(&self, scores: &Scores, raised_by: f32) -> Vec<Hit> {
         let view = self.view;
         let instructions = view.instructions();
         let instructions = instructions.filter(|slot| self.admission.text(*slot));
-        let raised_by = scores.vector_weight * INSTRUCTION;
         // A memory may have very many instructions, and most queries name nothing
         // that adds a bonus.
         let has_bonus = self.query.most_bonus(scores.vector_weight) > 0.0;
@@ -429,20 +457,7 @@ impl ChannelSearch<'_> {
             false => 0.0,
         };
         let texts = instructions.map(|slot| (slot, bonus(slot) + raised_by));
-        let mut raised = best_hits(&view.index, scores, MOST_INSTRUCTIONS, texts);
-        if raised.is_empty() {
-            return;
-        }
-        let slots = sorted_slots(&raised);
-        found.retain(|hit| slots.binary_search(&hit.slot).is_err());
-        // Texts with words of the query come first, if there are any.
-        let asked = found.iter().filter(|hit| hit.words > 0.0);
-        if let Some(best) = asked.map(Hit::relevance).max_by(f32::total_cmp) {
-            for hit in &mut raised {
-                hit.lower_to(best - BELOW, raised_by);
-            }
-        }
-        *found = merged(std::mem::take(found), raised);
+        best_hits(&view.index, scores, MOST_INSTRUCTIONS, texts)
     }
 
     /// Adds the texts as candidates, and counts those that rank below them.
@@ -540,10 +555,11 @@ impl ChannelSearch<'_> {
         if hit.run > 0.0 {
             parts.note(Part::Run, f64::from(hit.run));
         }
-        let bonus = self
-            .query
-            .bonus(self.view, text, hit.vector_weight)
-            .min(hit.bonus);
+        let own_bonus = || self.query.bonus(self.view, text, hit.vector_weight);
+        let bonus = match hit.bonus > 0.0 {
+            true => own_bonus().min(hit.bonus),
+            false => hit.bonus,
+        };
         if bonus > 0.0 {
             parts.note(Part::Bonus, f64::from(bonus));
         }

@@ -1,6 +1,10 @@
 //! [`FoundLines`]: the lines of the records that a recall found.
 
 use std::collections::{BTreeMap, BTreeSet};
+// The map is never iterated, so its order has no effect.
+#[allow(clippy::disallowed_types)]
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use contexture_core::{Counts, Tokens};
@@ -32,8 +36,50 @@ pub(crate) struct FoundLines<'a> {
     zone: &'a TimeZone,
     // The kind of the cached lines.
     kind: String,
-    // The lines by ascending keys; `None` for a deleted record.
-    lines: Vec<(RecordKey, Option<Arc<Line>>)>,
+    // The lines; `None` for a deleted record.
+    lines: LinesByKey,
+}
+
+/// Lines by the keys of their records.
+#[allow(clippy::disallowed_types)]
+type LinesByKey = HashMap<RecordKey, Option<Arc<Line>>, KeyHash>;
+
+/// Hashes numbers that no caller chooses, such as keys of records.
+pub(crate) type KeyHash = BuildHasherDefault<KeyHasher>;
+
+/// The state of a [`KeyHash`].
+#[derive(Debug, Default)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_i64(&mut self, key: i64) {
+        self.write_u64(key as u64);
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Fibonacci hashing. A map uses the upper and the lower bits, so the upper
+        // half of the product is added to the lower one.
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
 }
 
 impl<'a> FoundLines<'a> {
@@ -51,7 +97,7 @@ impl<'a> FoundLines<'a> {
             counts,
             zone,
             kind: format!("{counter} {policy:?} {zone:?}"),
-            lines: Vec::new(),
+            lines: LinesByKey::default(),
         }
     }
 
@@ -63,7 +109,7 @@ impl<'a> FoundLines<'a> {
         for relations in [false, true] {
             let of_kind = records.clone().filter(|(_, is_one)| *is_one == relations);
             let mut keys: Vec<RecordKey> = (of_kind.map(|(key, _)| key))
-                .filter(|key| self.place(*key).is_none())
+                .filter(|key| !self.lines.contains_key(key))
                 .collect();
             if keys.is_empty() {
                 continue;
@@ -83,8 +129,6 @@ impl<'a> FoundLines<'a> {
                 self.load(lacking, headings)
             })?;
             self.lines.extend(keys.into_iter().zip(lines));
-            // Both parts are sorted.
-            self.lines.sort_by_key(|(key, _)| *key);
         }
         Ok(())
     }
@@ -124,14 +168,9 @@ impl<'a> FoundLines<'a> {
         Ok(lines.collect())
     }
 
-    /// Returns the index of a line that was read, or of a deleted record.
-    fn place(&self, key: RecordKey) -> Option<usize> {
-        self.lines.binary_search_by_key(&key, |(key, _)| *key).ok()
-    }
-
     /// Returns the line of a record, unless it is empty.
     fn line(&self, key: RecordKey) -> Option<&Arc<Line>> {
-        let line = self.lines[self.place(key)?].1.as_ref();
+        let line = self.lines.get(&key)?.as_ref();
         line.filter(|line| !line.is_empty)
     }
 
@@ -146,13 +185,13 @@ impl<'a> FoundLines<'a> {
         mut self,
         candidates: Vec<Candidate>,
         strategy: &Strategy,
-    ) -> Result<Vec<FoundRecord>, Error> {
+    ) -> Result<Vec<Arc<FoundRecord>>, Error> {
         // The filters did not check records that changed since.
         let (store, seq) = (&self.memory.store, self.view.seq);
         if store.memory_state()?.seq != seq {
             let changes = store.changes(seq, usize::MAX)?;
             let changed: BTreeSet<RecordKey> = changes.iter().map(|change| change.key).collect();
-            self.lines.retain(|(key, _)| !changed.contains(key));
+            changed.iter().for_each(|key| drop(self.lines.remove(key)));
         }
         let mut items = Vec::with_capacity(candidates.len());
         items.extend(candidates.into_iter().filter_map(|mut candidate| {
@@ -163,7 +202,7 @@ impl<'a> FoundLines<'a> {
                 candidate.parts.add(Part::Asks, -loss);
                 candidate.score = (candidate.score - loss * strategy.relevance_weight).max(0.0);
             }
-            Some(FoundRecord::new(candidate, line))
+            Some(Arc::new(FoundRecord::new(candidate, line)))
         }));
         Ok(items)
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 // The map is never iterated, so its order has no effect.
 #[allow(clippy::disallowed_types)]
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
 use contexture_core::guard::{self, Policy};
@@ -14,7 +15,7 @@ use contexture_core::{
     Included, Item, Layer, NearPrint, Role, Scores, Share, Text, Tokens, Trust, grouped,
 };
 use contexture_engine::{Engine, Summariser};
-use contexture_recall::{is_near_duplicate, near_bits, near_keys, shorten, snippet};
+use contexture_recall::{is_near_duplicate, shorten, snippet};
 use contexture_store::{RecordKey, RecordKind};
 
 use crate::alike::Alike;
@@ -23,6 +24,7 @@ use crate::context::{
     Channel, ChannelBudget, Context, ContextComponent, ContextRequest, LeftOut, Shown,
 };
 use crate::form;
+use crate::found_lines::KeyHash;
 use crate::lines::Line;
 use crate::lock;
 use crate::recall::Findings;
@@ -48,6 +50,10 @@ pub(crate) struct FoundRecord {
     /// The found record, with the parts of its score.
     pub(crate) candidate: Candidate,
     pub(crate) line: Arc<Line>,
+    // The tokens of the line, and the factor of the score for its length. They are
+    // here because all records are ranked, and most lines are not shown.
+    tokens: Tokens,
+    factor: f64,
     // The number of represented texts, and the line with the note about them.
     note: Option<(usize, Text)>,
 }
@@ -60,7 +66,9 @@ impl FoundRecord {
         }
         Self {
             candidate,
+            tokens: line.tokens,
             line,
+            factor,
             note: None,
         }
     }
@@ -76,12 +84,13 @@ impl FoundRecord {
             candidate: found.candidate.clone(),
             line: Arc::clone(&found.line),
             note: Some((note.len(), noted)),
+            ..**found
         })
     }
 
     /// Returns the parts of the score.
     fn scores(&self) -> Arc<Scores> {
-        Arc::new(self.candidate.parts.named(std::iter::empty()))
+        Arc::new(self.candidate.parts.named(None))
     }
 
     /// Returns the parts of the score. For a text, includes the number of query
@@ -90,10 +99,8 @@ impl FoundRecord {
         if !self.candidate.is_text() {
             return self.scores();
         }
-        let words = self.line.words();
-        let own = terms.iter().filter(|term| words.count(**term) > 0).count();
-        let matched = std::iter::once((Part::Matched, own as f64));
-        Arc::new(self.candidate.parts.named(matched))
+        let matched = (Part::Matched, self.line.count_terms(terms) as f64);
+        Arc::new(self.candidate.parts.named(Some(matched)))
     }
 
     /// Returns the line of the record. A recent record has its time before it.
@@ -186,9 +193,45 @@ fn found(item: &Item) -> Option<&FoundRecord> {
     record_of(item).filter(|found| found.candidate.is_text())
 }
 
-/// The records that are offered, by the ids of their items.
+/// The records that are offered, with the ids of their items.
+#[derive(Debug, Default)]
+struct OfferedRecords {
+    list: Vec<(Arc<str>, Arc<FoundRecord>)>,
+    // The index of each record, by the address of its item's id. The rows of a
+    // report have the ids of the items themselves, so no text is hashed or compared.
+    places: PlacesByAddress,
+}
+
 #[allow(clippy::disallowed_types)]
-type RecordsById = HashMap<Arc<str>, Arc<FoundRecord>>;
+type PlacesByAddress = HashMap<usize, usize, KeyHash>;
+
+/// The places of records in a list, by their keys.
+#[allow(clippy::disallowed_types)]
+type PlacesByKey = HashMap<RecordKey, usize, KeyHash>;
+
+impl OfferedRecords {
+    fn with_capacity(records: usize) -> Self {
+        Self {
+            list: Vec::with_capacity(records),
+            places: PlacesByAddress::with_capacity_and_hasher(records, KeyHash::default()),
+        }
+    }
+
+    fn push(&mut self, id: Arc<str>, found: Arc<FoundRecord>) {
+        self.places.insert(address(&id), self.list.len());
+        self.list.push((id, found));
+    }
+
+    /// Returns the record of the item with this id.
+    fn get(&self, id: &Arc<str>) -> Option<&Arc<FoundRecord>> {
+        let place = self.places.get(&address(id))?;
+        Some(&self.list[*place].1)
+    }
+}
+
+fn address(id: &Arc<str>) -> usize {
+    id.as_ptr() as usize
+}
 
 impl Curator for RecordCurator {
     fn passage(&self, item: &Item, room: Tokens, counts: &Counts) -> Option<Form> {
@@ -225,9 +268,9 @@ impl Curator for RecordCurator {
         let Some(found) = found(item) else {
             return Some(NearPrint::default());
         };
-        keys.extend(near_keys(found.line.words()));
-        let (bits, most_apart) = near_bits(found.line.words());
-        Some(NearPrint { bits, most_apart })
+        let near = found.line.near();
+        keys.extend_from_slice(&near.keys);
+        Some(near.print)
     }
 
     fn near_duplicate(&self, a: &Item, b: &Item) -> Option<Ordering> {
@@ -253,7 +296,7 @@ fn within(body: &str, passage: &str) -> String {
 /// The found records as layers, for a request or a context.
 pub(crate) struct Selection<'f> {
     findings: &'f Findings,
-    records: RecordsById,
+    records: OfferedRecords,
     // The number of records that rank lower and are not offered.
     more: usize,
     // The offered texts that others represent if they are not shown.
@@ -290,19 +333,28 @@ impl<'f> Selection<'f> {
         };
         // A record of several channels is offered by the channel with the best
         // score.
-        let mut best: Vec<(RecordKey, usize)> = (findings.records.iter().enumerate())
-            .filter(|(_, found)| !is_pinned(found))
-            .map(|(i, found)| (found.candidate.key, i))
-            .collect();
-        best.sort_unstable();
         let score = |i: usize| findings.records[i].candidate.score;
-        best.dedup_by(|later, first| {
-            let is_same = later.0 == first.0;
-            if is_same && score(later.1).total_cmp(&score(first.1)).is_gt() {
-                first.1 = later.1;
+        let mut best: Vec<(RecordKey, usize)> = Vec::with_capacity(findings.records.len());
+        let mut places =
+            PlacesByKey::with_capacity_and_hasher(findings.records.len(), KeyHash::default());
+        for (i, found) in findings.records.iter().enumerate() {
+            let key = found.candidate.key;
+            if is_pinned(found) {
+                continue;
             }
-            is_same
-        });
+            match places.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(best.len());
+                    best.push((key, i));
+                }
+                Entry::Occupied(place) => {
+                    let known = &mut best[*place.get()].1;
+                    if score(i).total_cmp(&score(*known)).is_gt() {
+                        *known = i;
+                    }
+                }
+            }
+        }
         let all_members: BTreeSet<RecordKey> = (findings.duplicates.values())
             .flat_map(|alike| alike.members.iter().copied())
             .collect();
@@ -314,11 +366,12 @@ impl<'f> Selection<'f> {
         if offered == Offered::Best && all > LEAST_OFFERED {
             more = leave_best(&mut best, findings, &all_members, request.max_tokens);
         }
+        best.sort_unstable();
         let is_offered = |key: &RecordKey| best.binary_search_by_key(key, |one| one.0).is_ok();
         let is_shown = |key: &RecordKey| members.is_some() && is_offered(key);
         let represented = represented(findings, is_offered, is_shown);
         let now = findings.now.unwrap_or_else(jiff::Timestamp::now);
-        let mut records = RecordsById::with_capacity(best.len() + 1);
+        let mut records = OfferedRecords::with_capacity(best.len() + 1);
         let mut by_channel: BTreeMap<Channel, Vec<Offer>> = BTreeMap::new();
         let members = all_members.into_iter().filter(is_offered).collect();
         let noted = |found: &Arc<FoundRecord>| match represented.get(&found.candidate.key) {
@@ -326,9 +379,12 @@ impl<'f> Selection<'f> {
             None => Arc::clone(found),
         };
         let best = best.iter().map(|(_, i)| noted(&findings.records[*i]));
+        let mut ids = ItemIds::default();
         for found in best.chain(pinned.iter().cloned()) {
             let channel = found.candidate.channel;
-            let offer = Offer::new(found, &mut records);
+            let id = ids.unique(&found);
+            records.push(Arc::clone(&id), Arc::clone(&found));
+            let offer = Offer { id, found };
             by_channel.entry(channel).or_default().push(offer);
         }
         let shares = shares(findings);
@@ -443,7 +499,7 @@ impl<'f> Selection<'f> {
     /// Returns a row for each group of records that are not offered: duplicates
     /// of offered records, and records that rank below all offered ones.
     pub(crate) fn groups(&self) -> Vec<Excluded> {
-        let by_key: BTreeMap<i64, &Arc<str>> = (self.records.iter())
+        let by_key: BTreeMap<i64, &Arc<str>> = (self.records.list.iter())
             .map(|(id, found)| (found.candidate.key, id))
             .collect();
         let rows = self.represented.iter().flat_map(|(key, (same, like))| {
@@ -492,7 +548,7 @@ impl<'f> Selection<'f> {
     fn lower(&self) -> Option<Excluded> {
         let count = self.findings.lower + self.more;
         (count > 0).then_some(())?;
-        let offered = self.records.len();
+        let offered = self.records.list.len();
         let reason = format!(
             "{} more records rank below the {} that were compared",
             grouped(count as u64),
@@ -651,23 +707,33 @@ fn leave_best(
     let mut ranks: Vec<(u64, usize)> = (best.iter())
         .map(|(_, i)| {
             let found = found(*i);
-            let rank = found.candidate.score * length_factor(&found.line);
+            let rank = found.candidate.score * found.factor;
             (descending(rank), *i)
         })
         .collect();
-    ranks.sort_unstable();
+    // The order of the first ones does not matter, because all of them are kept.
+    let tokens_of = |(_, i): &(u64, usize)| found(*i).tokens;
     let enough = max_tokens.saturating_add(max_tokens / 2);
-    let mut tokens: Tokens = 0;
-    let enough_at = ranks.iter().position(|(_, i)| {
-        tokens = tokens.saturating_add(found(*i).line.tokens);
-        tokens > enough
-    });
-    let offered = enough_at.unwrap_or(ranks.len()).max(LEAST_OFFERED);
-    let mut left_out: Vec<usize> = (ranks.iter().skip(offered).map(|(_, i)| *i))
+    let mut offered = LEAST_OFFERED.min(ranks.len());
+    if offered < ranks.len() {
+        ranks.select_nth_unstable(offered);
+        let first = ranks[..offered].iter().map(tokens_of);
+        let mut tokens = first.fold(0, Tokens::saturating_add);
+        if tokens <= enough {
+            ranks[offered..].sort_unstable();
+            let more = ranks[offered..].iter().take_while(|rank| {
+                tokens = tokens.saturating_add(tokens_of(rank));
+                tokens <= enough
+            });
+            offered += more.count();
+        }
+    }
+    let mut is_left_out = vec![false; findings.records.len()];
+    let left_out: Vec<usize> = (ranks.iter().skip(offered).map(|(_, i)| *i))
         .filter(|i| found(*i).candidate.is_text())
         .collect();
-    left_out.sort_unstable();
-    best.retain(|(_, i)| left_out.binary_search(i).is_err());
+    left_out.iter().for_each(|i| is_left_out[*i] = true);
+    best.retain(|(_, i)| !is_left_out[*i]);
     let removed = left_out.iter().map(|i| found(*i).candidate.key);
     let removed = removed.filter(|key| !members.contains(key));
     let others = |key: RecordKey| {
@@ -694,18 +760,38 @@ struct Offer {
     found: Arc<FoundRecord>,
 }
 
-impl Offer {
-    /// Returns an offer of a record, and stores the record under the item's id.
-    fn new(found: Arc<FoundRecord>, records: &mut RecordsById) -> Self {
-        // Records of different kinds may have the same id.
-        let mut id = Arc::clone(&found.line.id);
-        if records.contains_key(&id) {
-            id = format!("{}:{id}", found.candidate.kind.name()).into();
-        }
-        records.insert(Arc::clone(&id), Arc::clone(&found));
-        Self { id, found }
-    }
+/// The ids of items, each used once. Records of different kinds may have the same
+/// id.
+#[derive(Default)]
+struct ItemIds {
+    // The kind of all records so far.
+    kind: Option<RecordKind>,
+    // The ids of all records so far.
+    plain: Vec<Arc<str>>,
+    // All ids, once there are two kinds. Ids of one kind differ.
+    used: Option<BTreeSet<Arc<str>>>,
+}
 
+impl ItemIds {
+    /// Returns the id for the item of a record.
+    fn unique(&mut self, found: &FoundRecord) -> Arc<str> {
+        let (id, kind) = (&found.line.id, found.candidate.kind);
+        if *self.kind.get_or_insert(kind) == kind && self.used.is_none() {
+            self.plain.push(Arc::clone(id));
+            return Arc::clone(id);
+        }
+        let plain = &mut self.plain;
+        let used = (self.used).get_or_insert_with(|| std::mem::take(plain).into_iter().collect());
+        let id = match used.contains(id) {
+            true => format!("{}:{id}", kind.name()).into(),
+            false => Arc::clone(id),
+        };
+        used.insert(Arc::clone(&id));
+        id
+    }
+}
+
+impl Offer {
     /// Returns the item.
     fn item(self, now: i64) -> Item {
         let Self { id, found } = self;

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use contexture_core::cache::{Cache, Owner};
 use contexture_core::guard::Policy;
-use contexture_core::{Counts, Text, Tokens};
+use contexture_core::{Counts, NearPrint, Text, Tokens};
+use contexture_recall::{has_near_bit, near_bits, near_keys};
 use contexture_store::{Record, RecordKey, StoreError};
 use contexture_words::{Words, analyse, sentences};
 use jiff::tz::TimeZone;
+use smallvec::SmallVec;
 
 use crate::{form, lock};
 
@@ -37,6 +39,18 @@ pub(crate) struct Line {
     // The line with its time before it.
     dated: OnceLock<Text>,
     words: OnceLock<Words>,
+    near: OnceLock<Near>,
+}
+
+/// What near-duplicates of a line have in common.
+#[derive(Debug)]
+pub(crate) struct Near {
+    /// Near-duplicates share one of these terms.
+    pub(crate) keys: SmallVec<[u32; 4]>,
+    /// The terms of the line, as bits: see [`near_bits`].
+    pub(crate) print: NearPrint,
+    // Other bits of the same terms.
+    others: u64,
 }
 
 impl Line {
@@ -99,6 +113,7 @@ impl Line {
             at: at.map(|at| form::second(at, zone)),
             dated: OnceLock::new(),
             words: OnceLock::new(),
+            near: OnceLock::new(),
         }
     }
 
@@ -106,6 +121,31 @@ impl Line {
     /// computed on demand, because most lines are never chosen.
     pub(crate) fn words(&self) -> &Words {
         self.words.get_or_init(|| analyse(self.text.as_str()))
+    }
+
+    /// Returns what near-duplicates of the line have in common.
+    pub(crate) fn near(&self) -> &Near {
+        self.near.get_or_init(|| {
+            let words = self.words();
+            let (bits, most_apart) = near_bits(words);
+            let terms = words.terms.iter();
+            Near {
+                keys: near_keys(words).collect(),
+                print: NearPrint { bits, most_apart },
+                others: terms.fold(0, |bits, term| bits | other_bit(term.id)),
+            }
+        })
+    }
+
+    /// Returns the number of these terms that the line has.
+    pub(crate) fn count_terms(&self, terms: &[u32]) -> usize {
+        // Each term of the line sets two bits. The words of the line are read only
+        // if it may have a term.
+        let Near { print, others, .. } = self.near();
+        let may_have =
+            |term: &&u32| has_near_bit(print.bits, **term) && others & other_bit(**term) != 0;
+        let has = |term: &&u32| self.words().count(**term) > 0;
+        terms.iter().filter(may_have).filter(has).count()
     }
 
     /// Returns the line with its time before it.
@@ -121,6 +161,11 @@ impl Line {
     fn bytes(&self) -> usize {
         512 + self.id.len() + 3 * self.text.as_str().len()
     }
+}
+
+/// Returns the second bit of a term.
+fn other_bit(term: u32) -> u64 {
+    1 << (term / 64 % 64)
 }
 
 /// Cached headings. Most lines have the heading of another one, and equal headings

@@ -377,6 +377,7 @@ impl Memory<'_> {
             single: &single,
             sessions: RefCell::default(),
             ranked: OnceCell::new(),
+            instructions: OnceCell::new(),
         };
         let (vector, mute) = (vector.as_deref(), admission.mute());
         let scores = view.index.scores(&query.terms, vector, &mute);
@@ -402,7 +403,6 @@ impl Memory<'_> {
             &query.terms,
             |candidate| is_own(candidate, &query, view, how.identity),
         );
-        let records = records.into_iter().map(Arc::new).collect();
         let ChannelResults {
             events,
             entities,
@@ -796,11 +796,11 @@ fn is_own(candidate: &Candidate, query: &Query, view: &View, identity: &[String]
 /// need more than `room` tokens together. Those for which `is_own` is true come
 /// first, then the best. The first keeps its bonus.
 fn limited_instructions(
-    mut records: Vec<FoundRecord>,
+    mut records: Vec<Arc<FoundRecord>>,
     room: Tokens,
     terms: &[u32],
     is_own: impl Fn(&Candidate) -> bool,
-) -> Vec<FoundRecord> {
+) -> Vec<Arc<FoundRecord>> {
     let matches = |found: &FoundRecord| {
         let words = found.line.words();
         terms.iter().any(|term| words.count(*term) > 0)
@@ -816,11 +816,15 @@ fn limited_instructions(
     });
     let mut left = room;
     for (place, (_, _, i)) in raised.into_iter().enumerate() {
-        let found = &mut records[i];
-        match left.checked_sub(found.line.tokens) {
+        match left.checked_sub(records[i].line.tokens) {
             Some(rest) => left = rest,
             None if place == 0 => left = 0,
-            None => found.candidate.drop_instruction(),
+            None => {
+                // No other owner has the record yet.
+                if let Some(found) = Arc::get_mut(&mut records[i]) {
+                    found.candidate.drop_instruction();
+                }
+            }
         }
     }
     records

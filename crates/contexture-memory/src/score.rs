@@ -2,6 +2,7 @@
 
 use contexture_core::Scores;
 use contexture_recall::Strategy;
+use smallvec::SmallVec;
 
 use crate::time::DAY;
 
@@ -12,10 +13,8 @@ pub(crate) const EVENT_SALIENCE: f64 = 0.5;
 /// one.
 const ASKED_RECENCY: f64 = 0.3;
 
-/// The usual maximum number of parts of a score, and a number that is larger than
-/// that of all parts.
-const USUAL: usize = 12;
-const MOST: usize = 32;
+/// The usual maximum number of parts of a score.
+const USUAL: usize = 10;
 
 macro_rules! parts {
     ($($part:ident $name:literal,)*) => {
@@ -26,14 +25,8 @@ macro_rules! parts {
         }
 
         impl Part {
-            fn name(self) -> &'static str {
-                match self {
-                    $(Part::$part => $name,)*
-                }
-            }
-
-            #[cfg(test)]
-            const ALL: &[Part] = &[$(Part::$part,)*];
+            /// The name of each part.
+            const NAMES: &[&str] = &[$($name,)*];
         }
     };
 }
@@ -72,48 +65,66 @@ parts! {
 /// The parts of a score. Names are looked up only for the records
 /// that are shown or listed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ScoreParts(Vec<(Part, f64)>);
+pub(crate) struct ScoreParts {
+    // A bit for each part that the score has.
+    set: u32,
+    // The values of these parts, in the order of the parts.
+    values: SmallVec<[f64; USUAL]>,
+}
 
 impl ScoreParts {
+    /// Returns the index of the value of a part. If the score does not have the
+    /// part, returns the index where the value belongs.
+    fn place(&self, part: Part) -> usize {
+        (self.set & ((1 << part as u32) - 1)).count_ones() as usize
+    }
+
+    fn has(&self, part: Part) -> bool {
+        self.set & 1 << part as u32 != 0
+    }
+
     /// Adds a part, which the score must not have yet.
     pub(crate) fn add(&mut self, part: Part, value: f64) {
-        debug_assert!(self.0.iter().all(|(other, _)| *other != part));
-        self.0.push((part, value));
+        debug_assert!(!self.has(part));
+        self.values.insert(self.place(part), value);
+        self.set |= 1 << part as u32;
     }
 
     /// Returns a part.
     pub(crate) fn get(&self, part: Part) -> Option<f64> {
-        let found = self.0.iter().find(|(other, _)| *other == part);
-        found.map(|(_, value)| *value)
+        self.has(part).then(|| self.values[self.place(part)])
     }
 
     /// Removes a part, and returns it.
     pub(crate) fn remove(&mut self, part: Part) -> Option<f64> {
-        let at = self.0.iter().position(|(other, _)| *other == part)?;
-        Some(self.0.remove(at).1)
+        self.has(part).then(|| {
+            self.set &= !(1 << part as u32);
+            self.values.remove(self.place(part))
+        })
     }
 
     /// Changes a part, if the score has it.
     pub(crate) fn change(&mut self, part: Part, by: f64) {
-        for (_, value) in self.0.iter_mut().filter(|(other, _)| *other == part) {
-            *value += by;
+        if self.has(part) {
+            let place = self.place(part);
+            self.values[place] += by;
         }
     }
 
-    /// Returns the parts by name, and adds `more`.
-    pub(crate) fn named(&self, more: impl Iterator<Item = (Part, f64)>) -> Scores {
-        // The parts of hundreds of records are sorted here, without an allocation
-        // for each.
-        let mut parts = [(Part::Asks, 0.0); MOST];
-        let mut count = 0;
-        for (to, part) in parts.iter_mut().zip(self.0.iter().copied().chain(more)) {
-            *to = part;
-            count += 1;
-        }
-        let parts = &mut parts[..count];
-        parts.sort_unstable_by_key(|(part, _)| *part);
-        let named = parts.iter().map(|(part, value)| (part.name(), *value));
-        named.collect()
+    /// Returns the parts by name, with one more part if it is given.
+    pub(crate) fn named(&self, more: Option<(Part, f64)>) -> Scores {
+        let with_more;
+        let parts = match more {
+            Some((part, value)) => {
+                let mut parts = self.clone();
+                parts.add(part, value);
+                with_more = parts;
+                &with_more
+            }
+            None => self,
+        };
+        // The parts are in the order of their names.
+        Scores::listed(Part::NAMES, parts.set, &parts.values)
     }
 }
 
@@ -134,7 +145,7 @@ impl Parts {
         Self {
             weights: [recency, strategy.relevance_weight, strategy.salience_weight],
             score: 0.0,
-            parts: ScoreParts(Vec::with_capacity(USUAL)),
+            parts: ScoreParts::default(),
         }
     }
 
@@ -176,14 +187,26 @@ mod tests {
 
     #[test]
     fn parts_are_in_the_order_of_their_names() {
-        let names: Vec<&str> = Part::ALL.iter().map(|part| part.name()).collect();
-        assert!(names.is_sorted());
-        assert!(names.len() <= MOST);
+        assert!(Part::NAMES.is_sorted());
+        assert!(Part::NAMES.len() <= 32);
         let mut parts = ScoreParts::default();
         parts.add(Part::Words, 0.5);
         parts.add(Part::Asks, -0.1);
-        let named = parts.named([(Part::Matched, 2.0)].into_iter());
+        let named = parts.named(Some((Part::Matched, 2.0)));
         let named: Vec<(&str, f64)> = named.iter().collect();
         assert_eq!(named, [("asks", -0.1), ("matched", 2.0), ("words", 0.5)]);
+        parts.change(Part::Words, 1.0);
+        parts.change(Part::Run, 1.0);
+        assert_eq!(
+            (parts.get(Part::Words), parts.get(Part::Run)),
+            (Some(1.5), None)
+        );
+        assert_eq!(
+            (parts.remove(Part::Asks), parts.remove(Part::Run)),
+            (Some(-0.1), None)
+        );
+        let named = parts.named(None);
+        let named: Vec<(&str, f64)> = named.iter().collect();
+        assert_eq!(named, [("words", 1.5)]);
     }
 }

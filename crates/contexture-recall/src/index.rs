@@ -34,6 +34,7 @@ use crate::vector::Vector;
 
 pub use self::buffers::Numbers;
 pub use self::file::{packed_names, unpacked_names};
+pub(crate) use self::rescore::Exact;
 
 /// The position of a text in the index. A free position is reused.
 pub type Slot = u32;

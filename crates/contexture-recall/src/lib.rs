@@ -47,7 +47,9 @@ pub use compress::shorten;
 pub use embed::{EmbedError, Embedder, ModelError, StaticModel};
 pub use index::{Entry, Index, Scores, Slot};
 pub use instruction::is_standing_instruction;
-pub use near::{NEAR_DUPLICATE, is_near_duplicate, near_bits, near_keys, similar, template_print};
+pub use near::{
+    NEAR_DUPLICATE, has_near_bit, is_near_duplicate, near_bits, near_keys, similar, template_print,
+};
 pub use rank::{Hit, best, best_hits, hits};
 pub use signals::{Intent, asks_for_recent, detect_intent, relevant_event_types};
 pub use snippet::snippet;

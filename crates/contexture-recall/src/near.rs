@@ -94,10 +94,19 @@ pub fn near_keys(words: &Words) -> impl Iterator<Item = u32> + '_ {
 /// A term that only one of two texts has changes at most one bit.
 pub fn near_bits(words: &Words) -> (u64, u32) {
     let terms = words.terms.iter();
-    let bits = terms.fold(0, |bits, term| bits | 1_u64 << (term.id % 64));
+    let bits = terms.fold(0, |bits, term| bits | near_bit(term.id));
     // Of `a + b` terms of two texts, at most this share is in one of them only.
     let apart = (1.0 - NEAR_DUPLICATE) / (1.0 + NEAR_DUPLICATE);
     (bits, (apart * words.terms.len() as f64).ceil() as u32)
+}
+
+fn near_bit(term: u32) -> u64 {
+    1 << (term % 64)
+}
+
+/// Returns false if a text with these [bits](near_bits) does not have a term.
+pub fn has_near_bit(bits: u64, term: u32) -> bool {
+    bits & near_bit(term) != 0
 }
 
 /// Returns a hash of the template of a text: equal for texts that differ only

@@ -4,7 +4,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use crate::index::{Index, Scores, Slot, weighed};
+use crate::index::{Exact, Index, Scores, Slot, weighed};
 
 /// The factor between the texts with exact scores and the requested number,
 /// when the scores of all texts are estimates.
@@ -135,11 +135,16 @@ pub fn best_hits(
         .filter_map(|(slot, bonus)| estimated(index, scores, slot, bonus))
         .map(Ranked::new)
         .collect();
+    leave_best(&mut hits, most);
+    sorted(hits)
+}
+
+/// Removes all but the best `most` of some texts, in any order.
+fn leave_best(hits: &mut Vec<Ranked<Hit>>, most: usize) {
     if most < hits.len() {
         hits.select_nth_unstable_by(most, |a, b| b.cmp(a));
         hits.truncate(most);
     }
-    sorted(hits)
 }
 
 /// Replaces estimates by exact scores.
@@ -153,8 +158,15 @@ fn rescore(index: &Index, scores: &Scores, hits: &mut [Hit]) {
         let found = exact.binary_search_by_key(&slot, |exact| exact.slot);
         found.ok().map(|at| &exact[at])
     };
+    // Most hits are given in the order of slots, each just behind the one before.
+    let mut next = 0;
     for hit in hits {
-        if let Some(exact) = exact_of(hit.slot) {
+        while exact.get(next).is_some_and(|exact| exact.slot < hit.slot) {
+            next += 1;
+        }
+        let is_next = |exact: &&Exact| exact.slot == hit.slot;
+        let known = exact.get(next).filter(is_next);
+        if let Some(exact) = known.or_else(|| exact_of(hit.slot)) {
             hit.vector = exact.vector.clamp(0.0, 1.0);
             hit.run = exact.run;
         }
@@ -217,9 +229,12 @@ pub fn best(
     }
     let rescored = most.saturating_mul(RESCORED).max(index.least_rescored());
     let mut hits = top_estimates(index, scores, rescored, most_bonus, bonus, admit);
+    // Exact scores are in the order of slots.
+    hits.sort_unstable_by_key(|hit| hit.slot);
     rescore(index, scores, &mut hits);
-    let mut hits = sorted(hits.into_iter().map(Ranked::new).collect());
-    hits.truncate(most);
+    let mut hits: Vec<Ranked<Hit>> = hits.into_iter().map(Ranked::new).collect();
+    leave_best(&mut hits, most);
+    let mut hits = sorted(hits);
     hits.retain(|hit| hit.relevance() > 0.0);
     hits
 }
@@ -246,10 +261,7 @@ fn top(
     if scores.words.len() / MOSTLY_BEST <= most {
         let mut hits: Vec<Ranked<Hit>> = Vec::with_capacity(scores.words.len());
         hits.extend(slots.filter_map(|slot| hit(&best, slot)));
-        if most < hits.len() {
-            hits.select_nth_unstable_by(most, |a, b| b.cmp(a));
-            hits.truncate(most);
-        }
+        leave_best(&mut hits, most);
         return hits;
     }
     for slot in slots {

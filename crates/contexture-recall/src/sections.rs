@@ -209,6 +209,22 @@ impl SectionFile {
         Ok(values)
     }
 
+    /// Reads an array in parts, so that its values need not be in memory at once.
+    pub fn parts<T: Number>(&self, name: u32) -> io::Result<ArrayParts<'_, T>> {
+        let section = self.find(name)?;
+        if !section.length.is_multiple_of(T::SIZE as u64) {
+            return Err(damaged("an array has the wrong length"));
+        }
+        Ok(ArrayParts {
+            file: &self.file,
+            section,
+            read: 0,
+            hasher: blake3::Hasher::new(),
+            bytes: Vec::new(),
+            values: Vec::new(),
+        })
+    }
+
     /// Returns the position and the length of an array of bytes, without
     /// checking its hash.
     pub(crate) fn place(&self, name: u32) -> io::Result<(u64, u64)> {
@@ -219,6 +235,50 @@ impl SectionFile {
     /// Returns another handle to the file.
     pub(crate) fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
+    }
+}
+
+/// An array that is read in parts. Its hash is known only at its end: see
+/// [`ArrayParts::finish`].
+#[derive(Debug)]
+pub struct ArrayParts<'f, T> {
+    file: &'f File,
+    section: Section,
+    // The number of bytes that were read.
+    read: u64,
+    hasher: blake3::Hasher,
+    bytes: Vec<u8>,
+    values: Vec<T>,
+}
+
+impl<T: Number> ArrayParts<'_, T> {
+    /// Returns the number of values of the whole array.
+    pub fn count(&self) -> usize {
+        (self.section.length / T::SIZE as u64) as usize
+    }
+
+    /// Reads the next `count` values. Fails if the array has fewer.
+    pub fn next(&mut self, count: usize) -> io::Result<&[T]> {
+        let size = count as u64 * T::SIZE as u64;
+        if size > self.section.length - self.read {
+            return Err(damaged("an array is too short"));
+        }
+        self.bytes.resize(size as usize, 0);
+        read_at(self.file, &mut self.bytes, self.section.at + self.read)?;
+        self.read += size;
+        self.hasher.update(&self.bytes);
+        self.values.clear();
+        let values = self.bytes.chunks_exact(T::SIZE).map(T::get);
+        self.values.extend(values);
+        Ok(&self.values)
+    }
+
+    /// Checks the hash of the array. Fails if the array was not read to its end.
+    pub fn finish(self) -> io::Result<()> {
+        match self.read == self.section.length && self.hasher.finalize() == self.section.hash {
+            true => Ok(()),
+            false => Err(damaged("an array does not match its hash")),
+        }
     }
 }
 

@@ -58,22 +58,30 @@ impl Fitter<'_> {
     /// Returns the block made of the kept items of a framed layer, and its
     /// tokens. Returns `None` if no item is kept.
     pub(crate) fn compose(&self, layer: &Layer, fitted: &Fitted) -> Option<(Text, Tokens)> {
-        self.composed(layer.frame.as_ref()?, &KeptLines::of(layer, fitted))
+        let lines = KeptLines::of(layer, fitted);
+        let (body, tokens) = self.composed(layer.frame.as_ref()?, &lines, String::new())?;
+        Some((Text::of_lines(body), tokens))
     }
 
-    /// Returns a block with these lines, and its tokens. Returns `None` if
-    /// there are no lines.
-    pub(super) fn composed(&self, frame: &Frame, lines: &KeptLines<'_>) -> Option<(Text, Tokens)> {
-        let mut block = BlockWriter::new(self.counts);
-        block.body.reserve(lines.bytes());
+    /// Returns the body of a block with these lines, and its tokens. Returns
+    /// `None` if there are no lines. The body is written to `buffer`.
+    pub(super) fn composed(
+        &self,
+        frame: &Frame,
+        lines: &KeptLines<'_>,
+        buffer: String,
+    ) -> Option<(String, Tokens)> {
+        let mut block = BlockWriter::new(self.counts, buffer);
+        // One byte more for the line end of a text.
+        block.body.reserve(lines.bytes() + 1);
         block.write(lines);
-        let (text, tokens, bare) = block.finish()?;
+        let (body, tokens, bare) = block.finish()?;
         // A document is sent without its last line end.
         let tokens = match frame.role {
             Role::Document => tokens.max(bare),
-            _ => tokens + self.tags(frame, text.body()),
+            _ => tokens + self.tags(frame, &body),
         };
-        Some((text, tokens + lines.surcharges()))
+        Some((body, tokens + lines.surcharges()))
     }
 }
 
@@ -146,16 +154,19 @@ enum Uncounted<'a> {
     Lines,
     /// Lines with so many tokens.
     Known(Tokens),
-    /// One text, whose count is cached.
-    Text(&'a Text),
+    /// One text, and its tokens if they are known. They are cached with the text,
+    /// too.
+    Text(&'a Text, Option<Tokens>),
 }
 
 impl<'a> BlockWriter<'a> {
-    fn new(counts: &'a Counts) -> Self {
+    /// Returns an empty block whose body is written to `buffer`.
+    fn new(counts: &'a Counts, mut buffer: String) -> Self {
         let counter = counts.counter();
+        buffer.clear();
         Self {
             counts,
-            body: String::new(),
+            body: buffer,
             adds_up: counter.is_exact() && counter.sums_are_bounds(),
             tokens: 0,
             counted: 0,
@@ -181,7 +192,7 @@ impl<'a> BlockWriter<'a> {
     /// Adds a blank line. It mostly shares a token with the line before it.
     fn push_blank(&mut self) {
         self.last = match self.last {
-            Uncounted::Text(text) => Uncounted::Known(self.counts.count_spaced(text)),
+            Uncounted::Text(text, _) => Uncounted::Known(self.counts.count_spaced(text)),
             _ => Uncounted::Lines,
         };
         self.body.push('\n');
@@ -193,8 +204,8 @@ impl<'a> BlockWriter<'a> {
         if !rest.is_empty() {
             self.tokens += match std::mem::replace(&mut self.last, Uncounted::Lines) {
                 Uncounted::Lines => self.counts.counter().count(rest),
-                Uncounted::Known(tokens) => tokens,
-                Uncounted::Text(text) => self.counts.count_of(text),
+                Uncounted::Known(tokens) | Uncounted::Text(_, Some(tokens)) => tokens,
+                Uncounted::Text(text, None) => self.counts.count_of(text),
             };
             self.counted = self.body.len();
         }
@@ -212,10 +223,14 @@ impl<'a> BlockWriter<'a> {
                 self.push_heading(heading);
             }
         }
-        for (_, outcome) in &layer.lines {
+        for (item, outcome) in &layer.lines {
             match outcome {
-                Outcome::Whole { text, .. } => self.push_text(text),
-                Outcome::Form { form, .. } => self.push_text(&form.text),
+                // A line has no tags: its tokens are those of its text and its
+                // surcharge.
+                Outcome::Whole { text, tokens } => {
+                    self.push_text(text, tokens.checked_sub(item.surcharge));
+                }
+                Outcome::Form { form, .. } => self.push_text(&form.text, None),
                 Outcome::Cut { text, .. } => self.push(text.body(), Uncounted::Lines),
                 _ => {}
             }
@@ -229,7 +244,7 @@ impl<'a> BlockWriter<'a> {
         let lines = heading.text.body();
         let known = match lines.starts_with('\n') {
             true => Uncounted::Lines,
-            false => Uncounted::Text(&heading.text),
+            false => Uncounted::Text(&heading.text, None),
         };
         self.push(lines.trim_start_matches('\n'), known);
         if heading.spaced {
@@ -237,13 +252,13 @@ impl<'a> BlockWriter<'a> {
         }
     }
 
-    fn push_text(&mut self, text: &'a Text) {
-        self.push(text.body(), Uncounted::Text(text));
+    fn push_text(&mut self, text: &'a Text, tokens: Option<Tokens>) {
+        self.push(text.body(), Uncounted::Text(text, tokens));
     }
 
-    /// Returns the block, its count, and its count without the last line end,
+    /// Returns the body, its count, and its count without the last line end,
     /// unless it is empty.
-    fn finish(mut self) -> Option<(Text, Tokens, Tokens)> {
+    fn finish(mut self) -> Option<(String, Tokens, Tokens)> {
         if self.body.is_empty() {
             return None;
         }
@@ -261,6 +276,6 @@ impl<'a> BlockWriter<'a> {
             false => 0,
         };
         self.close();
-        Some((Text::of_lines(self.body), self.tokens, bare))
+        Some((self.body, self.tokens, bare))
     }
 }

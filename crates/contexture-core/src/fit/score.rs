@@ -4,9 +4,7 @@
 //! Near-duplicates are dropped, and low-scoring items are replaced by shorter
 //! forms when that makes room for a higher-scoring one.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -130,25 +128,28 @@ enum NearKeys {
 /// compared.
 struct KeptByKey {
     // The last entry of each bucket.
-    buckets: Vec<Option<u32>>,
+    buckets: Vec<u32>,
     entries: Vec<KeptEntry>,
 }
 
 #[derive(Debug)]
 struct KeptEntry {
-    key: u32,
     print: NearPrint,
-    unit: usize,
+    key: u32,
+    unit: u32,
     // The entry before it in its bucket.
-    before: Option<u32>,
+    before: u32,
 }
+
+/// No entry has this index.
+const NO_ENTRY: u32 = u32::MAX;
 
 impl KeptByKey {
     /// Returns an empty table for about this many keys.
     fn new(keys: usize) -> Self {
         Self {
-            buckets: vec![None; keys.next_power_of_two()],
-            entries: Vec::new(),
+            buckets: vec![NO_ENTRY; keys.next_power_of_two()],
+            entries: Vec::with_capacity(keys),
         }
     }
 
@@ -161,11 +162,12 @@ impl KeptByKey {
 
     fn insert(&mut self, key: u32, print: NearPrint, unit: usize) {
         let bucket = self.bucket(key);
-        let before = self.buckets[bucket].replace(self.entries.len() as u32);
+        let last = self.entries.len() as u32;
+        let before = std::mem::replace(&mut self.buckets[bucket], last);
         self.entries.push(KeptEntry {
-            key,
             print,
-            unit,
+            key,
+            unit: unit as u32,
             before,
         });
     }
@@ -173,10 +175,9 @@ impl KeptByKey {
     /// Adds the units with a key and a similar print to `units`, in any order.
     fn find(&self, key: u32, print: NearPrint, units: &mut SmallVec<[usize; 16]>) {
         let mut next = self.buckets[self.bucket(key)];
-        while let Some(at) = next {
-            let entry = &self.entries[at as usize];
+        while let Some(entry) = self.entries.get(next as usize) {
             if entry.key == key && entry.print.may_be_near(print) {
-                units.push(entry.unit);
+                units.push(entry.unit as usize);
             }
             next = entry.before;
         }
@@ -185,7 +186,7 @@ impl KeptByKey {
 
 struct Competition<'c> {
     curator: Option<Arc<dyn Curator>>,
-    items: &'c [Item],
+    items: &'c [&'c Item],
     subs: Vec<NestedLayer>,
     units: Vec<Unit>,
     // Units by rank, the best first.
@@ -216,17 +217,14 @@ impl Fitter<'_> {
         allowance: Tokens,
     ) {
         let count = count_items(layer);
-        let (mut items, mut outcomes) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut outcomes = Vec::with_capacity(count);
         let (mut subs, mut sub_of) = (Vec::new(), Vec::with_capacity(count));
-        self.flatten(layer, fitted, None, &mut subs, &mut |sub, item, outcome| {
-            items.push(item);
+        self.flatten(layer, fitted, None, &mut subs, &mut |sub, outcome| {
             outcomes.push(outcome);
             sub_of.push(sub);
         });
-        let open: Vec<usize> = (0..items.len())
-            .filter(|&i| outcomes[i].is_none())
-            .collect();
-        for i in (0..items.len()).filter(|&i| outcomes[i].is_some()) {
+        let open: Vec<usize> = (0..count).filter(|&i| outcomes[i].is_none()).collect();
+        for i in (0..count).filter(|&i| outcomes[i].is_some()) {
             // Pinned items have already paid for the headings above them.
             let mut above = Some(sub_of[i]);
             while let Some(sub) = above {
@@ -234,11 +232,17 @@ impl Fitter<'_> {
                 above = subs[sub].parent;
             }
         }
-        let groups = Units::of(&items, open);
+        // Items are large, and stay where they are.
+        let mut loaded: Vec<&mut Item> = Vec::with_capacity(count);
+        collect_mut(layer, &mut loaded);
+        let groups = Units::of(&loaded, open);
         let mut units: Vec<Unit> = Vec::with_capacity(groups.len());
         for group in groups.iter() {
-            units.push(self.unit(&mut items, group, &sub_of));
+            units.push(self.unit(&mut loaded, group, &sub_of));
         }
+        let layer: &Layer = layer;
+        let mut items: Vec<&Item> = Vec::with_capacity(count);
+        collect(layer, &mut items);
         let order = ranked(&items, &groups, &units);
         let shares = layer.layers.len();
         let mut competition = Competition {
@@ -266,49 +270,47 @@ impl Fitter<'_> {
         if layer.frame.is_some() {
             let pinned = fitted.pinned;
             let mut refills = 0;
-            loop {
-                let block = self.block(&competition, layer, &outcomes, &sub_of);
+            let mut buffer = String::new();
+            let block = loop {
+                let block = self.block(&competition, layer, &outcomes, &sub_of, buffer);
                 let exact = block.as_ref().map_or(0, |(_, tokens)| *tokens);
-                fitted.block = block;
                 let exact = exact.saturating_sub(pinned);
-                if exact > allowance {
-                    // For some tokenizers, the counts of lines add up to the
-                    // count of the block. For others, the worst items are
-                    // dropped until the block fits.
-                    if competition.drop_worst() {
-                        continue;
+                // For some tokenizers, the counts of lines add up to the count of
+                // the block. For others, the worst items are dropped until the
+                // block fits.
+                let is_changed = if exact > allowance {
+                    competition.drop_worst()
+                } else {
+                    // Headings were charged with room to spare.
+                    competition.used = competition.used.min(exact);
+                    let before = competition.changes;
+                    if refills < MOST_REFILLS {
+                        self.fill(&mut competition, settings);
                     }
-                    break;
+                    refills += 1;
+                    competition.changes != before
+                };
+                if !is_changed {
+                    break block;
                 }
-                // Headings were charged with room to spare.
-                competition.used = competition.used.min(exact);
-                let before = competition.changes;
-                if refills < MOST_REFILLS {
-                    self.fill(&mut competition, settings);
-                }
-                if competition.changes == before {
-                    break;
-                }
-                refills += 1;
-            }
+                buffer = block.map_or_else(String::new, |(body, _)| body);
+            };
+            fitted.block = block.map(|(body, tokens)| (Text::of_lines(body), tokens));
         }
-        for (i, outcome) in competition.outcomes(self.available) {
-            outcomes[i] = Some(outcome);
-        }
+        competition.decide(self.available, &mut outcomes);
         let counts: Vec<usize> = competition.subs.iter().map(|sub| sub.items).collect();
-        let mut pairs = items.into_iter().zip(outcomes);
-        let mut sub = 0;
-        restore(layer, fitted, &counts, &mut sub, &mut pairs);
+        restore(fitted, &mut counts.into_iter(), &mut outcomes.into_iter());
     }
 
-    /// Collects the items of a layer and of its nested layers, in order.
+    /// Collects a layer and its nested layers, in order, and takes the outcomes of
+    /// their items.
     fn flatten(
         &self,
-        layer: &mut Layer,
+        layer: &Layer,
         fitted: &mut Fitted,
         parent: Option<(usize, usize)>,
         subs: &mut Vec<NestedLayer>,
-        take: &mut dyn FnMut(usize, Item, Option<Outcome>),
+        take: &mut dyn FnMut(usize, Option<Outcome>),
     ) {
         let at = subs.len();
         let share = parent.map_or(usize::MAX, |(_, share)| share);
@@ -322,19 +324,16 @@ impl Fitter<'_> {
             is_open: false,
             items: layer.items.len(),
         });
-        let items = std::mem::take(&mut layer.items).into_iter();
-        let outcomes = std::mem::take(&mut fitted.outcomes).into_iter();
-        for (item, outcome) in items.zip(outcomes) {
-            take(at, item, outcome);
-        }
-        let inside = layer.layers.iter_mut().zip(&mut fitted.layers);
+        let outcomes = std::mem::take(&mut fitted.outcomes);
+        outcomes.into_iter().for_each(|outcome| take(at, outcome));
+        let inside = layer.layers.iter().zip(&mut fitted.layers);
         for (i, (inner, fitted)) in inside.enumerate() {
             let share = if parent.is_none() { i } else { share };
             self.flatten(inner, fitted, Some((at, share)), subs, take);
         }
     }
 
-    fn unit(&mut self, items: &mut [Item], group: &[usize], sub_of: &[usize]) -> Unit {
+    fn unit(&mut self, items: &mut [&mut Item], group: &[usize], sub_of: &[usize]) -> Unit {
         let decided = self.whole_or_none(items, group, self.available);
         let needs = decided.iter().find_map(|(_, outcome)| match outcome {
             Outcome::Dropped { needs, .. } if is_out_of_room(outcome) => Some(*needs),
@@ -421,7 +420,7 @@ impl Fitter<'_> {
         let &[(i, _)] = all.units[u].decided.as_slice() else {
             return;
         };
-        let item = &all.items[i];
+        let item = all.items[i];
         let may_be_cut = item.cut != Cut::Never && !self.framed;
         if item.group.is_some() || item.forms.is_empty() && !may_be_cut {
             return;
@@ -516,30 +515,56 @@ impl Fitter<'_> {
         all.units[u].state = State::Shorter(form);
     }
 
-    /// Returns the block that the units kept now would make, and its tokens.
+    /// Returns the body of the block that the units kept now would make, and its
+    /// tokens. The body is written to `buffer`.
     fn block(
         &self,
         all: &Competition<'_>,
         layer: &Layer,
         pinned: &[Option<Outcome>],
         sub_of: &[usize],
-    ) -> Option<(Text, Tokens)> {
+        buffer: String,
+    ) -> Option<(String, Tokens)> {
         let frame = layer.frame.as_ref()?;
-        let mut shown: Vec<Option<Cow<'_, Outcome>>> = (pinned.iter())
-            .map(|outcome| outcome.as_ref().map(Cow::Borrowed))
-            .collect();
-        for (i, outcome) in all.kept_outcomes() {
-            shown[i] = Some(outcome);
+        let mut shown: Vec<Option<&Outcome>> = pinned.iter().map(Option::as_ref).collect();
+        let mut forms: Vec<(usize, Outcome)> = Vec::new();
+        for &u in &all.kept {
+            let unit = &all.units[u];
+            for (i, outcome) in &unit.decided {
+                shown[*i] = Some(outcome);
+            }
+            forms.extend(unit.form());
+        }
+        for (i, outcome) in &forms {
+            shown[*i] = Some(outcome);
         }
         let mut by_sub: Vec<Vec<(&Item, &Outcome)>> = Vec::new();
         by_sub.resize_with(all.subs.len(), Vec::new);
-        for (i, outcome) in shown.iter().enumerate() {
-            if let Some(outcome) = outcome.as_deref().filter(|outcome| outcome.is_kept()) {
-                by_sub[sub_of[i]].push((&all.items[i], outcome));
+        for (i, outcome) in shown.into_iter().enumerate() {
+            if let Some(outcome) = outcome.filter(|outcome| outcome.is_kept()) {
+                by_sub[sub_of[i]].push((all.items[i], outcome));
             }
         }
         let mut by_sub = by_sub.into_iter();
-        self.composed(frame, &kept_lines(layer, &mut by_sub))
+        self.composed(frame, &kept_lines(layer, &mut by_sub), buffer)
+    }
+}
+
+impl Unit {
+    /// Returns the outcome of the only item of a unit that is shown in a shorter
+    /// form, with the index of the item.
+    fn form(&self) -> Option<(usize, Outcome)> {
+        match (&self.state, self.decided.as_slice()) {
+            (State::Shorter(form), [(i, _)]) => {
+                let outcome = Outcome::Form {
+                    form: form.clone(),
+                    tokens: self.tokens,
+                    original: self.whole,
+                };
+                Some((*i, outcome))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -568,32 +593,35 @@ fn count_items(layer: &Layer) -> usize {
     layer.items.len() + layer.layers.iter().map(count_items).sum::<usize>()
 }
 
-/// Moves items and outcomes back to their layers.
+/// Collects the items of a layer and of its nested layers, in order.
+fn collect<'l>(layer: &'l Layer, items: &mut Vec<&'l Item>) {
+    items.extend(&layer.items);
+    layer.layers.iter().for_each(|layer| collect(layer, items));
+}
+
+/// Collects the same items for changes.
+fn collect_mut<'l>(layer: &'l mut Layer, items: &mut Vec<&'l mut Item>) {
+    items.extend(&mut layer.items);
+    let inside = layer.layers.iter_mut();
+    inside.for_each(|layer| collect_mut(layer, items));
+}
+
+/// Moves outcomes back to their layers, which have so many items each.
 fn restore(
-    layer: &mut Layer,
     fitted: &mut Fitted,
-    counts: &[usize],
-    sub: &mut usize,
-    pairs: &mut dyn Iterator<Item = (Item, Option<Outcome>)>,
+    counts: &mut dyn Iterator<Item = usize>,
+    outcomes: &mut std::vec::IntoIter<Option<Outcome>>,
 ) {
-    let count = counts.get(*sub).copied().unwrap_or(0);
-    *sub += 1;
-    layer.items.reserve_exact(count);
+    let count = counts.next().unwrap_or(0);
     fitted.outcomes.reserve_exact(count);
-    for _ in 0..count {
-        let Some((item, outcome)) = pairs.next() else {
-            return;
-        };
-        layer.items.push(item);
-        fitted.outcomes.push(outcome);
-    }
-    for (layer, fitted) in layer.layers.iter_mut().zip(&mut fitted.layers) {
-        restore(layer, fitted, counts, sub, pairs);
+    fitted.outcomes.extend(outcomes.take(count));
+    for fitted in &mut fitted.layers {
+        restore(fitted, counts, outcomes);
     }
 }
 
 /// Returns units by rank, the best first; ties by priority, then as given.
-fn ranked(items: &[Item], groups: &Units, units: &[Unit]) -> Vec<usize> {
+fn ranked(items: &[&Item], groups: &Units, units: &[Unit]) -> Vec<usize> {
     let priority = |u: usize| groups.get(u).first().map_or(0.0, |&i| items[i].priority);
     let mut order: Vec<(f64, f64, usize)> = (0..units.len())
         .map(|u| (units[u].rank, priority(u), u))
@@ -613,7 +641,7 @@ impl Competition<'_> {
     /// Returns the item of a unit that has one only.
     fn only_item(&self, u: usize) -> Option<&Item> {
         match self.units[u].decided.as_slice() {
-            [(i, _)] => Some(&self.items[*i]),
+            [(i, _)] => Some(self.items[*i]),
             _ => None,
         }
     }
@@ -772,30 +800,8 @@ impl Competition<'_> {
         true
     }
 
-    /// Returns the outcomes of the items of kept units.
-    fn kept_outcomes(&self) -> impl Iterator<Item = (usize, Cow<'_, Outcome>)> {
-        self.kept.iter().flat_map(|&u| {
-            let unit = &self.units[u];
-            let form = match &unit.state {
-                State::Shorter(form) if unit.decided.len() == 1 => Some(Outcome::Form {
-                    form: form.clone(),
-                    tokens: unit.tokens,
-                    original: unit.whole,
-                }),
-                _ => None,
-            };
-            unit.decided.iter().map(move |(i, outcome)| match &form {
-                Some(form) => (*i, Cow::Owned(form.clone())),
-                None => (*i, Cow::Borrowed(outcome)),
-            })
-        })
-    }
-
-    /// Returns the outcome of every item.
-    fn outcomes(&self, available: Tokens) -> Vec<(usize, Outcome)> {
-        let mut outcomes: Vec<(usize, Outcome)> = Vec::with_capacity(self.items.len());
-        let kept = self.kept_outcomes();
-        outcomes.extend(kept.map(|(i, outcome)| (i, outcome.into_owned())));
+    /// Writes the outcome of every item of the units.
+    fn decide(&mut self, available: Tokens, outcomes: &mut [Option<Outcome>]) {
         let left = self.allowance.saturating_sub(self.used);
         let ahead = self.ahead();
         for (u, unit) in self.units.iter().enumerate() {
@@ -822,18 +828,27 @@ impl Competition<'_> {
                             exact: unit.whole.exact,
                         },
                         left,
-                        ahead: Some(ahead.get(&u).copied().unwrap_or(Size::ZERO)),
+                        ahead: Some(ahead[u]),
                     },
                 };
-                outcomes.push((*i, outcome));
+                outcomes[*i] = Some(outcome);
             }
         }
-        outcomes
+        for &u in &self.kept {
+            let unit = &mut self.units[u];
+            let form = unit.form();
+            for (i, outcome) in unit.decided.drain(..) {
+                outcomes[i] = Some(outcome);
+            }
+            if let Some((i, outcome)) = form {
+                outcomes[i] = Some(outcome);
+            }
+        }
     }
 
     /// Returns the tokens that units with higher scores would get, if there were
     /// more, before each unit that is left out.
-    fn ahead(&self) -> BTreeMap<usize, Size> {
+    fn ahead(&self) -> Vec<Size> {
         let is_out = |unit: &Unit| {
             let is_decided = matches!(
                 unit.state,
@@ -843,9 +858,9 @@ impl Competition<'_> {
         };
         let out = (0..self.units.len()).filter(|&u| is_out(&self.units[u]));
         let mut sum = Size::ZERO;
-        let mut ahead = BTreeMap::new();
+        let mut ahead = vec![Size::ZERO; self.units.len()];
         for u in super::highest_first(out.collect(), |u| self.units[u].rank) {
-            ahead.insert(u, sum);
+            ahead[u] = sum;
             let whole = self.units[u].whole;
             sum.add(Size {
                 tokens: whole.tokens + self.opening(u),
@@ -858,6 +873,8 @@ impl Competition<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]

@@ -28,6 +28,10 @@ use crate::later::Generation;
 /// The kind and version of the file. A file of another version is not read.
 const KIND: [u8; 8] = *b"ctxidx02";
 
+/// The number of texts whose data is read at once. Each of the arrays is read in
+/// parts, because all of them would need as much memory as the texts.
+const READ: usize = 1 << 15;
+
 /// The names of the arrays.
 mod section {
     pub(super) const META: u32 = 1_000;
@@ -289,15 +293,13 @@ impl View {
         if texts.len() != index.slots() {
             return Err(damaged("the texts do not fit the index"));
         }
-        let mut by_key = Vec::with_capacity(index.len());
         let mut speakers = vec![0_usize; self.symbols.names.len()];
         let mut sessions = vec![false; self.symbols.names.len()];
         for (slot, known) in (0..).zip(&mut texts) {
-            let (Some(text), Some(key)) = (known.as_ref(), index.key(slot)) else {
+            if index.key(slot).is_none() {
                 *known = None;
-                continue;
-            };
-            by_key.push((key, slot));
+            }
+            let Some(text) = known else { continue };
             if let Some(speaker) = text.speaker() {
                 speakers[speaker as usize] += 1;
             }
@@ -311,12 +313,22 @@ impl View {
                 self.limited.insert(slot);
             }
         }
-        by_key.sort_unstable();
-        self.slots = Slots::sorted(by_key.into_iter());
-        let mut by_time = Vec::with_capacity(index.len());
-        let texts_by_slot = (0..).zip(&texts);
-        by_time.extend(texts_by_slot.filter_map(|(slot, text)| Some((text.as_ref()?.at, slot))));
-        self.times = TimeOrder::of(by_time);
+        let slots = (0..).zip(&texts).filter(|(_, text)| text.is_some());
+        let by_key = slots.filter_map(|(slot, _)| Some((index.key(slot)?, slot)));
+        self.slots = match by_key.clone().is_sorted() {
+            true => Slots::sorted(index.len(), by_key),
+            false => {
+                let mut by_key: Vec<(RecordKey, Slot)> = by_key.collect();
+                by_key.sort_unstable();
+                Slots::sorted(by_key.len(), by_key.into_iter())
+            }
+        };
+        let by_time = (0..).zip(&texts);
+        let by_time = by_time.filter_map(|(slot, text)| Some((text.as_ref()?.at, slot)));
+        self.times = match by_time.clone().is_sorted() {
+            true => TimeOrder::sorted(index.len(), by_time),
+            false => TimeOrder::of(by_time.collect()),
+        };
         let used = (0..).zip(speakers).filter(|(_, texts)| *texts > 0);
         self.speakers = used.collect();
         self.texts = texts;
@@ -462,20 +474,21 @@ impl Texts {
         for name in unpacked_names(&file.array::<u8>(section::SYMBOLS)?)? {
             symbols.number(&name);
         }
-        let at: Vec<i64> = file.array(section::AT)?;
-        let prints: Vec<u64> = file.array(section::PRINTS)?;
-        let templates: Vec<u64> = file.array(section::TEMPLATES)?;
-        let kinds: Vec<u8> = file.array(section::KINDS)?;
-        let types: Vec<u32> = file.array(section::TYPES)?;
-        let sessions: Vec<u32> = file.array(section::SESSIONS)?;
-        let speakers: Vec<u32> = file.array(section::SPEAKERS)?;
-        let counts: Vec<u32> = file.array(section::MENTION_COUNTS)?;
+        let mut at = file.parts::<i64>(section::AT)?;
+        let mut prints = file.parts::<u64>(section::PRINTS)?;
+        let mut templates = file.parts::<u64>(section::TEMPLATES)?;
+        let mut kinds = file.parts::<u8>(section::KINDS)?;
+        let mut types = file.parts::<u32>(section::TYPES)?;
+        let mut sessions = file.parts::<u32>(section::SESSIONS)?;
+        let mut speakers = file.parts::<u32>(section::SPEAKERS)?;
+        let mut counts = file.parts::<u32>(section::MENTION_COUNTS)?;
         let mentions: Vec<i64> = file.array(section::MENTIONS)?;
-        let slots = at.len();
-        let lengths = [prints.len(), templates.len(), kinds.len(), types.len()];
-        let others = [sessions.len(), speakers.len(), counts.len()];
+        let slots = at.count();
+        let lengths = [prints.count(), templates.count(), kinds.count()];
+        let others = [types.count(), sessions.count(), speakers.count()];
         let apart = || damaged("the texts do not fit together");
-        if lengths.iter().chain(&others).any(|length| *length != slots) {
+        let mut all = lengths.into_iter().chain(others).chain([counts.count()]);
+        if all.any(|count| count != slots) {
             return Err(apart());
         }
         let names = symbols.names.len() as u32;
@@ -486,39 +499,54 @@ impl Texts {
         };
         let mut start = 0_u32;
         let mut texts = Vec::with_capacity(slots);
-        for slot in 0..slots {
-            let own = MentionRange {
-                start,
-                count: counts[slot],
-            };
-            let end = start.checked_add(own.count).ok_or_else(apart)?;
-            start = end;
-            let kind = match kinds[slot] & 3 {
-                0 => {
-                    texts.push(None);
-                    continue;
-                }
-                1 => RecordKind::Event,
-                _ => RecordKind::Chunk,
-            };
-            texts.push(Some(Text {
-                kind,
-                event_type: symbol(types[slot])?.ok_or_else(apart)?,
-                session: OptionalName::new(symbol(sessions[slot])?),
-                speaker: OptionalName::new(symbol(speakers[slot])?),
-                at: at[slot],
-                outcome: match kinds[slot] >> 2 {
-                    1 => Some(Outcome::Success),
-                    2 => Some(Outcome::Failure),
-                    3 => Some(Outcome::Partial),
-                    _ => None,
-                },
-                print: prints[slot],
-                template: templates[slot],
-                mentions: own,
-                rare: None,
-            }));
+        while texts.len() < slots {
+            let count = (slots - texts.len()).min(READ);
+            let (at, prints) = (at.next(count)?, prints.next(count)?);
+            let (templates, kinds) = (templates.next(count)?, kinds.next(count)?);
+            let (types, sessions) = (types.next(count)?, sessions.next(count)?);
+            let (speakers, counts) = (speakers.next(count)?, counts.next(count)?);
+            for slot in 0..count {
+                let own = MentionRange {
+                    start,
+                    count: counts[slot],
+                };
+                let end = start.checked_add(own.count).ok_or_else(apart)?;
+                start = end;
+                let kind = match kinds[slot] & 3 {
+                    0 => {
+                        texts.push(None);
+                        continue;
+                    }
+                    1 => RecordKind::Event,
+                    _ => RecordKind::Chunk,
+                };
+                texts.push(Some(Text {
+                    kind,
+                    event_type: symbol(types[slot])?.ok_or_else(apart)?,
+                    session: OptionalName::new(symbol(sessions[slot])?),
+                    speaker: OptionalName::new(symbol(speakers[slot])?),
+                    at: at[slot],
+                    outcome: match kinds[slot] >> 2 {
+                        1 => Some(Outcome::Success),
+                        2 => Some(Outcome::Failure),
+                        3 => Some(Outcome::Partial),
+                        _ => None,
+                    },
+                    print: prints[slot],
+                    template: templates[slot],
+                    mentions: own,
+                    rare: None,
+                }));
+            }
         }
+        at.finish()?;
+        prints.finish()?;
+        templates.finish()?;
+        kinds.finish()?;
+        types.finish()?;
+        sessions.finish()?;
+        speakers.finish()?;
+        counts.finish()?;
         if start as usize != mentions.len() {
             return Err(apart());
         }

@@ -22,27 +22,31 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Returns the slots of texts, given with their ascending keys.
-    pub(super) fn sorted(texts: impl ExactSizeIterator<Item = (RecordKey, Slot)>) -> Self {
+    /// Returns the slots of about `count` texts, given with their ascending keys.
+    pub(super) fn sorted(count: usize, texts: impl Iterator<Item = (RecordKey, Slot)>) -> Self {
         let mut sorted = Self {
-            keys: Vec::with_capacity(texts.len()),
-            slots: Vec::with_capacity(texts.len()),
+            keys: Vec::with_capacity(count),
             ..Self::default()
         };
+        let mut is_in_order = true;
         for (key, slot) in texts {
-            if sorted.keys.is_empty() {
+            let at = sorted.keys.len() as Slot;
+            if at == 0 {
                 sorted.first = key;
             }
-            match sorted.distance(key) {
-                Some(distance) => {
-                    sorted.keys.push(distance);
-                    sorted.slots.push(slot);
-                }
-                None => sorted.insert(key, slot),
+            let Some(distance) = sorted.distance(key) else {
+                sorted.insert(key, slot);
+                continue;
+            };
+            sorted.keys.push(distance);
+            if is_in_order && slot != at {
+                is_in_order = false;
+                sorted.slots = Vec::with_capacity(count);
+                sorted.slots.extend(0..at);
             }
-        }
-        if (0..).zip(&sorted.slots).all(|(at, slot)| at == *slot) {
-            sorted.slots = Vec::new();
+            if !is_in_order {
+                sorted.slots.push(slot);
+            }
         }
         sorted
     }
@@ -98,7 +102,7 @@ mod tests {
         let in_order = [(7, 0), (9, 1), (far, 2), (i64::MAX, 3)];
         let in_any_order = [(7, 0), (9, 2), (far, 1), (i64::MAX, 3)];
         for texts in [in_order, in_any_order] {
-            let mut slots = Slots::sorted(texts.into_iter());
+            let mut slots = Slots::sorted(texts.len(), texts.into_iter());
             for (key, slot) in texts {
                 assert_eq!(slots.get(key), Some(slot));
             }

@@ -27,13 +27,20 @@ impl TimeOrder {
     /// Returns the order of texts, each with its time.
     pub(super) fn of(mut texts: Vec<(i64, Slot)>) -> Self {
         texts.sort_unstable();
-        let is_in_order = (0..).zip(&texts).all(|(at, (_, slot))| at == *slot);
+        Self::sorted(texts.len(), texts.iter().copied())
+    }
+
+    /// Returns the order of about `count` texts, given in the order of their times.
+    pub(super) fn sorted(count: usize, texts: impl Iterator<Item = (i64, Slot)> + Clone) -> Self {
+        let is_in_order = (0..).zip(texts.clone()).all(|(at, (_, slot))| at == slot);
+        let mut times = Vec::with_capacity(count);
+        times.extend(texts.clone().map(|(time, _)| time));
         let slots = match is_in_order {
             true => Vec::new(),
-            false => texts.iter().map(|(_, slot)| *slot).collect(),
+            false => texts.map(|(_, slot)| slot).collect(),
         };
         Self {
-            times: texts.iter().map(|(time, _)| *time).collect(),
+            times,
             slots,
             ..Self::default()
         }

@@ -34,6 +34,10 @@ pub(super) mod section {
 /// The size in bytes from which vectors stay in the file.
 const VECTORS_IN_FILE: usize = 16 << 20;
 
+/// The number of texts whose data is read at once. Each of the arrays is read in
+/// parts, because all of them would need as much memory as the texts.
+const READ: usize = 1 << 15;
+
 impl Index {
     /// Prepares the index for a write: makes the postings contiguous, and
     /// records from now on which vectors change.
@@ -169,20 +173,26 @@ impl Index {
 type Texts = (Vec<Text>, Vec<Neighbours>, Runs);
 
 fn read_texts(file: &SectionFile, slots: usize) -> io::Result<Texts> {
-    let keys: Vec<i64> = file.array(section::KEYS)?;
-    let lengths: Vec<u32> = file.array(section::LENGTHS)?;
-    let wide: Vec<u64> = file.array(section::WIDE)?;
-    let times: Vec<i64> = file.array(section::TIMES)?;
-    let places: Vec<u32> = file.array(section::PLACES)?;
-    let live: Vec<u8> = file.array(section::LIVE)?;
-    let halves: Vec<f32> = file.array(section::HALVES)?;
-    let all = [keys.len(), lengths.len(), wide.len(), times.len()];
-    let others = [places.len(), live.len(), halves.len()];
-    if all.iter().chain(&others).any(|length| *length != slots) {
+    let mut keys = file.parts::<i64>(section::KEYS)?;
+    let mut lengths = file.parts::<u32>(section::LENGTHS)?;
+    let mut wide = file.parts::<u64>(section::WIDE)?;
+    let mut times = file.parts::<i64>(section::TIMES)?;
+    let mut places = file.parts::<u32>(section::PLACES)?;
+    let mut live = file.parts::<u8>(section::LIVE)?;
+    let mut halves = file.parts::<f32>(section::HALVES)?;
+    let all = [keys.count(), lengths.count(), wide.count(), times.count()];
+    let others = [places.count(), live.count(), halves.count()];
+    if all.iter().chain(&others).any(|count| *count != slots) {
         return Err(damaged("the texts do not fit together"));
     }
-    let mut texts: Vec<Text> = (0..slots)
-        .map(|at| Text {
+    let mut texts: Vec<Text> = Vec::with_capacity(slots);
+    let mut neighbours: Vec<Neighbours> = Vec::with_capacity(slots);
+    while texts.len() < slots {
+        let count = (slots - texts.len()).min(READ);
+        let (keys, lengths) = (keys.next(count)?, lengths.next(count)?);
+        let (wide, times) = (wide.next(count)?, times.next(count)?);
+        let (places, live) = (places.next(count)?, live.next(count)?);
+        texts.extend((0..count).map(|at| Text {
             key: keys[at],
             length: lengths[at],
             wide: wide[at],
@@ -193,14 +203,19 @@ fn read_texts(file: &SectionFile, slots: usize) -> io::Result<Texts> {
             time: times[at],
             place: places[at],
             run: NONE,
-        })
-        .collect();
-    let mut neighbours: Vec<Neighbours> = (halves.into_iter())
-        .map(|half| Neighbours {
-            half,
+        }));
+        neighbours.extend(halves.next(count)?.iter().map(|half| Neighbours {
+            half: *half,
             ..Neighbours::NO_NEIGHBOURS
-        })
-        .collect();
+        }));
+    }
+    keys.finish()?;
+    lengths.finish()?;
+    wide.finish()?;
+    times.finish()?;
+    places.finish()?;
+    live.finish()?;
+    halves.finish()?;
     let run_lengths: Vec<u32> = file.array(section::RUN_LENGTHS)?;
     let names = unpacked_names(&file.array(section::RUN_NAMES)?)?;
     let all: Vec<Slot> = file.array(section::MEMBERS)?;
