@@ -16,7 +16,9 @@
 //! An acknowledged write survives a power failure: the file has a write-ahead
 //! log with `synchronous=FULL`, and callers are answered after the commit.
 //! Several processes may use one file. A file of an older version is migrated
-//! when it is opened; one of a newer version is rejected.
+//! when it is opened; one of a newer version is rejected. A store that is opened with
+//! [`Options::bulk`] has a rollback journal instead of the log, also with
+//! `synchronous=FULL`.
 //!
 //! Each tenant has a file of its own. The data of the default tenant is in the
 //! store's own file, with the keys and the list of tenants. Writes, size and
