@@ -302,7 +302,10 @@ impl StoreLocation {
             return Err(self.is_read_only());
         }
         match self.options.bulk {
-            true => use_journal(&connection)?,
+            true => {
+                connection.busy_timeout(Duration::ZERO)?;
+                use_journal(&connection)?;
+            }
             false => self.use_log(&connection)?,
         }
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;

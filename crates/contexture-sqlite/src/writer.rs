@@ -578,10 +578,14 @@ impl Thread {
             connection,
             mut seal,
             is_bulk,
+            files,
             ..
         } = self;
-        if is_bulk {
+        // SQLite opens the log by name. If another file is at the path, its log is not
+        // touched.
+        if is_bulk && files.main_is_there() {
             // Errors are ignored: the next process that writes does the same.
+            let _ = connection.busy_timeout(CLOSE_TIMEOUT);
             let _ = connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()));
         }
         drop(connection);

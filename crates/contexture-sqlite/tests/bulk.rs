@@ -135,3 +135,17 @@ fn a_store_that_is_written_in_bulk_is_not_replaced() {
     contexture_sqlite::restore(&target, &path, true).unwrap();
     assert_eq!(sessions(&SqliteStore::open(&path).unwrap()), 1);
 }
+
+#[test]
+fn closing_does_not_touch_the_log_of_another_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let log = directory.path().join("store.db-wal");
+    let bulk = open(&path);
+    create(&bulk, "one");
+    std::fs::rename(&path, directory.path().join("away.db")).unwrap();
+    std::fs::write(&path, "another file").unwrap();
+    drop(bulk);
+    assert!(!log.exists());
+    assert_eq!(std::fs::read(&path).unwrap(), b"another file");
+}
