@@ -17,6 +17,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// follow. A model can write for a minute without a new row.
 const SETTLE: Duration = Duration::from_secs(120);
 
+/// The command that creates the store, for error messages.
+const MAKER: &str = "contexture import";
+
+/// An import of this many bytes is written in bulk.
+const BULK_BYTES: u64 = 64 << 20;
+
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     if args.source.as_deref() == Some(ARCHIVE) {
         return archive::import(args);
@@ -38,7 +44,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         ))
         .into());
     }
-    let engine = store::engine_with(&args.options, true, "contexture import")?;
+    let mut engine = store::engine_with(&args.options, true, MAKER)?;
     let environment = Environment::of_process();
     let formats: Vec<&'static dyn Format> = match named {
         Some(format) => vec![format],
@@ -58,6 +64,21 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         now,
         ..Options::default()
     };
+    if !args.watch && !args.dry_run {
+        let import = Import::new(engine.store()?, options.clone());
+        let mut pending = 0;
+        for format in &formats {
+            let path = args.path.as_deref();
+            pending += import
+                .pending_bytes(*format, path, &environment)
+                .map_err(error)?;
+        }
+        if pending >= BULK_BYTES {
+            // The store is closed before it is opened again.
+            drop(engine);
+            engine = store::bulk_engine(&args.options, true, MAKER)?;
+        }
+    }
     let mut import = Import::new(engine.store()?, options);
     if args.watch {
         output::say("watching; press Ctrl-C to stop");

@@ -263,6 +263,19 @@ pub(crate) fn engine_with(
     Ok(engine.with_store(place.open()?))
 }
 
+/// Does the same as [`engine_with`], for a command that writes much at once.
+pub(crate) fn bulk_engine(
+    options: &StoreOptions,
+    make: bool,
+    maker: &str,
+) -> anyhow::Result<Engine> {
+    let (engine, mut place) = found(options, make, maker)?;
+    if let StoreLocation::File { options, .. } = &mut place {
+        options.bulk = true;
+    }
+    Ok(engine.with_store(place.open()?))
+}
+
 /// Returns the store that the options name, as all its tenants.
 pub(crate) fn tenants(
     options: &StoreOptions,

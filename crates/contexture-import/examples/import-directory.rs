@@ -20,7 +20,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [_, source, path, _, _, db, ..] = &arguments[..] else {
         return Err("usage: import-directory import SOURCE PATH --json --db sqlite:FILE".into());
     };
-    let store = SqliteStore::open(db.trim_start_matches("sqlite:"))?;
+    let options = contexture_sqlite::Options {
+        bulk: true,
+        ..contexture_sqlite::Options::default()
+    };
+    let store = SqliteStore::open_with(db.trim_start_matches("sqlite:"), options)?;
     let format = format(source).ok_or("unknown source")?;
     let mut import = Import::new(&store, Options::default());
     let report = import.path(format, Path::new(path))?;

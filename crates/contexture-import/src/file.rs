@@ -117,10 +117,9 @@ impl<'a> SourceFile<'a> {
     /// Opens a file for reading from its beginning.
     pub fn open(path: &'a Path, now: Timestamp, max_line: usize) -> Result<Self, ImportError> {
         let metadata = std::fs::metadata(path).map_err(|error| ImportError::file(path, error))?;
-        let absolute: PathBuf = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Ok(Self {
             path,
-            name: absolute.to_string_lossy().into_owned(),
+            name: stored_name(path),
             state: None,
             offset: 0,
             max_line,
@@ -274,6 +273,12 @@ impl<'a> SourceFile<'a> {
     pub fn refuse(&self, message: impl Into<String>) -> ImportError {
         ImportError::content(self.path, message)
     }
+}
+
+/// Returns a path in its stored form.
+pub(crate) fn stored_name(path: &Path) -> String {
+    let absolute: PathBuf = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute.to_string_lossy().into_owned()
 }
 
 /// Returns how long ago a time was.

@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::error::ImportError;
-use crate::file::SourceFile;
+use crate::file::{SourceFile, stored_name};
 use crate::format::{Environment, Format};
 use crate::report::Counts;
 use crate::writer::Writer;
@@ -152,6 +152,37 @@ impl<'s> Import<'s> {
             }
         }
         Ok(report)
+    }
+
+    /// Returns about how many bytes of the files at a path are not imported yet: those
+    /// of new files, and those that files have grown by. Without a path, the default
+    /// directories of the format are searched.
+    pub fn pending_bytes(
+        &self,
+        format: &dyn Format,
+        path: Option<&Path>,
+        environment: &Environment,
+    ) -> Result<u64, ImportError> {
+        let places = match path {
+            Some(path) => vec![path.to_owned()],
+            None => format.places(environment),
+        };
+        let mut files = Vec::new();
+        for place in places {
+            match place.is_dir() {
+                true => find(format, &place, 0, &mut files),
+                false => files.push(place),
+            }
+        }
+        let cursors = self.store.import_cursors()?;
+        let cursors = cursors.iter().filter(|it| it.source == format.name());
+        let known: HashMap<&str, u64> = cursors.map(|it| (it.file.as_str(), it.size)).collect();
+        let pending = files.iter().map(|file| {
+            let size = std::fs::metadata(file).map_or(0, |found| found.len());
+            let known = known.get(&*stored_name(file)).copied();
+            size.saturating_sub(known.unwrap_or(0))
+        });
+        Ok(pending.sum())
     }
 
     /// Imports a file, or all files of the format below a directory. A file

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::connect::{StoreLocation, make_directory, sync_directory};
 use crate::error::Fault;
 use crate::tenants::{INDEX, directory, file_name};
-use crate::{Options, SqliteBackend, SqliteStore, schema};
+use crate::{Options, SqliteBackend, SqliteStore, schema, seal};
 
 /// The name of the list of files.
 const MANIFEST: &str = "manifest.json";
@@ -206,7 +206,7 @@ pub fn restore(backup: &Path, path: &Path, replace: bool) -> Result<Backup, Stor
                 name: target.display().to_string(),
             });
         }
-        if target.exists() && is_open_elsewhere(&target) {
+        if target.exists() && (is_open_elsewhere(&target) || seal::is_locked(&target)) {
             return Err(StoreError::Busy {
                 store: target.display().to_string(),
             });

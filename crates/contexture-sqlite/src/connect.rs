@@ -301,7 +301,13 @@ impl StoreLocation {
         if connection.is_readonly("main")? {
             return Err(self.is_read_only());
         }
-        self.use_log(&connection)?;
+        match self.options.bulk {
+            true => {
+                connection.busy_timeout(Duration::ZERO)?;
+                use_journal(&connection)?;
+            }
+            false => self.use_log(&connection)?,
+        }
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
         // Deleted rows are overwritten, so that deleted data cannot be
@@ -444,6 +450,47 @@ impl StoreLocation {
         }))
     }
 
+    /// Switches the file from the log to a rollback journal. If anything else has the
+    /// file open, the file keeps its log.
+    pub(crate) fn leave_log(
+        &self,
+        (reader, files): (Reader, Files),
+    ) -> Result<(Reader, Files), Fault> {
+        drop(reader);
+        let file = files.main().1;
+        if files.may_be_written() {
+            // An error that lasts is returned by the next connection.
+            let _ = self
+                .connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+                .and_then(|connection| {
+                    connection.busy_timeout(Duration::ZERO)?;
+                    set_journal(&connection)
+                });
+        }
+        Ok((self.reader(file)?, files.look_again()))
+    }
+
+    /// Switches the file to the log if another process has it open with a rollback
+    /// journal. Reads of this process would delay its commits.
+    pub(crate) fn return_to_log(
+        &self,
+        (reader, files): (Reader, Files),
+    ) -> Result<(Reader, Files), Fault> {
+        let writable = !self.read_only && reader.reusable && files.may_be_written();
+        let (main, file) = files.main();
+        let is_switched =
+            writable && journal_mode(&reader.connection)? != "wal" && seal::is_locked(main);
+        if !is_switched {
+            return Ok((reader, files));
+        }
+        drop(reader);
+        // A store that cannot be switched can still be read.
+        let _ = self
+            .connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .and_then(|connection| self.use_log(&connection));
+        Ok((self.reader(file)?, files.look_again()))
+    }
+
     /// Creates the file and its directories with permissions for the owner
     /// only.
     fn make_file(&self) -> io::Result<()> {
@@ -488,6 +535,27 @@ impl StoreLocation {
             message: message.to_owned(),
         })
     }
+}
+
+/// Returns the journal mode of the file.
+fn journal_mode(connection: &Connection) -> Result<String, Fault> {
+    Ok(connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?)
+}
+
+/// Makes a connection use a rollback journal, unless the file has a log.
+fn use_journal(connection: &Connection) -> Result<(), Fault> {
+    match journal_mode(connection)?.as_str() {
+        "wal" => Ok(()),
+        _ => set_journal(connection),
+    }
+}
+
+/// Makes a connection use a rollback journal that is emptied by each commit. With
+/// `synchronous=FULL`, SQLite waits until the empty journal is on disk. It does not
+/// wait so for the removal of a journal.
+fn set_journal(connection: &Connection) -> Result<(), Fault> {
+    connection.pragma_update_and_check(None, "journal_mode", "TRUNCATE", |_| Ok(()))?;
+    Ok(())
 }
 
 /// Creates a directory and its parents, and syncs them to disk: a store is lost

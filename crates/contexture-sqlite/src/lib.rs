@@ -16,7 +16,9 @@
 //! An acknowledged write survives a power failure: the file has a write-ahead
 //! log with `synchronous=FULL`, and callers are answered after the commit.
 //! Several processes may use one file. A file of an older version is migrated
-//! when it is opened; one of a newer version is rejected.
+//! when it is opened; one of a newer version is rejected. A store that is opened with
+//! [`Options::bulk`] has a rollback journal instead of the log, also with
+//! `synchronous=FULL`.
 //!
 //! Each tenant has a file of its own. The data of the default tenant is in the
 //! store's own file, with the keys and the list of tenants. Writes, size and
@@ -89,6 +91,12 @@ pub struct Options {
     /// The maximum size of the file in bytes, if there is a limit. Writes that
     /// do not fit are rejected. Default: no limit.
     pub max_bytes: Option<u64>,
+    /// Whether much is written at once, such as by an import. If nothing else has
+    /// the file open, a rollback journal is then used instead of the log: new pages
+    /// are written once, not twice. Reads wait for commits meanwhile. The log is used
+    /// again when the store is closed, or when another process opens it. Default:
+    /// false.
+    pub bulk: bool,
 }
 
 impl Default for Options {
@@ -97,6 +105,7 @@ impl Default for Options {
             busy_timeout: Duration::from_secs(5),
             max_message_bytes: 16 << 20,
             max_bytes: None,
+            bulk: false,
         }
     }
 }
@@ -153,6 +162,12 @@ impl Shared {
         let first = place.prepare().map_err(|fault| fault.at(&place.address))?;
         let (main, id) = first.1.main();
         seal::check(&first.0.connection, main, id)?;
+        let first = match place.options.bulk && !place.read_only {
+            // A damaged log would be lost with it. It was checked above.
+            true => place.leave_log(first),
+            false => place.return_to_log(first),
+        };
+        let first = first.map_err(|fault| fault.at(&place.address))?;
         let unclean = !place.read_only && writer::is_unclean(&first.0.connection);
         let shared = Arc::new(Self {
             place,

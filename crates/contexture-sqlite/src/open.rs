@@ -111,12 +111,7 @@ impl Open {
         // Includes the log, which may have been created just now.
         let opened = opened.map(|connection| (connection, self.files.look_again()));
         let (connection, files) = self.if_current(place, opened)?;
-        let writer = Writer::start(
-            connection,
-            files,
-            place.address.clone(),
-            place.options.busy_timeout,
-        );
+        let writer = Writer::start(connection, files, place.address.clone(), &place.options);
         let writer = writer.map_err(|error| StoreError::Backend {
             store: "sqlite",
             source: Box::new(error),

@@ -10,7 +10,7 @@
 //! The rest of the file is a reserve of disk space. A deletion on a full disk
 //! releases it, because the log needs space for the pages that change.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -55,6 +55,15 @@ impl Seal {
             file,
             id,
             reserved: 0,
+        }
+    }
+
+    /// Locks the file, to show that the store is open: a connection with a rollback
+    /// journal has no lock between its transactions. Elsewhere than on Unix, open files
+    /// cannot be replaced, and the lock would prevent writes.
+    pub(crate) fn lock(&self) {
+        if let (true, Some(file)) = (cfg!(unix), &self.file) {
+            let _ = file.try_lock_shared();
         }
     }
 
@@ -119,6 +128,12 @@ fn release(file: &File) {
     {
         let _ = file.set_len(BYTES as u64);
     }
+}
+
+/// Returns true if a process has locked the file of the store at `main`.
+pub(crate) fn is_locked(main: &Path) -> bool {
+    let file = File::open(path(main));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// Gives the reserve of the store at `main` back to the disk. Returns true if

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use contexture_store::{Call, StoreError};
 use rusqlite::{Connection, ErrorCode, ffi};
 
+use crate::Options;
 use crate::driver::Database;
 use crate::error::{self, Fault};
 use crate::presence::Files;
@@ -55,6 +56,10 @@ const CLEANING_INTERVAL: Duration = Duration::from_secs(1);
 /// How long closing waits for readers. After that time, files that were removed
 /// or replaced stay open.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How long a commit with a rollback journal waits for reads of other processes. A
+/// large batch would have to be written again.
+const BULK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reason why nothing can be written.
 enum Refusal {
@@ -117,8 +122,9 @@ impl Writer {
         connection: Database,
         files: Files,
         address: String,
-        busy_timeout: Duration,
+        options: &Options,
     ) -> std::io::Result<Writer> {
+        let (busy_timeout, is_bulk) = (options.busy_timeout, options.bulk);
         let (messages, waiting) = mpsc::channel();
         let failed = Arc::new(AtomicBool::new(false));
         let failed_in_thread = Arc::clone(&failed);
@@ -132,6 +138,9 @@ impl Writer {
                 let unclean = is_unclean(&connection);
                 let (main, id) = files.main();
                 let seal = Seal::open(main, id);
+                if is_bulk {
+                    seal.lock();
+                }
                 let mut thread = Thread {
                     connection,
                     seal,
@@ -140,6 +149,7 @@ impl Writer {
                     files,
                     address,
                     busy_timeout,
+                    is_bulk,
                     unclean,
                     failed: failed_in_thread,
                     status: status_of_thread,
@@ -377,6 +387,8 @@ struct Thread {
     files: Files,
     address: String,
     busy_timeout: Duration,
+    // Whether the file may have a rollback journal instead of a log.
+    is_bulk: bool,
     // Whether the file or the log may still contain deleted data.
     unclean: bool,
     failed: Arc<AtomicBool>,
@@ -565,8 +577,17 @@ impl Thread {
         let Thread {
             connection,
             mut seal,
+            is_bulk,
+            files,
             ..
         } = self;
+        // SQLite opens the log by name. If another file is at the path, its log is not
+        // touched.
+        if is_bulk && files.main_is_there() {
+            // Errors are ignored: the next process that writes does the same.
+            let _ = connection.busy_timeout(CLOSE_TIMEOUT);
+            let _ = connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()));
+        }
         drop(connection);
         seal.refill(bytes);
     }
@@ -690,17 +711,27 @@ impl Thread {
             let number: i64 = count.query_row([], |row| row.get(0))?;
             self.committed = Some(number.unsigned_abs());
         }
-        self.execute("COMMIT").map(|()| kept)
+        // Without a log, other connections must have ended their reads.
+        let timeout = match self.is_bulk {
+            true => self.busy_timeout.max(BULK_TIMEOUT),
+            false => self.busy_timeout,
+        };
+        self.retry("COMMIT", timeout).map(|()| kept)
     }
 
     /// Begins a transaction as soon as no other process writes.
     fn begin(&self) -> rusqlite::Result<()> {
+        self.retry("BEGIN IMMEDIATE", self.busy_timeout)
+    }
+
+    /// Retries a statement while another connection holds a lock, until the timeout.
+    fn retry(&self, sql: &str, timeout: Duration) -> rusqlite::Result<()> {
         let start = Instant::now();
         loop {
-            match self.execute("BEGIN IMMEDIATE") {
+            match self.execute(sql) {
                 Err(error)
                     if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                        && start.elapsed() < self.busy_timeout =>
+                        && start.elapsed() < timeout =>
                 {
                     std::thread::sleep(RETRY);
                 }

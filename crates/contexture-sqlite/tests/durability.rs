@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use contexture_sqlite::SqliteStore;
+use contexture_sqlite::{Options, SqliteStore};
 use contexture_store::{
     Growth, Ledger, MessageRole, NewTurn, Step, StoreError, TreeDocument, Trees, TurnId,
     Upkeep as _,
@@ -54,12 +54,16 @@ fn turn(writer: u64, i: u64) -> NewTurn {
 /// Opens the store in a child. A panic then ends the process, so that the
 /// parent detects that the child was not killed.
 fn open(path: &Path) -> SqliteStore {
+    open_with(path, Options::default())
+}
+
+fn open_with(path: &Path, options: Options) -> SqliteStore {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("{panic}");
         std::process::exit(1);
     }));
     say("");
-    let store = SqliteStore::open(path).unwrap();
+    let store = SqliteStore::open_with(path, options).unwrap();
     for n in 0..SESSIONS {
         match store.create_session(&session(&format!("s{n}")), Timestamp::now()) {
             Ok(_) | Err(StoreError::Exists { .. }) => {}
@@ -74,10 +78,23 @@ fn open(path: &Path) -> SqliteStore {
 #[test]
 fn writes_until_killed() {
     let Some(path) = child_path() else { return };
-    let store = open(&path);
+    write_for_ever(&open(&path));
+}
+
+/// The same with a rollback journal.
+#[test]
+fn writes_in_bulk_until_killed() {
+    let Some(path) = child_path() else { return };
+    let options = Options {
+        bulk: true,
+        ..Options::default()
+    };
+    write_for_ever(&open_with(&path, options));
+}
+
+fn write_for_ever(store: &SqliteStore) {
     std::thread::scope(|scope| {
         for writer in 0..8 {
-            let store = &store;
             scope.spawn(move || {
                 let label = format!("s{}", writer % SESSIONS);
                 for i in 0.. {
@@ -224,6 +241,13 @@ fn lost(name: &str, kills: u64) -> (usize, usize) {
         all += acknowledged.len();
     }
     (all, lost)
+}
+
+#[test]
+fn no_acknowledged_write_in_bulk_is_lost() {
+    let (all, lost) = lost("writes_in_bulk_until_killed", support::rounds(100));
+    assert!(all > 100, "only {all} turns were acknowledged");
+    assert_eq!(lost, 0, "of {all}");
 }
 
 #[test]
