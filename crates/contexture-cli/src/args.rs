@@ -12,6 +12,7 @@ mod import;
 mod key;
 mod memory;
 mod models;
+mod one;
 mod serve;
 mod session;
 mod snapshot;
@@ -78,6 +79,15 @@ break the provider's prompt cache (with --fail-on-cache-break). \
 Every command has --help with examples."
 )]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalOptions,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+// The options of every command. A doc comment would describe the program.
+#[derive(Args)]
+pub(crate) struct GlobalOptions {
     /// Directory of the project [default: the nearest directory, from here upward, with
     /// working-set.yml, .agent/working-set.yml or contexture.toml; else this directory]
     #[arg(
@@ -87,8 +97,6 @@ pub(crate) struct Cli {
         env = "CONTEXTURE_ROOT"
     )]
     pub(crate) root: Option<PathBuf>,
-    #[command(subcommand)]
-    pub(crate) command: Command,
 }
 
 #[derive(Subcommand)]

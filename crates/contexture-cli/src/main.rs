@@ -53,7 +53,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    cli.command.set_root(cli.root.take());
+    cli.command.set_root(cli.global.root.take());
     let done = match cli.command {
         Command::Init(args) => init::run(&args),
         Command::Assemble(args) => assemble::run(&args),

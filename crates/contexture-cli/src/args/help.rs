@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use super::Cli;
+use super::{Cli, one};
 
 /// Every shown command, by purpose.
 const GROUPS: [(&str, &[&str]); 6] = [
@@ -32,6 +32,9 @@ const GROUPS: [(&str, &[&str]); 6] = [
 
 /// Reads the command line of this process.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    if let Some(cli) = one::parse(std::env::args_os()) {
+        return Ok(cli);
+    }
     let mut command = command();
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.map_err(|error| with_nested_commands(error, &command))?;
