@@ -550,6 +550,7 @@ fn account(
             }
             LayoutEntry::Frame { layer, fitted, .. } => {
                 let from = report.included.len();
+                report.included.reserve(kept_count(fitted));
                 include_lines(&mut report, &layer.name, layer, fitted);
                 let rows = &mut report.included[from..];
                 let tokens = fitted.block.as_ref().map_or(0, |(_, tokens)| *tokens);
@@ -575,6 +576,13 @@ fn include_lines(report: &mut Report, name: &Arc<str>, layer: &Layer, fitted: &F
     for (layer, fitted) in layer.layers.iter().zip(&fitted.layers) {
         include_lines(report, name, layer, fitted);
     }
+}
+
+/// Returns the number of kept items of a layer and of its nested layers.
+fn kept_count(fitted: &Fitted) -> usize {
+    let own = fitted.outcomes.iter().flatten();
+    own.filter(|outcome| outcome.is_kept()).count()
+        + fitted.layers.iter().map(kept_count).sum::<usize>()
 }
 
 /// Makes the rows of a block add up to its tokens: the first row is charged for

@@ -145,7 +145,7 @@ fn length_factor(line: &Line) -> f64 {
 pub(crate) enum Offered {
     /// All records.
     All,
-    /// The best records: 1.5 times as many as the budget holds, and at least
+    /// The best records: 1.25 times as many as the budget holds, and at least
     /// [`LEAST_OFFERED`].
     Best,
 }
@@ -693,7 +693,7 @@ fn represented(
     counts.filter(|(_, counts)| *counts != (0, 0)).collect()
 }
 
-/// Keeps the best records of a list: 1.5 times as many as the budget holds.
+/// Keeps the best records of a list: 1.25 times as many as the budget holds.
 /// Returns the number of removed records and of texts that are like them, without
 /// the `members` of a series, which another text represents. Records that are not
 /// texts are few, and all of them are kept.
@@ -713,7 +713,7 @@ fn leave_best(
         .collect();
     // The order of the first ones does not matter, because all of them are kept.
     let tokens_of = |(_, i): &(u64, usize)| found(*i).tokens;
-    let enough = max_tokens.saturating_add(max_tokens / 2);
+    let enough = max_tokens.saturating_add(max_tokens / 4);
     let mut offered = LEAST_OFFERED.min(ranks.len());
     if offered < ranks.len() {
         ranks.select_nth_unstable(offered);
