@@ -37,18 +37,21 @@ fn engine(options: &StoreOptions, make: bool) -> anyhow::Result<Engine> {
     store::engine_with(options, make, "contexture memory record FILE")
 }
 
-/// The time that a command spends on missing vectors of the encoder after its
-/// answer.
-const FILLED_IN_FOR: Duration = Duration::from_millis(500);
+/// The time that a recall spends on missing vectors of the encoder after its
+/// answer. The next command of a script waits for it.
+const FILLED_IN_AFTER_RECALL: Duration = Duration::from_millis(200);
+
+/// The same for recording.
+const FILLED_IN_AFTER_RECORD: Duration = Duration::from_millis(500);
 
 /// Computes missing vectors of the encoder for a short time, after the answer
 /// was printed, and reports the progress if some are still missing.
 ///
 /// A store that cannot be written to is not changed.
-fn fill_in(engine: &Engine) -> anyhow::Result<()> {
+fn fill_in(engine: &Engine, time: Duration) -> anyhow::Result<()> {
     let memory = engine.memory()?;
     let limits = FillIn {
-        time: Some(FILLED_IN_FOR),
+        time: Some(time),
         ..FillIn::ALL
     };
     if memory.fill_in(limits, &mut |_| {}).is_ok()
@@ -69,7 +72,7 @@ fn fill_in(engine: &Engine) -> anyhow::Result<()> {
 
 fn recall(args: &RecallArgs, options: &StoreOptions) -> anyhow::Result<()> {
     let done = recall_and_print(args, options)?;
-    fill_in(&done)?;
+    fill_in(&done, FILLED_IN_AFTER_RECALL)?;
     // Without the file, the next command builds the index again.
     let _ = done.memory()?.save_index();
     Ok(())

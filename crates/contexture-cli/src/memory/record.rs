@@ -63,7 +63,7 @@ pub(super) fn run(args: &RecordArgs, options: &StoreOptions) -> anyhow::Result<(
         ));
     }
     show(options, &all, &describe(&all, args))?;
-    super::fill_in(&engine)
+    super::fill_in(&engine, super::FILLED_IN_AFTER_RECORD)
 }
 
 fn open(file: &Path, args: &RecordArgs) -> anyhow::Result<Input> {

@@ -243,7 +243,7 @@ fn a_call_with_a_key_is_done_once_on_two_servers() {
     }
 }
 
-/// Changes to the settings of a tree and to a memory through both servers.
+/// Clients change a tree, a memory and tasks through both servers.
 #[test]
 fn two_servers_lose_no_update() {
     let (one, other) = (Project::new(), Project::new());
@@ -253,7 +253,7 @@ fn two_servers_lose_no_update() {
         {"id": "n1", "author": "human", "content": "Hello."}]});
     let (code, answer) = servers[0].ask("POST", "/v1/trees", &tree);
     assert!(code < 300, "{answer}");
-    const CLIENTS: usize = 16;
+    const CLIENTS: usize = 64;
     thread::scope(|scope| {
         for client in 0..CLIENTS {
             let server = &servers[client % 2];
@@ -280,6 +280,11 @@ fn two_servers_lose_no_update() {
         Some(CLIENTS),
         "{shown}"
     );
+    let usage = servers[0].get("/v1/usage");
+    assert_eq!(usage["tasks"], CLIENTS, "{usage}");
+    let records = servers[1].get("/v1/memory/records?kind=event&limit=1000");
+    let records = records["records"].as_array().map(Vec::len);
+    assert_eq!(records, Some(CLIENTS));
     // Each server finds the records of the other.
     for server in &servers {
         let query = json!({"query": "Is my number 3?", "max_tokens": 2000});
