@@ -282,9 +282,9 @@ fn two_servers_lose_no_update() {
     );
     let usage = servers[0].get("/v1/usage");
     assert_eq!(usage["tasks"], CLIENTS, "{usage}");
-    let records = servers[1].get("/v1/memory/records?kind=event&limit=1000");
-    let records = records["records"].as_array().map(Vec::len);
-    assert_eq!(records, Some(CLIENTS));
+    let listed = servers[1].get("/v1/memory/list?kind=event&limit=1000");
+    let events = listed["records"].as_array().map(Vec::len);
+    assert_eq!(events, Some(CLIENTS), "{listed}");
     // Each server finds the records of the other.
     for server in &servers {
         let query = json!({"query": "Is my number 3?", "max_tokens": 2000});
