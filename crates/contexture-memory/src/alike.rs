@@ -137,7 +137,7 @@ impl Distinct {
         distinct.extend(found_texts);
         // Of each group of identical texts: the kept text at the rank of the best
         // of them, and the others by its key.
-        let mut others: BTreeMap<RecordKey, Vec<RecordKey>> = BTreeMap::new();
+        let mut same_texts: BTreeMap<RecordKey, Vec<RecordKey>> = BTreeMap::new();
         let prints: Vec<u64> = distinct.iter().map(|(_, text)| text.print).collect();
         let groups_of_same = groups(&prints, 2, |i| Author::of(distinct[i].1));
         if !groups_of_same.is_empty() {
@@ -147,7 +147,7 @@ impl Distinct {
                 let kept = all.clone().max_by_key(age);
                 let kept = kept.unwrap_or(distinct[same[0]]);
                 let not_kept = all.map(|(hit, _)| hit.key).filter(|key| *key != kept.0.key);
-                others.insert(kept.0.key, not_kept.collect());
+                same_texts.insert(kept.0.key, not_kept.collect());
                 same.iter().for_each(|i| is_kept[*i] = false);
                 is_kept[same[0]] = true;
                 distinct[same[0]] = kept;
@@ -161,7 +161,7 @@ impl Distinct {
         let alike = groups(&templates, MOST_ALIKE + 1, |i| Author::of(distinct[i].1));
         for of_template in alike {
             let hit = |i: usize| &distinct[i].0;
-            let same_as = |i: usize| others.get(&hit(i).key).into_iter().flatten();
+            let same_as = |i: usize| same_texts.get(&hit(i).key).into_iter().flatten();
             let level = |i: usize| age(&distinct[i]).0;
             let all = of_template.iter().copied();
             // If the query names a time, the texts of that time are the series.
@@ -201,7 +201,7 @@ impl Distinct {
                 Fate::Kept => found.hits.push(hit),
                 Fate::Further(factor) => found.series.push((hit, factor)),
             }
-            if let Some(same) = others.remove(&hit.key) {
+            if let Some(same) = same_texts.remove(&hit.key) {
                 found.alike.entry(hit.key).or_default().same = same;
             }
         }

@@ -238,6 +238,10 @@ impl SectionFile {
     }
 }
 
+/// The number of values that are read at once if arrays are read in parts. All arrays of
+/// an index would need as much memory as its texts.
+pub const PART: usize = 1 << 15;
+
 /// An array that is read in parts. Its hash is known only at its end: see
 /// [`ArrayParts::finish`].
 #[derive(Debug)]

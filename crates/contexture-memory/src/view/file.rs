@@ -10,7 +10,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use contexture_recall::index::{packed_names, unpacked_names};
-use contexture_recall::sections::{SectionFile, SectionWriter, damaged};
+use contexture_recall::sections::{PART, SectionFile, SectionWriter, damaged};
 use contexture_recall::{Index, Slot};
 use contexture_store::{
     Change, Condition, EmbedderInfo, EntitySketch, Outcome, PatternSketch, RecordKey, RecordKind,
@@ -27,10 +27,6 @@ use crate::later::Generation;
 
 /// The kind and version of the file. A file of another version is not read.
 const KIND: [u8; 8] = *b"ctxidx02";
-
-/// The number of texts whose data is read at once. Each of the arrays is read in
-/// parts, because all of them would need as much memory as the texts.
-const READ: usize = 1 << 15;
 
 /// The names of the arrays.
 mod section {
@@ -500,7 +496,7 @@ impl Texts {
         let mut start = 0_u32;
         let mut texts = Vec::with_capacity(slots);
         while texts.len() < slots {
-            let count = (slots - texts.len()).min(READ);
+            let count = (slots - texts.len()).min(PART);
             let (at, prints) = (at.next(count)?, prints.next(count)?);
             let (templates, kinds) = (templates.next(count)?, kinds.next(count)?);
             let (types, sessions) = (types.next(count)?, sessions.next(count)?);

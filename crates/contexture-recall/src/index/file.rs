@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Index, NONE, Neighbours, ONE, Postings, Runs, Slot, State, Text, Vectors};
-use crate::sections::{SectionFile, SectionWriter, damaged};
+use crate::sections::{PART, SectionFile, SectionWriter, damaged};
 
 /// The names of the arrays. Names from 1,000 are reserved for the owner of the
 /// index.
@@ -33,10 +33,6 @@ pub(super) mod section {
 
 /// The size in bytes from which vectors stay in the file.
 const VECTORS_IN_FILE: usize = 16 << 20;
-
-/// The number of texts whose data is read at once. Each of the arrays is read in
-/// parts, because all of them would need as much memory as the texts.
-const READ: usize = 1 << 15;
 
 impl Index {
     /// Prepares the index for a write: makes the postings contiguous, and
@@ -188,7 +184,7 @@ fn read_texts(file: &SectionFile, slots: usize) -> io::Result<Texts> {
     let mut texts: Vec<Text> = Vec::with_capacity(slots);
     let mut neighbours: Vec<Neighbours> = Vec::with_capacity(slots);
     while texts.len() < slots {
-        let count = (slots - texts.len()).min(READ);
+        let count = (slots - texts.len()).min(PART);
         let (keys, lengths) = (keys.next(count)?, lengths.next(count)?);
         let (wide, times) = (wide.next(count)?, times.next(count)?);
         let (places, live) = (places.next(count)?, live.next(count)?);
