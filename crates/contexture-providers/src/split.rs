@@ -230,7 +230,7 @@ fn marks(word: u64) -> u64 {
 }
 
 /// The bytes that are searched at once.
-pub(crate) const WIDE: usize = 16;
+const WIDE: usize = 16;
 
 /// Returns the position of the first byte of `chunk` that `find` finds in a word,
 /// or [`WIDE`] if there is none. The lowest bit of what `find` returns belongs to
@@ -244,13 +244,6 @@ fn first_in(chunk: &[u8; WIDE], find: impl Fn(u64) -> u64) -> usize {
         (_, 0) => 8 + high.trailing_zeros() as usize / 8,
         _ => low.trailing_zeros() as usize / 8,
     }
-}
-
-/// Returns the position of the first quote or backslash of `chunk`, or [`WIDE`] if
-/// there is none.
-#[inline(always)]
-pub(crate) fn first_mark(chunk: &[u8; WIDE]) -> usize {
-    first_in(chunk, marks)
 }
 
 /// The bytes of text that are searched eight at a time. Code and prose have an
@@ -310,20 +303,6 @@ mod tests {
             }
             let text = "x".repeat(length);
             assert_eq!(plain(text.as_bytes()), None);
-        }
-    }
-
-    #[test]
-    fn the_first_mark_of_a_chunk_is_found() {
-        let plain = *b"x\xC3\xA4~ !#]y\xC3\xA4~ !#]";
-        assert_eq!(first_mark(&plain), WIDE);
-        for at in 0..WIDE {
-            for mark in [b'"', b'\\'] {
-                let mut chunk = plain;
-                chunk[at] = mark;
-                chunk[WIDE - 1] = mark;
-                assert_eq!(first_mark(&chunk), at, "{chunk:?}");
-            }
         }
     }
 

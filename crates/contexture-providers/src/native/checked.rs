@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::node::{Node, Parts, Step, ValuePath};
-use crate::split;
 
 /// The levels whose parts are found: the body, its lists, and their objects.
 const LEVELS: usize = 3;
@@ -185,40 +184,98 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Option<()> {
         self.take(b'"')?;
         let bytes = self.json.as_bytes();
-        let start = self.at;
-        let mut at = start;
-        loop {
-            while let Some(chunk) = bytes.get(at..)?.first_chunk() {
-                let plain = split::first_mark(chunk);
-                at += plain;
-                if plain < split::WIDE {
+        // Whether the first byte of a block belongs to the escape before it.
+        let mut is_escaped = false;
+        while let Some(block) = bytes[self.at..].first_chunk() {
+            let mut found = marks(block);
+            found.positions &= !u64::from(is_escaped);
+            is_escaped = false;
+            let mut end = BLOCK;
+            while found.positions != 0 {
+                let at = found.positions.trailing_zeros() as usize;
+                if block[at] == b'"' {
+                    end = at;
                     break;
                 }
+                check_escape(&bytes[self.at + at..])?;
+                // The character after a backslash is not a mark.
+                is_escaped = at + 1 == BLOCK;
+                found.positions &= u64::MAX.checked_shl(at as u32 + 2).unwrap_or(0);
             }
-            match *bytes.get(at)? {
-                b'"' => {
-                    // A control character must be escaped.
-                    let lowest = bytes[start..at]
-                        .iter()
-                        .fold(u8::MAX, |low, byte| low.min(*byte));
-                    self.at = at + 1;
-                    return (lowest >= 0x20).then_some(());
-                }
-                b'\\' => match bytes.get(at + 1)? {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => at += 2,
-                    b'u' => {
-                        let digits = bytes.get(at + 2..at + 6)?;
-                        if !digits.iter().all(u8::is_ascii_hexdigit) {
-                            return None;
-                        }
-                        at += 6;
-                    }
-                    _ => return None,
-                },
-                // One of the last bytes of the body.
-                _ => at += 1,
+            // A control character must be escaped. One after the text is a space.
+            if found.has_control && block[..end].iter().any(|byte| *byte < 0x20) {
+                return None;
+            }
+            self.at += end;
+            if end < BLOCK {
+                self.at += 1;
+                return Some(());
             }
         }
+        self.at += usize::from(is_escaped);
+        // The last bytes of the body.
+        loop {
+            match self.peek()? {
+                b'"' => break,
+                b'\\' => {
+                    check_escape(&bytes[self.at..])?;
+                    self.at += 2;
+                }
+                byte if byte < 0x20 => return None,
+                _ => self.at += 1,
+            }
+        }
+        self.at += 1;
+        Some(())
+    }
+}
+
+/// The bytes of a text that are searched at once.
+const BLOCK: usize = 64;
+
+/// The marks of a block of text.
+struct Marks {
+    /// The positions of quotes and backslashes, as bits.
+    positions: u64,
+    /// Whether there is a control character.
+    has_control: bool,
+}
+
+/// Returns the marks of a block. The loops have no branches, so that they handle
+/// many bytes at once.
+#[inline(always)]
+fn marks(block: &[u8; BLOCK]) -> Marks {
+    // A byte that is a mark becomes the bit of its position among eight.
+    let mut bits = [0_u8; BLOCK];
+    let mut lowest = u8::MAX;
+    for (i, (bit, byte)) in bits.iter_mut().zip(block).enumerate() {
+        let is_mark = (*byte == b'"') | (*byte == b'\\');
+        *bit = if is_mark { 1 << (i % 8) } else { 0 };
+        lowest = lowest.min(*byte);
+    }
+    let mut positions = 0;
+    for (i, eight) in bits.as_chunks::<8>().0.iter().enumerate() {
+        // The highest byte of the product is the sum of all eight.
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        let sum = u64::from_le_bytes(*eight).wrapping_mul(ONES) >> 56;
+        positions |= sum << (8 * i);
+    }
+    Marks {
+        positions,
+        has_control: lowest < 0x20,
+    }
+}
+
+/// Fails if the escape at the beginning of `bytes` is not one of JSON's.
+#[inline(always)]
+fn check_escape(bytes: &[u8]) -> Option<()> {
+    match bytes.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
+        b'u' => {
+            let digits = bytes.get(2..6)?;
+            digits.iter().all(u8::is_ascii_hexdigit).then_some(())
+        }
+        _ => None,
     }
 }
 
@@ -316,6 +373,17 @@ mod tests {
             check(&text);
             let end = text.floor_char_boundary(text.len().saturating_sub(cut));
             check(&text[..end]);
+        }
+
+        #[test]
+        fn marks_are_found_at_any_position(
+            before in "[a-zü ]{0,70}",
+            mark in prop_oneof![Just("\\n"), Just("\\\\"), Just("\\\""), Just("\\u00e9"), Just("\n"),
+                Just("\u{1}"), Just("\\x"), Just("\\u00g0"), Just("\"")],
+            after in "[a-zü\\n ]{0,70}",
+            pretty in "[ \n]{0,3}",
+        ) {
+            check(&format!("[\"{before}{mark}{after}\"{pretty},{pretty}\"{after}{mark}\"{pretty}]"));
         }
 
         #[test]
