@@ -60,6 +60,15 @@ pub trait TokenCounter: Send + Sync {
         longest.map_or(0, |longest| text.len() as Tokens / longest)
     }
 
+    /// Returns a number that the tokens of a text are never below. `json` is the text
+    /// with the escapes of JSON, without quotes.
+    fn lower_bound_in_json(&self, json: &str) -> Tokens {
+        const LONGEST_ESCAPE: Tokens = 6;
+        let longest = self.longest_token().filter(|longest| *longest > 0);
+        let bytes = json.len() as Tokens / LONGEST_ESCAPE;
+        longest.map_or(0, |longest| bytes / longest)
+    }
+
     /// Returns true if `before` and `after` can be counted separately, with a
     /// sum that is at least the count of the two joined. `before` ends with a
     /// line end.

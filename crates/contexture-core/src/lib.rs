@@ -33,6 +33,7 @@
 //! passes in everything from outside.
 
 mod assemble;
+mod block_text;
 mod budget;
 pub mod cache;
 mod code;
@@ -61,6 +62,7 @@ mod usage;
 pub use assemble::{Assembly, assemble, assemble_layers, no_loader};
 pub use contexture_guard as guard;
 
+pub use block_text::{BlockText, Written};
 pub use budget::{Budget, Share};
 pub use code::Code;
 pub use counts::{Counts, TokenCounter, Tokens};

@@ -8,6 +8,7 @@ use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::block_text::BlockText;
 use crate::native::{Native, RawJson};
 use crate::part::{Media, MediaKind, MediaSource};
 
@@ -174,7 +175,7 @@ pub enum Block {
     /// A text block.
     Text {
         /// The text of the block.
-        text: String,
+        text: BlockText,
         /// The block in its provider's own form.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         native: Option<Native>,
@@ -372,7 +373,7 @@ impl<'de> Deserialize<'de> for Block {
 
 impl Block {
     /// Returns a block of plain text.
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<BlockText>) -> Self {
         Block::Text {
             text: text.into(),
             native: None,
@@ -451,7 +452,8 @@ impl Block {
 
     fn content_bytes(&self) -> usize {
         match self {
-            Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
+            Block::Text { text, .. } => text.len(),
+            Block::Thinking { text, .. } => text.len(),
             Block::Image { data, url, .. }
             | Block::Audio { data, url, .. }
             | Block::Document { data, url, .. } => {
@@ -563,7 +565,8 @@ impl Message {
             MessageContent::Blocks(blocks) => {
                 for block in blocks {
                     match block {
-                        Block::Text { text, .. } | Block::Thinking { text, .. } => each(text),
+                        Block::Text { text, .. } => each(text),
+                        Block::Thinking { text, .. } => each(text),
                         Block::ToolCall {
                             arguments: Value::String(written),
                             ..

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use contexture_engine::masked;
 use contexture_providers::native::{self, Api};
-use contexture_store::{Block, Message, MessageContent, MessageRole, Native, RawJson};
+use contexture_store::{Block, BlockText, Message, MessageContent, MessageRole, Native, RawJson};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -232,7 +232,7 @@ pub(crate) fn title(text: &str) -> Option<String> {
 }
 
 /// Returns a message of plain text.
-pub(crate) fn text(role: MessageRole, text: impl Into<String>) -> Message {
+pub(crate) fn text(role: MessageRole, text: impl Into<BlockText>) -> Message {
     message(role, vec![Block::text(text)])
 }
 

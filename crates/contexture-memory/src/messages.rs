@@ -139,13 +139,12 @@ impl<'m> Sender<'m> {
 }
 
 fn text_of(content: &MessageContent) -> String {
-    let texts: Vec<String> = (content.blocks().iter())
-        .filter_map(|block| match &**block {
-            Block::Text { text, .. } => Some(text.clone()),
-            _ => None,
-        })
-        .collect();
-    texts.join("\n")
+    let blocks = content.blocks();
+    let texts = blocks.iter().filter_map(|block| match &**block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns true when a text has nothing to search for: `yes, go ahead`.

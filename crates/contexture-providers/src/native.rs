@@ -392,7 +392,7 @@ fn own_text(api: Api, raw: RawJson, text: String) -> Block {
     match text.trim().is_empty() {
         true => opaque(api, raw),
         false => Block::Text {
-            text,
+            text: text.into(),
             native: Some(Native::new(api.name(), raw)),
         },
     }

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use contexture_core::json;
 use memchr::memchr2;
 
 /// Returns the fields of an object with their values, in order, or `None` if
@@ -47,67 +48,6 @@ pub(crate) fn items(json: &str) -> Option<Vec<&str>> {
 pub(crate) fn plain_text(json: &str) -> Option<&str> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     plain(inner.as_bytes()).is_none().then_some(inner)
-}
-
-/// Returns the content of a JSON text, or `None` for another value.
-///
-/// Code and prose have an escape in most lines. [`WIDE`] bytes are therefore
-/// copied at once and searched for one; those after it are overwritten.
-pub(crate) fn text(json: &str) -> Option<String> {
-    let inner = json.strip_prefix('"')?.strip_suffix('"')?.as_bytes();
-    let mut text = vec![0; inner.len() + WIDE];
-    let (mut from, mut to) = (0, 0);
-    while from < inner.len() {
-        let rest = &inner[from..];
-        let plain = match rest.first_chunk::<WIDE>() {
-            Some(chunk) => {
-                *text[to..].first_chunk_mut()? = *chunk;
-                first_in(chunk, |word| zeros(word ^ (ONES * b'\\' as u64)))
-            }
-            None => {
-                text[to..to + rest.len()].copy_from_slice(rest);
-                let escape = rest.iter().position(|byte| *byte == b'\\');
-                escape.unwrap_or(rest.len())
-            }
-        };
-        (from, to) = (from + plain, to + plain);
-        if plain == WIDE || from == inner.len() {
-            continue;
-        }
-        let [b'\\', escape, ..] = inner[from..] else {
-            return None;
-        };
-        let character = match escape {
-            b'n' => b'\n',
-            b't' => b'\t',
-            b'r' => b'\r',
-            b'"' | b'\\' | b'/' => escape,
-            b'u' => {
-                let Some(character) = inner.get(from + 2..from + 6).and_then(code_point) else {
-                    // A pair of code points, or half of one.
-                    return serde_json::from_str(json).ok();
-                };
-                to += character.encode_utf8(&mut text[to..]).len();
-                from += 6;
-                continue;
-            }
-            // What hardly occurs.
-            _ => return serde_json::from_str(json).ok(),
-        };
-        text[to] = character;
-        (from, to) = (from + 2, to + 1);
-    }
-    text.truncate(to);
-    String::from_utf8(text).ok()
-}
-
-/// Returns the character of four hexadecimal digits.
-fn code_point(digits: &[u8]) -> Option<char> {
-    let mut number = 0;
-    for digit in digits {
-        number = number * 16 + char::from(*digit).to_digit(16)?;
-    }
-    char::from_u32(number)
 }
 
 /// A place in a text.
@@ -215,35 +155,10 @@ impl<'a> Cursor<'a> {
     }
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-
-/// Returns a word with the high bit of its first zero byte, and perhaps of later
-/// bytes, or zero if it has no zero byte.
-fn zeros(word: u64) -> u64 {
-    word.wrapping_sub(ONES) & !word & (ONES << 7)
-}
-
 /// Returns a word that is not zero if a quote or a backslash is in `word`. Its
 /// lowest bit belongs to the first of them.
 fn marks(word: u64) -> u64 {
-    zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64))
-}
-
-/// The bytes that are searched at once.
-const WIDE: usize = 16;
-
-/// Returns the position of the first byte of `chunk` that `find` finds in a word,
-/// or [`WIDE`] if there is none. The lowest bit of what `find` returns belongs to
-/// that byte.
-#[inline(always)]
-fn first_in(chunk: &[u8; WIDE], find: impl Fn(u64) -> u64) -> usize {
-    let all = u128::from_le_bytes(*chunk);
-    let (low, high) = (find(all as u64), find((all >> 64) as u64));
-    match (low | high, low) {
-        (0, _) => WIDE,
-        (_, 0) => 8 + high.trailing_zeros() as usize / 8,
-        _ => low.trailing_zeros() as usize / 8,
-    }
+    json::flag(word, b'"') | json::flag(word, b'\\')
 }
 
 /// The bytes of text that are searched eight at a time. Code and prose have an
@@ -307,22 +222,6 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_those_that_a_parser_reads() {
-        for json in [
-            r#""""#,
-            r#""plain""#,
-            r#""a\nb\tc\"d\\e\/f\r""#,
-            r#""\u00e9\ud83d\ude00 \b\f""#,
-            r#""\ud83d alone""#,
-            "12",
-            "null",
-            "{}",
-        ] {
-            assert_eq!(text(json), serde_json::from_str(json).ok(), "{json}");
-        }
-    }
-
-    #[test]
     fn truncated_content_has_no_parts() {
         for json in [
             "",
@@ -369,16 +268,9 @@ mod tests {
         }
 
         #[test]
-        fn a_text_that_was_written_is_read(written: String) {
-            let json = serde_json::to_string(&written).unwrap();
-            prop_assert_eq!(text(&json), Some(written));
-        }
-
-        #[test]
         fn any_text_is_taken_apart_without_a_panic(json in "[\"\\\\{}\\[\\],: a1é]{0,40}") {
             fields(&json);
             items(&json);
-            text(&json);
         }
     }
 }

@@ -100,17 +100,14 @@ impl Prepared {
 /// Shortens the texts of a message to what the checks of a turn need: whether they are
 /// blank.
 fn shorten_texts(message: &mut Message) {
-    let shorten = |text: &mut String| {
-        let first = text.trim_start().chars().next();
-        *text = first.map(String::from).unwrap_or_default();
-    };
+    let shortened = |text: &str| -> String { text.trim_start().chars().take(1).collect() };
     match &mut message.content {
-        MessageContent::Text(text) => shorten(text),
+        MessageContent::Text(text) => *text = shortened(text),
         MessageContent::Blocks(blocks) => {
             for block in blocks {
                 match block {
-                    Block::Text { text, .. } => shorten(text),
-                    Block::ToolResult { content, .. } => shorten(content),
+                    Block::Text { text, .. } => *text = shortened(text).into(),
+                    Block::ToolResult { content, .. } => *content = shortened(content),
                     _ => {}
                 }
             }

@@ -536,7 +536,7 @@ pub fn provider_specific_content_is_stored_unchanged(store: &dyn Store) {
         raw: raw.clone(),
     };
     let text = Block::Text {
-        text: "Hm.".to_owned(),
+        text: "Hm.".into(),
         native: Some(Native::new("gemini", raw)),
     };
     let mut new = turn("one", "yes");

@@ -1521,7 +1521,7 @@ pub fn a_skeleton_shows_the_shape(store: &dyn Store) {
         native: None,
     };
     let text = |text: &str| Block::Text {
-        text: text.to_owned(),
+        text: text.into(),
         native: None,
     };
     more.nodes[0].content = MessageContent::Text("ä".repeat(200));
@@ -1683,7 +1683,7 @@ pub fn any_text_of_a_tree_is_read_back_unchanged(store: &dyn Store) {
         blocks.edited_from = Some("n1".to_owned());
         let text = (*text).to_owned();
         blocks.content = MessageContent::Blocks(vec![Block::Text {
-            text: text.clone(),
+            text: text.as_str().into(),
             native: None,
         }]);
         document.nodes.push(blocks);

@@ -87,7 +87,7 @@ pub use archive::{Archive, ArchiveEntry, ArchiveSink, ArchiveSource};
 pub use call::{Call, ExecutionSlot, ModelCall};
 pub use compaction::{Compaction, Trigger};
 pub use contexture_core::message::{Block, Message, MessageContent, MessageRole, Source};
-pub use contexture_core::{Native, RawJson};
+pub use contexture_core::{BlockText, Native, RawJson};
 pub use error::StoreError;
 pub use event::{EventPage, Events, MAX_EVENTS, StoredEvent};
 pub use file::{

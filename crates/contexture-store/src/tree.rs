@@ -276,16 +276,16 @@ impl Node {
             MessageContent::Blocks(blocks) => blocks,
         };
         let text = blocks.iter().find_map(|block| match block {
-            Block::Text { text, .. } => Some(text),
+            Block::Text { text, .. } => Some(text.as_str()),
             _ => None,
         });
         let media_type = blocks.iter().find_map(|block| match block {
             Block::Image { media_type, .. }
             | Block::Audio { media_type, .. }
-            | Block::Document { media_type, .. } => Some(media_type),
+            | Block::Document { media_type, .. } => Some(media_type.as_str()),
             _ => None,
         });
-        let shown = text.or(media_type).map_or("", String::as_str);
+        let shown = text.or(media_type).unwrap_or_default();
         shown.chars().take(PREVIEW_CHARS).collect()
     }
 }

@@ -75,7 +75,7 @@ pub fn text(turns: &[Turn], total: u64, stored: u64) -> String {
         for message in &turn.turn.messages {
             for block in message.blocks() {
                 let text = match &*block {
-                    Block::Text { text, .. } => text.clone(),
+                    Block::Text { text, .. } => text.to_string(),
                     Block::ToolCall {
                         name,
                         arguments: Value::String(written),

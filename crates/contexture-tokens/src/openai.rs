@@ -123,6 +123,13 @@ impl TokenCounter for OpenAi {
         befores.zip(afters).map(in_chunk).sum()
     }
 
+    /// A letter of an escape follows a backslash, a digit or another letter, which are
+    /// not among the characters. The last character of an escape is among them only
+    /// if the escape is a quote, which stands for itself.
+    fn lower_bound_in_json(&self, json: &str) -> Tokens {
+        self.lower_bound(json)
+    }
+
     /// Both patterns end a piece at a line end unless white space with another
     /// line end in it follows, or, in o200k, a slash after punctuation.
     fn is_seam(&self, before: &str, after: &str) -> bool {

@@ -64,6 +64,10 @@ impl TokenCounter for Scaled {
         self.factor.scale(self.counter.lower_bound(text))
     }
 
+    fn lower_bound_in_json(&self, json: &str) -> Tokens {
+        self.factor.scale(self.counter.lower_bound_in_json(json))
+    }
+
     fn longest_token(&self) -> Option<u64> {
         self.counter.longest_token()
     }

@@ -301,11 +301,12 @@ impl Engine {
             request.reserve_tools = Some(given.tools.tokens + given.system.tokens);
             fields = Some(Arc::new(given));
         } else {
-            let text = |block: &Block| match block {
-                Block::Text { text, .. } => Some(text.clone()),
+            let blocks = native.system.iter();
+            let texts = blocks.filter_map(|block| match block {
+                Block::Text { text, .. } => Some(text.as_str()),
                 _ => None,
-            };
-            let texts: Vec<String> = native.system.iter().filter_map(text).collect();
+            });
+            let texts: Vec<&str> = texts.collect();
             request.system = Some(texts.join("\n\n"));
             request.tools = native.tools.iter().filter_map(tool_of).collect();
         }
@@ -325,7 +326,7 @@ fn mask_instructions(native: &mut NativeRequest, policy: Policy) -> Vec<GuardLin
         }
         match block {
             Block::Text { text: own, native } => {
-                *own = text;
+                *own = text.into();
                 *native = native.take().map(masked_native);
             }
             Block::Provider { raw, .. } => *raw = masked_raw(raw),

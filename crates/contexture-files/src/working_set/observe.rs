@@ -248,7 +248,7 @@ fn tool_outputs(turn: &NewTurn) -> Vec<(String, String)> {
                 } => outputs.push((tool_call_id.clone(), content.clone())),
                 Block::Text { text, .. } if message.role == MessageRole::Tool => {
                     let call = message.tool_call_id.as_deref().unwrap_or_default();
-                    outputs.push((call.to_owned(), text.clone()));
+                    outputs.push((call.to_owned(), text.to_string()));
                 }
                 _ => {}
             }

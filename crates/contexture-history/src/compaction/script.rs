@@ -114,7 +114,7 @@ impl<'t> Script<'t> {
                 continue;
             }
             let text = match &*block {
-                Block::Text { text, .. } => text.clone(),
+                Block::Text { text, .. } => text.to_string(),
                 Block::ToolCall {
                     id,
                     name,

@@ -409,7 +409,8 @@ impl ItemBuilder {
                 signature: Some(signature),
                 ..
             } if !signature.is_empty() => Text::verbatim(text),
-            Block::Text { text, .. } | Block::Thinking { text, .. } => guarded(text),
+            Block::Text { text, .. } => guarded(text),
+            Block::Thinking { text, .. } => guarded(text),
             // The provider gets back the bytes that it sent.
             Block::Provider { raw, .. } => Text::verbatim(&native::shown(raw).0),
             Block::ToolCall {
@@ -488,7 +489,7 @@ impl ItemBuilder {
             return Some("recorded system prompt: each request gets a new one");
         }
         match block {
-            Block::Text { text, .. } if text.trim().is_empty() => Some("is blank"),
+            Block::Text { text, .. } if text.is_blank() => Some("is blank"),
             // Providers require it unchanged if tools were called, and ignore
             // it otherwise.
             Block::Thinking { .. } if is_changed(text) => {

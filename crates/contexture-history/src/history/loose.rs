@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contexture_core::guard::Policy;
-use contexture_core::{Code, Counts, Role, Text, Tokens};
+use contexture_core::{Code, Counts, Role, Text, TokenCounter, Tokens, Written};
 use contexture_store::{
     Block, Message, MessageContent, MessageRole, NewTurn, Turn, TurnHead, TurnId, TurnKind,
 };
@@ -66,12 +66,6 @@ impl LooseMessages {
         let starts: Vec<usize> = (0..messages.len())
             .filter(|&at| previous.starts_step(&messages[at]))
             .collect();
-        // A conversation that is certainly too long is read as far as it is
-        // shown.
-        let needed = reach.map(|reach| match reach.shown < reach.tokens {
-            true if exceeds(messages, counts, reach.tokens) => reach.shown,
-            _ => reach.tokens,
-        });
         let mut latest = Latest {
             messages,
             // Counted as the items are.
@@ -79,8 +73,21 @@ impl LooseMessages {
             policy,
             first: messages.len(),
             tokens: 0,
+            sent_tokens: 0,
             texts: BTreeMap::new(),
         };
+        // A conversation that is certainly too long is read as far as it is
+        // shown.
+        let needed = reach.map(|reach| {
+            if reach.shown == reach.tokens {
+                return reach.tokens;
+            }
+            latest.read(&starts, reach.shown, reach.steps);
+            match latest.exceeds(reach.tokens) {
+                true => reach.shown,
+                false => reach.tokens,
+            }
+        });
         let mut wanted = needed.unwrap_or_default();
         loop {
             let first = match reach {
@@ -211,33 +218,26 @@ fn turn_id() -> TurnId {
     TurnId::of(b"messages")
 }
 
-/// Returns true if messages certainly have more than this many tokens when they
-/// are sent.
-fn exceeds(messages: &[Message], counts: &Counts, tokens: Tokens) -> bool {
-    // The guard may replace a secret by fewer tokens.
-    let most = tokens.saturating_add(tokens / 8);
-    let mut least: Tokens = 0;
-    let said = messages.iter().rev().filter(|message| {
-        let is_sent = matches!(message.role, MessageRole::User | MessageRole::Assistant);
-        is_sent && message.tool_call_id.is_none()
-    });
-    said.flat_map(texts).any(|text| {
-        least = least.saturating_add(counts.counter().lower_bound(text));
-        least > most
-    })
+/// Returns true if the texts of a message are sent.
+fn is_sent(message: &Message) -> bool {
+    let talks = matches!(message.role, MessageRole::User | MessageRole::Assistant);
+    talks && message.tool_call_id.is_none()
 }
 
-/// Returns the texts that a message says.
-fn texts(message: &Message) -> impl Iterator<Item = &str> {
-    let (text, blocks) = match &message.content {
-        MessageContent::Text(text) => (Some(text.as_str()), &[][..]),
-        MessageContent::Blocks(blocks) => (None, &blocks[..]),
+/// Returns a number that the tokens of a message's texts are never below.
+fn lower_bound(message: &Message, counter: &dyn TokenCounter) -> Tokens {
+    let blocks = match &message.content {
+        MessageContent::Text(text) => return counter.lower_bound(text),
+        MessageContent::Blocks(blocks) => blocks.iter(),
     };
-    let of_blocks = blocks.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    text.into_iter().chain(of_blocks)
+    let of_block = |block: &Block| match block {
+        Block::Text { text, .. } => match text.written() {
+            Written::Text(text) => counter.lower_bound(text),
+            Written::Json(json) => counter.lower_bound_in_json(json),
+        },
+        _ => 0,
+    };
+    blocks.map(of_block).sum()
 }
 
 /// The latest messages, as far as they were read.
@@ -246,8 +246,10 @@ struct Latest<'m> {
     counts: Counts,
     policy: Policy,
     first: usize,
-    // The tokens of the messages from `first` on.
+    // The tokens of the messages from `first` on, and those of their texts that are
+    // certainly sent.
     tokens: Tokens,
+    sent_tokens: Tokens,
     // The plain texts among them, by message and block.
     texts: BTreeMap<(usize, usize), Text>,
 }
@@ -271,6 +273,21 @@ impl Latest<'_> {
         0
     }
 
+    /// Returns true if all messages certainly have more than this many tokens when
+    /// they are sent. Those that were not read are not counted either.
+    fn exceeds(&self, tokens: Tokens) -> bool {
+        // The guard may replace a secret by fewer tokens.
+        let most = tokens.saturating_add(tokens / 8);
+        let mut least = self.sent_tokens;
+        let older = self.messages[..self.first].iter().rev();
+        let mut older = older.filter(|message| is_sent(message));
+        least > most
+            || older.any(|message| {
+                least = least.saturating_add(lower_bound(message, self.counts.counter()));
+                least > most
+            })
+    }
+
     fn count(&mut self, at: usize) -> Tokens {
         let message = &self.messages[at];
         if message.tool_call_id.is_some() {
@@ -292,6 +309,9 @@ impl Latest<'_> {
         let text = Text::guarded(text, self.policy);
         let tokens = self.counts.count_of(&text);
         self.texts.insert(at, text);
+        if is_sent(&self.messages[at.0]) {
+            self.sent_tokens = self.sent_tokens.saturating_add(tokens);
+        }
         tokens
     }
 }
@@ -308,7 +328,9 @@ fn usual_tokens(message: &Message) -> Tokens {
 /// Returns the bytes of text of a block.
 fn bytes_of(block: &Block) -> usize {
     match block {
-        Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
+        // One that comes from JSON need not be read for its size.
+        Block::Text { text, .. } => text.written().bytes(),
+        Block::Thinking { text, .. } => text.len(),
         Block::ToolResult { content, .. } => content.len(),
         Block::ToolCall { arguments, .. } => match arguments {
             Value::String(written) => written.len(),

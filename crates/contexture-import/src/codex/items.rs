@@ -232,7 +232,7 @@ pub(super) fn last_text(history: &[String]) -> String {
     let read = read_items(history);
     let texts = read.iter().rev().flat_map(Message::blocks);
     let mut texts = texts.filter_map(|block| match &*block {
-        Block::Text { text, .. } => Some(text.clone()),
+        Block::Text { text, .. } => Some(text.to_string()),
         _ => None,
     });
     texts

@@ -45,7 +45,12 @@ fn cut_block(block: &mut Block, limit: usize) {
         *native = None;
     }
     match block {
-        Block::Text { text, .. } | Block::Thinking { text, .. } => cut(text, limit),
+        Block::Text { text, .. } => {
+            let mut whole = text.to_string();
+            cut(&mut whole, limit);
+            *text = whole.into();
+        }
+        Block::Thinking { text, .. } => cut(text, limit),
         Block::ToolResult { content, .. } => cut(content, limit),
         Block::ToolCall { arguments, .. } => {
             let mut text = arguments.to_string();

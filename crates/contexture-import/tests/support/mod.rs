@@ -218,7 +218,7 @@ pub fn show_turn(turn: &Turn) -> String {
     for message in &body.messages {
         for block in message.blocks() {
             let shown = match &*block {
-                Block::Text { text, .. } => text.clone(),
+                Block::Text { text, .. } => text.to_string(),
                 Block::Thinking { text, .. } => format!("({text})"),
                 Block::ToolCall {
                     id,

@@ -126,13 +126,12 @@ fn path(node: &Node<'_>, name: &str) -> String {
 }
 
 fn content(node: &Node<'_>, role: MessageRole) -> Result<Vec<Block>, NativeError> {
-    match node.text() {
-        Some(text) => Ok(vec![Block::text(text)]),
-        None => node
-            .items()?
-            .iter()
-            .map(|block| read(block, role))
-            .collect(),
+    match node.raw.starts_with('"') {
+        true => Ok(vec![Block::text(node.expect_block_text()?)]),
+        false => {
+            let blocks = node.each_item()?.iter();
+            blocks.map(|block| read(block, role)).collect()
+        }
     }
 }
 

@@ -118,7 +118,7 @@ fn user(node: &Node<'_>) -> Result<Vec<Block>, NativeError> {
     let content = node.get("content").filter(|content| !content.is_null());
     let mut blocks = match content {
         Some(content) if content.is_list() => parts(content)?,
-        Some(content) => vec![Block::text(content.expect_text()?)],
+        Some(content) => vec![Block::text(content.expect_block_text()?)],
         None => {
             let path = format!("{}.content", node.path());
             return Err(NativeError::new(path, "is missing"));
@@ -270,7 +270,7 @@ fn assistant(node: &Node<'_>) -> Result<Option<Message>, NativeError> {
                 said.push(match part.kind_field().as_str() {
                     // In its own form, it stays a part of a list.
                     "text" => Block::Text {
-                        text: part.string("text")?.unwrap_or_default(),
+                        text: part.string("text")?.unwrap_or_default().into(),
                         native: Some(Native::new(API.name(), part.raw_json())),
                     },
                     "refusal" => {
@@ -282,8 +282,8 @@ fn assistant(node: &Node<'_>) -> Result<Option<Message>, NativeError> {
             }
         }
         Some(content) => {
-            let text = content.expect_text()?;
-            if !text.is_empty() {
+            let text = content.expect_block_text()?;
+            if text.written().bytes() > 0 {
                 said.push(Block::text(text));
             }
         }
@@ -302,7 +302,7 @@ fn assistant(node: &Node<'_>) -> Result<Option<Message>, NativeError> {
         let raw = object(more.iter().map(|(name, value)| (&**name, value.raw)));
         blocks.push(match refusal {
             Some(text) if said.is_empty() => Block::Text {
-                text,
+                text: text.into(),
                 native: Some(Native::new(API.name(), raw)),
             },
             _ => opaque(API, raw),

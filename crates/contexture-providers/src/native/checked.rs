@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use contexture_core::json;
+
 use super::node::{Node, Parts, Step, ValuePath};
 
 /// The levels whose parts are found: the body, its lists, and their objects.
@@ -184,6 +186,11 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Option<()> {
         self.take(b'"')?;
         let bytes = self.json.as_bytes();
+        // Most names are short.
+        if let Some(plain) = bytes[self.at..].first_chunk().and_then(short_text) {
+            self.at += plain + 1;
+            return Some(());
+        }
         // Whether the first byte of a block belongs to the escape before it.
         let mut is_escaped = false;
         while let Some(block) = bytes[self.at..].first_chunk() {
@@ -230,6 +237,18 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Returns the length of the text that `bytes` begin with, if it ends there and has
+/// nothing to check.
+#[inline(always)]
+fn short_text(bytes: &[u8; 8]) -> Option<usize> {
+    let word = u64::from_le_bytes(*bytes);
+    let quotes = json::flag(word, b'"');
+    let others = json::flag(word, b'\\') | json::below(word, 0x20);
+    // The first quote comes before all others.
+    let is_first = quotes != 0 && others.trailing_zeros() > quotes.trailing_zeros();
+    is_first.then_some(quotes.trailing_zeros() as usize / 8)
+}
+
 /// The bytes of a text that are searched at once.
 const BLOCK: usize = 64;
 
@@ -266,17 +285,27 @@ fn marks(block: &[u8; BLOCK]) -> Marks {
     }
 }
 
+/// Whether a byte after a backslash completes an escape. A table has no branches,
+/// which would be hard to predict.
+const IS_ESCAPE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut rest: &[u8] = b"\"\\/bfnrt";
+    while let [byte, after @ ..] = rest {
+        table[*byte as usize] = true;
+        rest = after;
+    }
+    table
+};
+
 /// Fails if the escape at the beginning of `bytes` is not one of JSON's.
 #[inline(always)]
 fn check_escape(bytes: &[u8]) -> Option<()> {
-    match bytes.get(1)? {
-        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(()),
-        b'u' => {
-            let digits = bytes.get(2..6)?;
-            digits.iter().all(u8::is_ascii_hexdigit).then_some(())
-        }
-        _ => None,
+    let escape = *bytes.get(1)?;
+    if IS_ESCAPE[usize::from(escape)] {
+        return Some(());
     }
+    let digits = bytes.get(2..6).filter(|_| escape == b'u')?;
+    digits.iter().all(u8::is_ascii_hexdigit).then_some(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::rc::Rc;
 
-use contexture_core::RawJson;
+use contexture_core::{BlockText, RawJson, json};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -262,7 +262,7 @@ impl<'a> Node<'a> {
 
     /// Returns the value if it is a text.
     pub(super) fn text(&self) -> Option<String> {
-        split::text(self.raw)
+        json::read(self.raw)
     }
 
     /// Returns true if the value is this text, which needs no escapes.
@@ -275,21 +275,31 @@ impl<'a> Node<'a> {
         let [b'"', inner @ .., b'"'] = self.raw.as_bytes() else {
             return false;
         };
-        // An escape has at most six bytes for one of the text.
-        let longest = texts.iter().map(|text| 6 * text.len()).max();
-        if longest.is_none_or(|longest| inner.len() > longest) {
-            return false;
+        if texts.iter().any(|text| inner == text.as_bytes()) {
+            return true;
         }
-        match inner.contains(&b'\\') {
-            true => self.text().is_some_and(|text| texts.contains(&&*text)),
-            false => texts.iter().any(|text| inner == text.as_bytes()),
-        }
+        // An escape has two to six bytes for one of the text.
+        let may_be = |text: &&str| (text.len() + 1..=6 * text.len()).contains(&inner.len());
+        texts.iter().any(may_be)
+            && inner.contains(&b'\\')
+            && self.text().is_some_and(|text| texts.contains(&&*text))
+    }
+
+    /// Returns the value, which must be a text. It is read when it is used.
+    pub(super) fn expect_block_text(&self) -> Result<BlockText, NativeError> {
+        BlockText::of_json(self.raw).ok_or_else(|| self.not_text())
     }
 
     /// Returns the value, which must be a text.
     pub(super) fn expect_text(&self) -> Result<String, NativeError> {
-        self.text()
-            .ok_or_else(|| self.wrong(format!("must be a string, not {}", self.kind())))
+        self.text().ok_or_else(|| self.not_text())
+    }
+
+    fn not_text(&self) -> NativeError {
+        self.wrong(match self.raw.starts_with('"') {
+            true => "has half of a character: an escape such as `\\ud83d` without its pair".into(),
+            false => format!("must be a string, not {}", self.kind()),
+        })
     }
 
     pub(super) fn is_null(&self) -> bool {

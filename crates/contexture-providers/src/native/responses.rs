@@ -254,7 +254,7 @@ fn result(node: &Node<'_>, kind: &str) -> Result<Vec<Block>, NativeError> {
         Some(output) if output.is_list() => {
             for item in output.items()? {
                 match (part(&item)?, medium(&item)?) {
-                    (Block::Text { text, .. }, _) => texts.push(text),
+                    (Block::Text { text, .. }, _) => texts.push(text.into()),
                     (_, Some(block)) => media.push(block),
                     // A part that has no form here is in the result's own form.
                     _ => texts.push(super::shown(&item.raw_json()).0),

@@ -136,13 +136,7 @@ fn write_message(message: &Message, out: &mut Vec<u8>) -> Range<usize> {
 fn write_block(block: &Block, out: &mut Vec<u8>) {
     // Long texts are most of a history, so they are written apart.
     let (shell, empty, text): (_, &[u8], _) = match block {
-        Block::Text { text, native: None } => {
-            let text_only = Block::Text {
-                text: String::new(),
-                native: None,
-            };
-            (text_only, br#""text":"""#, text)
-        }
+        Block::Text { text, native: None } => (Block::text(""), br#""text":"""#, text.as_str()),
         Block::ToolResult {
             tool_call_id,
             content,
@@ -155,7 +149,7 @@ fn write_block(block: &Block, out: &mut Vec<u8>) {
                 is_error: *is_error,
                 native: None,
             };
-            (result, NO_CONTENT, content)
+            (result, NO_CONTENT, content.as_str())
         }
         other => {
             // This fails only for maps whose keys are not text; there are none.

@@ -64,7 +64,9 @@ impl NewTurn {
                 && (self.messages.last()).is_some_and(|last| last.role == MessageRole::Assistant),
             ..Checker::default()
         };
-        checker.outline(&self.messages)
+        let mut outline = checker.outline(&self.messages)?;
+        outline.bytes = self.messages.iter().map(|one| one.bytes() as u64).sum();
+        Ok(outline)
     }
 
     /// Returns the ids of calls that the turn answers and does not make itself,
@@ -141,8 +143,6 @@ impl Checker {
     fn message(&mut self, i: usize, message: &Message) -> Result<(), StoreError> {
         // Paths are made for errors only: most turns have none.
         let at = || format!("messages[{i}]");
-        let bytes = message.bytes() as u64;
-        self.outline.bytes += bytes;
         if let Some(context) = &message.context_json {
             check_depth(|| format!("{}.context_json", at()), context)?;
         }
@@ -238,7 +238,9 @@ impl Checker {
                 self.says_something = true;
                 check_raw(at, provider, raw)?;
             }
-            Block::Text { text, .. } => self.says_something |= !text.trim().is_empty(),
+            Block::Text { text, .. } => {
+                self.says_something = self.says_something || !text.is_blank();
+            }
             Block::Image { .. } | Block::Audio { .. } | Block::Document { .. } => {
                 self.says_something = true;
                 if block.media().is_none() {

@@ -163,7 +163,7 @@ fn thinking_is_sent_to_providers_that_accept_it() {
         [
             thought("IDLE", Some("seal-2")),
             Block::Text {
-                text: "Done.".to_owned(),
+                text: "Done.".into(),
                 native: None,
             },
         ],

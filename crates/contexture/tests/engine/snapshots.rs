@@ -82,7 +82,7 @@ fn a_request_comes_out_as_it_was() {
             blocks(
                 MessageRole::Assistant,
                 [Block::Text {
-                    text: "\n  done \\</context> \n".to_owned(),
+                    text: "\n  done \\</context> \n".into(),
                     native: None,
                 }],
             ),

@@ -215,7 +215,7 @@ pub fn blocks(role: MessageRole, blocks: impl IntoIterator<Item = Block>) -> Mes
 
 pub fn text(text: &str) -> Block {
     Block::Text {
-        text: text.to_owned(),
+        text: text.into(),
         native: None,
     }
 }

@@ -56,7 +56,7 @@ impl Reader {
         let blocks = answer.message_blocks();
         if answer.is_error {
             let message = blocks.iter().find_map(|block| match block {
-                contexture_store::Block::Text { text, .. } => Some(text.clone()),
+                contexture_store::Block::Text { text, .. } => Some(text.to_string()),
                 _ => None,
             });
             turn.error = Some(TurnError {
@@ -232,7 +232,7 @@ impl Reader {
             .unwrap_or_default()
             .into_iter()
             .filter_map(|block| match block {
-                contexture_store::Block::Text { text, .. } => Some(text),
+                contexture_store::Block::Text { text, .. } => Some(text.into()),
                 _ => None,
             })
             .collect();
