@@ -167,13 +167,19 @@ impl TurnCache {
         &self,
         store: &dyn Ledger,
         head: TurnId,
+        stored: &str,
         counter: &Arc<str>,
     ) -> Result<Option<Arc<LatestCompaction>>, StoreError> {
-        let id = match self.heads.get(&(head, Arc::clone(counter))) {
-            Some(head) => head.compaction,
-            None => LatestCompaction::id(store, head)?,
+        let known = self.heads.get(&(head, Arc::clone(counter)));
+        let found = match known {
+            Some(head) => Some(head),
+            None => {
+                let found = LatestCompaction::newest(store, head, stored)?;
+                self.keep(found.as_slice(), counter);
+                found
+            }
         };
-        let Some(id) = id else {
+        let Some(id) = found.and_then(|head| head.compaction) else {
             return Ok(None);
         };
         if let Some(latest) = self.compactions.get(&id) {
@@ -218,16 +224,20 @@ impl TurnCache {
         if let Some(id) = next {
             rest.tokens = walk.tokens.saturating_sub(tokens);
             let further = store.walk(id, &rest)?;
-            // A turn whose count is an estimate is read again.
-            let is_known =
-                |head: &&TurnHead| head.tokens.is_some() || head.kind == TurnKind::Compaction;
-            for head in further.iter().filter(is_known) {
-                let key = (head.id, Arc::clone(counter));
-                self.heads.insert(key, *head, size_of::<TurnHead>());
-            }
+            self.keep(&further, counter);
             heads.extend(further);
         }
         Ok(heads)
+    }
+
+    /// Caches turns of a walk. A turn whose count is an estimate is read again.
+    fn keep(&self, heads: &[TurnHead], counter: &Arc<str>) {
+        let is_known =
+            |head: &&TurnHead| head.tokens.is_some() || head.kind == TurnKind::Compaction;
+        for head in heads.iter().filter(is_known) {
+            let key = (head.id, Arc::clone(counter));
+            self.heads.insert(key, *head, size_of::<TurnHead>());
+        }
     }
 
     fn put(&self, id: TurnId, key: &Key, prepared: &Arc<PreparedTurn>) {
@@ -297,22 +307,25 @@ impl LatestCompaction {
     /// Returns the latest compaction on the path to `head`. The cost does not
     /// depend on its position.
     pub(crate) fn find(store: &dyn Ledger, head: TurnId) -> Result<Option<Self>, StoreError> {
-        match Self::id(store, head)? {
+        match Self::newest(store, head, "")?.and_then(|head| head.compaction) {
             Some(id) => Self::load(store, id),
             None => Ok(None),
         }
     }
 
-    /// Returns the turn of the latest compaction on the path to `head`.
-    fn id(store: &dyn Ledger, head: TurnId) -> Result<Option<TurnId>, StoreError> {
+    /// Returns the turn `head`, with the tokens of a counter.
+    fn newest(
+        store: &dyn Ledger,
+        head: TurnId,
+        counter: &str,
+    ) -> Result<Option<TurnHead>, StoreError> {
         let only_head = Walk {
-            counter: "",
+            counter,
             tokens: 0,
             at_least: 0,
             through: Some(head),
         };
-        let newest = store.walk(head, &only_head)?;
-        Ok(newest.first().and_then(|head| head.compaction))
+        Ok(store.walk(head, &only_head)?.into_iter().next())
     }
 
     /// Reads the compaction of a turn.
@@ -417,7 +430,7 @@ impl Reader<'_> {
             at_least: self.min_recent,
             through: None,
         };
-        let latest = self.cache.latest(self.store, head, &counter)?;
+        let latest = self.cache.latest(self.store, head, &stored, &counter)?;
         walk.through = latest.as_deref().and_then(LatestCompaction::through);
         let path = || -> Result<(Vec<TurnHead>, bool), StoreError> {
             let mut heads = self.cache.walk(self.store, head, &walk, &counter)?;

@@ -1,4 +1,4 @@
-//! Reads the data of a call ahead of its use, in one round trip.
+//! Reads the data of a call ahead of its use, in one transaction.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -125,8 +125,10 @@ impl Reading {
                 ));
             }
             let most = self.snapshots;
-            let found = together.add(move |db| snapshots::of_session(db, tenant, label, most));
-            all.push((latest_snapshots(label, most), take(found)));
+            if most > 0 {
+                let found = together.add(move |db| snapshots::of_session(db, tenant, label, most));
+                all.push((latest_snapshots(label, most), take(found)));
+            }
         }
         if let Some(prefix) = self.snapshot.as_deref() {
             let found = together.add(move |db| snapshots::find(db, tenant, prefix));
@@ -201,14 +203,23 @@ impl<B: Backend> SqlStore<B> {
 
     /// Reads the wanted data and caches it in the current call.
     pub(crate) fn keep_ahead(&self, wanted: &ReadAhead<'_>) {
-        if !self.backend.is_remote() || Call::current().is_none() {
+        if Call::current().is_none() {
             return;
         }
         let mut reading = Reading::new(wanted);
         // The cache has only a session and its snapshots.
         let is_whole =
             !wanted.pins && !wanted.memory && wanted.snapshot.is_none() && wanted.samples.is_none();
-        reading.is_cached &= is_whole;
+        let is_remote = self.backend.is_remote();
+        reading.is_cached &= is_whole && is_remote;
+        if !is_remote {
+            // In this process, only the transactions cost something: a query that may
+            // not be needed is too much. Snapshots may still have to be written.
+            (reading.memory, reading.snapshots, reading.snapshot) = (false, 0, None);
+            if reading.session.is_none() || !reading.pins {
+                return;
+            }
+        }
         let cached = wanted.session.filter(|_| reading.is_cached);
         if let Some(label) = cached {
             let tenant = self.backend.tenant_name();

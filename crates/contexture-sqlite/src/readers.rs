@@ -19,6 +19,8 @@ pub(crate) struct Readers {
 struct Idle {
     connections: Vec<Reader>,
     in_use: usize,
+    // The threads that wait for a connection.
+    waiting: usize,
     closed: bool,
 }
 
@@ -31,6 +33,7 @@ impl Readers {
         let state = Idle {
             connections,
             in_use: 0,
+            waiting: 0,
             closed: false,
         };
         Self {
@@ -44,7 +47,9 @@ impl Readers {
     pub(crate) fn take(&self) -> Option<Lease<'_>> {
         let mut state = self.lock();
         while state.in_use == MAX_READERS && !state.closed {
+            state.waiting += 1;
             state = (self.freed.wait(state)).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
         if state.closed {
             return None;
@@ -127,7 +132,9 @@ impl Drop for Lease<'_> {
         // `close` waits for this, too.
         match state.closed {
             true => self.readers.freed.notify_all(),
-            false => self.readers.freed.notify_one(),
+            // A notification is a system call, even if nobody waits.
+            false if state.waiting > 0 => self.readers.freed.notify_one(),
+            false => {}
         }
     }
 }
