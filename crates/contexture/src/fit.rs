@@ -255,7 +255,7 @@ impl Engine {
                     attempts += 1;
                 }
                 recorded => {
-                    known.latest.extend(Some(recorded?.id), &turn.messages);
+                    known.recorded(recorded?.id, &turn.messages);
                     return Ok(continuation);
                 }
             }

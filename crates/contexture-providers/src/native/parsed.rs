@@ -92,6 +92,37 @@ impl ParsedRequest {
         })
     }
 
+    /// Returns the end of `body` from its first new message on, if it begins with all
+    /// messages of this request and the first new one cannot be a part of the last
+    /// of them.
+    pub fn added_in(&self, body: &[u8]) -> Option<RequestEnd> {
+        // An API with items instead of messages joins several of them.
+        if self.api == Api::OpenAiResponses {
+            return None;
+        }
+        let common = common_prefix(&self.body, body);
+        let before = self.messages.get(self.instructions)?.start;
+        let last = self.messages.last()?;
+        if last.end > common {
+            return None;
+        }
+        let between = body[last.end..].iter().take_while(|byte| **byte != b'{');
+        let start = last.end + between.count();
+        let end = RequestEnd {
+            body: [&body[..before], &body[start..]].concat(),
+            common,
+            first: self.messages.len(),
+            left_out: start - before,
+        };
+        // Results of tools that follow each other are one message.
+        let root = Node::of_json(utf8(&end.body).ok()?);
+        let first = root.each_of(self.api.messages_field()).ok()?;
+        let role = role_of(first.get(self.instructions)?)?;
+        let known = Node::of_json(utf8(&self.body[last.clone()]).ok()?);
+        let is_apart = !INSTRUCTIONS.contains(&&*role) && Some(role) != role_of(&known);
+        is_apart.then_some(end)
+    }
+
     /// Remembers `body` in place of this request. `end` is its end, which
     /// [`read_request`](super::read_request) could read.
     ///
@@ -121,10 +152,16 @@ impl ParsedRequest {
     }
 }
 
+/// The roles of instructions.
+const INSTRUCTIONS: [&str; 2] = ["system", "developer"];
+
 /// Returns whether a message of any API has the role of an instruction.
 fn is_instruction(message: &Node<'_>) -> bool {
-    let role = message.string("role").ok().flatten();
-    role.is_some_and(|role| matches!(role.as_str(), "system" | "developer"))
+    role_of(message).is_some_and(|role| INSTRUCTIONS.contains(&&*role))
+}
+
+fn role_of(message: &Node<'_>) -> Option<String> {
+    message.string("role").ok().flatten()
 }
 
 /// Returns the places of a request's messages, and how many of them are
@@ -219,6 +256,32 @@ mod tests {
                 prop_assert_eq!(&known.messages, &anew.messages);
                 prop_assert_eq!(known.instructions, anew.instructions);
             }
+        }
+
+        #[test]
+        fn the_added_messages_are_those_after_the_known_ones(
+            known in conversation(),
+            more in conversation(),
+            blanks: bool,
+        ) {
+            let next: Vec<Value> = known.iter().chain(&more).cloned().collect();
+            let (known, next) = (body(&known, blanks), body(&next, blanks));
+            let Some(mut request) = ParsedRequest::new(&known, Api::OpenAiChat) else {
+                return Ok(());
+            };
+            let Some(end) = request.added_in(&next) else {
+                return Ok(());
+            };
+            let read = |body: &[u8]| read_request(body, &[Api::OpenAiChat]).unwrap();
+            let (known, whole, added) = (read(&known), read(&next), read(&end.body));
+            prop_assert_eq!(&added.settings, &whole.settings);
+            prop_assert_eq!(&added.system, &whole.system);
+            prop_assert_eq!([known.messages, added.messages].concat(), whole.messages);
+            prop_assert!(request.replace(&next, &end));
+            let anew = ParsedRequest::new(&next, Api::OpenAiChat).unwrap();
+            prop_assert_eq!(&request.body, &anew.body);
+            prop_assert_eq!(&request.messages, &anew.messages);
+            prop_assert_eq!(request.instructions, anew.instructions);
         }
 
         #[test]

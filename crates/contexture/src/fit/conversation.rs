@@ -8,7 +8,7 @@ use contexture_core::cache::Cache;
 use contexture_engine::{Cause, Error};
 use contexture_history::{LatestMessages, Sessions, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest, ParsedRequest, RequestEnd};
-use contexture_store::{Block, Message, Session};
+use contexture_store::{Block, Message, Session, TurnId};
 
 use super::{ends_with_model, follows_stored, read};
 
@@ -70,10 +70,12 @@ pub(super) fn locked(known: &Mutex<CachedConversation>) -> MutexGuard<'_, Cached
 /// The cached state of a session: its latest messages, and the latest request.
 #[derive(Debug, Default)]
 pub(super) struct CachedConversation {
-    pub(super) latest: LatestMessages,
+    latest: LatestMessages,
     request: Option<ParsedRequest>,
     // Whether the session has earlier messages that the latest request did not have.
     is_shorter: bool,
+    // Whether the session ends with the messages of the latest request.
+    is_recorded: bool,
 }
 
 /// A request that continues a session.
@@ -130,7 +132,7 @@ impl CachedConversation {
     ) -> Result<Continuation<'b>, Error> {
         let native = read(body, apis)?;
         self.request = ParsedRequest::new(body, native.api);
-        self.is_shorter = false;
+        (self.is_shorter, self.is_recorded) = (false, false);
         Continuation::new(Cow::Borrowed(body), native, 0, false)
     }
 
@@ -145,6 +147,7 @@ impl CachedConversation {
     ) -> Result<Continuation<'b>, Error> {
         if !self.latest.is_current(session) {
             self.latest = sessions.latest_messages(session)?;
+            self.is_recorded = false;
         }
         if let Some((end, native, first)) = self.read_end(body, apis) {
             let mut known = self.request.take();
@@ -152,10 +155,12 @@ impl CachedConversation {
                 .as_mut()
                 .is_some_and(|known| known.replace(body, &end));
             self.request = known.filter(|_| is_known);
+            self.is_recorded = false;
             return Continuation::new(Cow::Owned(end.body), native, first, self.is_shorter);
         }
         let native = read(body, apis)?;
         self.request = ParsedRequest::new(body, native.api);
+        self.is_recorded = false;
         let agreement = sessions.agreement(session, &self.latest, &native.messages)?;
         let Some(agreement) = agreement else {
             let label = &session.label;
@@ -183,13 +188,31 @@ impl CachedConversation {
         Continuation::new(Cow::Borrowed(body), native, first, self.is_shorter)
     }
 
+    /// Notes that the messages of the latest request were recorded: the turn `head` has
+    /// those that were new.
+    pub(super) fn recorded(&mut self, head: TurnId, new: &[Message]) {
+        self.latest.extend(Some(head), new);
+        self.is_recorded = true;
+    }
+
     /// Reads the end of a request that begins like the previous one, and finds
     /// its first message that the session does not have. Returns `None` if the
     /// whole request must be read.
     fn read_end(&self, body: &[u8], apis: &[Api]) -> Option<(RequestEnd, NativeRequest, usize)> {
         let request = self.request.as_ref()?;
         let api = request.api();
-        let end = (apis.contains(&api)).then(|| request.end_of(body, READ_AGAIN))??;
+        if !apis.contains(&api) {
+            return None;
+        }
+        if self.is_recorded
+            && let Some(end) = request.added_in(body)
+            && let Ok(mut native) = native::read_request(&end.body, &[api])
+            && !native.messages.is_empty()
+        {
+            make_ids_unique(&mut native.messages);
+            return Some((end, native, 0));
+        }
+        let end = request.end_of(body, READ_AGAIN)?;
         let mut native = native::read_request(&end.body, &[api]).ok()?;
         make_ids_unique(&mut native.messages);
         let first = self.latest.first_new_in_end(&native.messages)?;
