@@ -182,107 +182,45 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes a text.
+    /// Passes a text, eight bytes at a time.
     fn string(&mut self) -> Option<()> {
         self.take(b'"')?;
         let bytes = self.json.as_bytes();
-        // Most names are short.
-        if let Some(plain) = bytes[self.at..].first_chunk().and_then(short_text) {
-            self.at += plain + 1;
-            return Some(());
-        }
-        // Whether the first byte of a block belongs to the escape before it.
-        let mut is_escaped = false;
-        while let Some(block) = bytes[self.at..].first_chunk() {
-            let mut found = marks(block);
-            found.positions &= !u64::from(is_escaped);
-            is_escaped = false;
-            let mut end = BLOCK;
-            while found.positions != 0 {
-                let at = found.positions.trailing_zeros() as usize;
-                if block[at] == b'"' {
-                    end = at;
-                    break;
-                }
-                check_escape(&bytes[self.at + at..])?;
-                // The character after a backslash is not a mark.
-                is_escaped = at + 1 == BLOCK;
-                found.positions &= u64::MAX.checked_shl(at as u32 + 2).unwrap_or(0);
-            }
-            // A control character must be escaped. One after the text is a space.
-            if found.has_control && block[..end].iter().any(|byte| *byte < 0x20) {
-                return None;
-            }
-            self.at += end;
-            if end < BLOCK {
-                self.at += 1;
-                return Some(());
-            }
-        }
-        self.at += usize::from(is_escaped);
-        // The last bytes of the body.
+        let mut at = self.at;
         loop {
-            match self.peek()? {
-                b'"' => break,
-                b'\\' => {
-                    check_escape(&bytes[self.at..])?;
-                    self.at += 2;
+            let rest = bytes.get(at..)?;
+            let found = match rest.first_chunk() {
+                Some(chunk) => first_mark(chunk),
+                None => rest.iter().position(is_mark)?,
+            };
+            at += found;
+            match bytes.get(at) {
+                Some(b'"') => {
+                    self.at = at + 1;
+                    return Some(());
                 }
-                byte if byte < 0x20 => return None,
-                _ => self.at += 1,
+                Some(b'\\') => at += escape(&bytes[at..])?,
+                // A control character must be escaped.
+                Some(byte) if is_mark(byte) => return None,
+                // There was no mark.
+                _ => {}
             }
         }
-        self.at += 1;
-        Some(())
     }
 }
 
-/// Returns the length of the text that `bytes` begin with, if it ends there and has
-/// nothing to check.
+/// Returns true for a byte that ends a text or begins an escape, and for a control
+/// character, which must be escaped.
+fn is_mark(byte: &u8) -> bool {
+    *byte < 0x20 || matches!(byte, b'"' | b'\\')
+}
+
+/// Returns the position of the first mark of eight bytes, or 8 if there is none.
 #[inline(always)]
-fn short_text(bytes: &[u8; 8]) -> Option<usize> {
-    let word = u64::from_le_bytes(*bytes);
-    let quotes = json::flag(word, b'"');
-    let others = json::flag(word, b'\\') | json::below(word, 0x20);
-    // The first quote comes before all others.
-    let is_first = quotes != 0 && others.trailing_zeros() > quotes.trailing_zeros();
-    is_first.then_some(quotes.trailing_zeros() as usize / 8)
-}
-
-/// The bytes of a text that are searched at once.
-const BLOCK: usize = 64;
-
-/// The marks of a block of text.
-struct Marks {
-    /// The positions of quotes and backslashes, as bits.
-    positions: u64,
-    /// Whether there is a control character.
-    has_control: bool,
-}
-
-/// Returns the marks of a block. The loops have no branches, so that they handle
-/// many bytes at once.
-#[inline(always)]
-fn marks(block: &[u8; BLOCK]) -> Marks {
-    // A byte that is a mark becomes the bit of its position among eight.
-    let mut bits = [0_u8; BLOCK];
-    let mut lowest = u8::MAX;
-    for (i, (bit, byte)) in bits.iter_mut().zip(block).enumerate() {
-        let is_mark = (*byte == b'"') | (*byte == b'\\');
-        *bit = if is_mark { 1 << (i % 8) } else { 0 };
-        lowest = lowest.min(*byte);
-    }
-    let mut positions = 0;
-    for (i, eight) in bits.as_chunks::<8>().0.iter().enumerate() {
-        // The highest byte of the product is the sum of all eight.
-        const ONES: u64 = 0x0101_0101_0101_0101;
-        let sum = u64::from_le_bytes(*eight).wrapping_mul(ONES) >> 56;
-        positions |= sum << (8 * i);
-    }
-    Marks {
-        positions,
-        has_control: lowest < 0x20,
-    }
+fn first_mark(chunk: &[u8; 8]) -> usize {
+    let word = u64::from_le_bytes(*chunk);
+    let marks = json::flag(word, b'"') | json::flag(word, b'\\') | json::below(word, 0x20);
+    marks.trailing_zeros() as usize / 8
 }
 
 /// Whether a byte after a backslash completes an escape. A table has no branches,
@@ -297,15 +235,16 @@ const IS_ESCAPE: [bool; 256] = {
     table
 };
 
-/// Fails if the escape at the beginning of `bytes` is not one of JSON's.
+/// Returns the length of the escape at the beginning of `bytes`, if it is one of
+/// JSON's.
 #[inline(always)]
-fn check_escape(bytes: &[u8]) -> Option<()> {
-    let escape = *bytes.get(1)?;
-    if IS_ESCAPE[usize::from(escape)] {
-        return Some(());
+fn escape(bytes: &[u8]) -> Option<usize> {
+    let second = *bytes.get(1)?;
+    if IS_ESCAPE[usize::from(second)] {
+        return Some(2);
     }
-    let digits = bytes.get(2..6).filter(|_| escape == b'u')?;
-    digits.iter().all(u8::is_ascii_hexdigit).then_some(())
+    let digits = bytes.get(2..6).filter(|_| second == b'u')?;
+    digits.iter().all(u8::is_ascii_hexdigit).then_some(6)
 }
 
 #[cfg(test)]
