@@ -7,6 +7,7 @@
 mod builder;
 mod requests;
 
+use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -120,6 +121,8 @@ pub struct Engine {
     current_messages: Cache<ContentHash, Arc<CurrentMessage>>,
     // The latest error of a snapshot that could not be saved.
     last_snapshot_error: Arc<Mutex<Option<String>>>,
+    // Values that parts of the engine share, by type.
+    shared: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 /// Locks a value that is only ever replaced as a whole, so that a panic in
@@ -156,6 +159,17 @@ impl Engine {
     pub fn set_store(&mut self, store: Arc<dyn Store>) {
         self.parts = StoreParts::of(store);
         self.store_key = OnceLock::new();
+    }
+
+    /// Returns a value that all parts of this engine share: one of each type, created
+    /// on the first call.
+    pub fn shared<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut shared = lock(&self.shared);
+        let made = shared
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| self.cache_owner.own(|| Arc::new(T::default())));
+        // The key is the type, so that the value has it.
+        (Arc::clone(made).downcast()).unwrap_or_else(|_| Arc::default())
     }
 
     /// Returns the warnings about the settings, which every report has.

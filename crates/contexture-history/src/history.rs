@@ -89,6 +89,22 @@ pub(crate) struct TurnCache {
     // Histories that cannot be summarised, by their head and the available
     // tokens.
     incompressible: Cache<(TurnId, Tokens), ()>,
+    // Turns that were recorded and not prepared yet, by turn and the session's number
+    // of deletions.
+    recorded: Cache<(TurnId, u64), Arc<RecordedTurn>>,
+}
+
+/// A turn that this engine has recorded.
+#[derive(Debug)]
+pub(crate) struct RecordedTurn {
+    /// The turn, with its counts.
+    pub(crate) turn: Turn,
+    /// The name of the counter of the counts.
+    pub(crate) counter: String,
+    /// The tokens of the turn.
+    pub(crate) tokens: Tokens,
+    /// Whether a step begins with the turn.
+    pub(crate) begins: bool,
 }
 
 /// The conditions that the items of a turn depend on, apart from the turn
@@ -161,12 +177,54 @@ impl TurnCache {
         self.incompressible.insert((head, available), (), 64);
     }
 
+    /// Caches a turn that was just recorded, so that the next request of the session need
+    /// not read it. `deletions` is the session's number of deletions.
+    pub(crate) fn record(&self, recorded: RecordedTurn, deletions: u64) {
+        let bytes = bytes_of(&recorded.turn) as usize + 512;
+        let key = (recorded.turn.id, deletions);
+        self.recorded.insert(key, Arc::new(recorded), bytes);
+    }
+
+    /// Returns a turn that was recorded with these counts.
+    fn recorded(&self, id: TurnId, deletions: u64, counter: &str) -> Option<Arc<RecordedTurn>> {
+        let found = self.recorded.get(&(id, deletions))?;
+        (found.counter == counter).then_some(found)
+    }
+
+    /// Returns a turn that was recorded, without its content. The turn before it must
+    /// be cached: both have the same latest compaction.
+    fn recorded_head(
+        &self,
+        id: TurnId,
+        deletions: u64,
+        stored: &str,
+        counter: &Arc<str>,
+    ) -> Option<TurnHead> {
+        let found = self.recorded(id, deletions, stored)?;
+        let turn = &found.turn;
+        let compaction = match turn.parent {
+            Some(parent) => self.heads.get(&(parent, Arc::clone(counter)))?.compaction,
+            None => None,
+        };
+        Some(TurnHead {
+            id,
+            parent: turn.parent,
+            depth: turn.depth,
+            kind: turn.kind,
+            compaction,
+            begins: found.begins,
+            bytes: bytes_of(turn),
+            tokens: Some(found.tokens),
+        })
+    }
+
     /// Returns the latest compaction on the path to a turn, as
     /// [`LatestCompaction::find`] does.
     fn latest(
         &self,
         store: &dyn Ledger,
         head: TurnId,
+        deletions: u64,
         stored: &str,
         counter: &Arc<str>,
     ) -> Result<Option<Arc<LatestCompaction>>, StoreError> {
@@ -174,7 +232,10 @@ impl TurnCache {
         let found = match known {
             Some(head) => Some(head),
             None => {
-                let found = LatestCompaction::newest(store, head, stored)?;
+                let found = match self.recorded_head(head, deletions, stored, counter) {
+                    Some(recorded) => Some(recorded),
+                    None => LatestCompaction::newest(store, head, stored)?,
+                };
                 self.keep(found.as_slice(), counter);
                 found
             }
@@ -240,10 +301,12 @@ impl TurnCache {
         }
     }
 
-    fn put(&self, id: TurnId, key: &Key, prepared: &Arc<PreparedTurn>) {
+    fn put(&self, id: TurnId, key: &Key, prepared: PreparedTurn) -> Arc<PreparedTurn> {
         let bytes = prepared.bytes + 512;
+        let prepared = Arc::new(prepared);
         self.turns
-            .insert((id, key.clone()), Arc::clone(prepared), bytes);
+            .insert((id, key.clone()), Arc::clone(&prepared), bytes);
+        prepared
     }
 }
 
@@ -381,6 +444,12 @@ impl LatestCompaction {
     }
 }
 
+/// Returns the size of a turn's messages in bytes.
+fn bytes_of(turn: &Turn) -> u64 {
+    let messages = turn.turn.messages.iter();
+    messages.map(|message| message.bytes() as u64).sum()
+}
+
 /// The prefix of the names of summaries in reports.
 pub(crate) const SUMMARY_NAME: &str = "summary:";
 
@@ -430,7 +499,7 @@ impl Reader<'_> {
             at_least: self.min_recent,
             through: None,
         };
-        let latest = self.cache.latest(self.store, head, &stored, &counter)?;
+        let latest = (self.cache).latest(self.store, head, deletions, &stored, &counter)?;
         walk.through = latest.as_deref().and_then(LatestCompaction::through);
         let path = || -> Result<(Vec<TurnHead>, bool), StoreError> {
             let mut heads = self.cache.walk(self.store, head, &walk, &counter)?;
@@ -440,7 +509,8 @@ impl Reader<'_> {
             Ok((heads, is_all))
         };
         let (mut heads, mut is_all) = path()?;
-        let (mut prepared, mut counted) = self.prepare_all(&heads, &counter, &stored)?;
+        let prepare = |heads: &[TurnHead]| self.prepare_all(heads, deletions, &counter, &stored);
+        let (mut prepared, mut counted) = prepare(&heads)?;
         // Turns without counts were estimated, most likely too high: now that
         // they are counted, the walk may continue.
         for _ in 0..MOST_WALKS {
@@ -452,7 +522,7 @@ impl Reader<'_> {
                 break;
             }
             (heads, is_all) = further;
-            (prepared, counted) = self.prepare_all(&heads, &counter, &stored)?;
+            (prepared, counted) = prepare(&heads)?;
         }
         let mut history = History {
             heads,
@@ -469,6 +539,7 @@ impl Reader<'_> {
     fn prepare_all(
         &self,
         heads: &[TurnHead],
+        deletions: u64,
         counter: &Arc<str>,
         stored: &str,
     ) -> Result<(Vec<Arc<PreparedTurn>>, bool), StoreError> {
@@ -477,12 +548,19 @@ impl Reader<'_> {
             target: self.target,
         };
         let mut prepared = self.cache.get(heads, &key);
-        let missing: Vec<TurnId> = heads
-            .iter()
-            .zip(&prepared)
-            .filter(|(_, known)| known.is_none())
-            .map(|(head, _)| head.id)
-            .collect();
+        let mut missing = Vec::new();
+        for (head, slot) in heads.iter().zip(&mut prepared) {
+            if slot.is_some() {
+                continue;
+            }
+            let Some(recorded) = self.cache.recorded(head.id, deletions, stored) else {
+                missing.push(head.id);
+                continue;
+            };
+            let (made, _) = self.prepare(&recorded.turn, stored);
+            *slot = Some(self.cache.put(head.id, &key, made));
+            self.cache.recorded.remove(&(head.id, deletions));
+        }
         if missing.is_empty() {
             let prepared: Vec<_> = prepared.into_iter().flatten().collect();
             let corrected = self.correct(heads, &prepared, counter);
@@ -494,9 +572,7 @@ impl Reader<'_> {
             let Some(turn) = loaded.next() else { break };
             let (made, counted) = self.prepare(&turn, stored);
             uncounted.extend(counted.map(|counted| (turn.id, counted)));
-            let made = Arc::new(made);
-            self.cache.put(turn.id, &key, &made);
-            *slot = Some(made);
+            *slot = Some(self.cache.put(turn.id, &key, made));
         }
         if !uncounted.is_empty() {
             // Each turn is counted only once. Failing to save the counts, in a

@@ -21,7 +21,7 @@ use contexture_store::{Call, Counted, Ledger, ReadAhead};
 
 use crate::compaction::{self, Attempt, Compacted, Compactor, Plan, Undone};
 use crate::fetch::{self, FetchRequest, Fetched};
-use crate::history::{ResultLimits, count_turn};
+use crate::history::{RecordedTurn, ResultLimits, TurnCache, count_turn};
 use crate::sent;
 
 /// The number of a session's latest requests that are searched for the one that
@@ -160,14 +160,45 @@ impl<'e> Sessions<'e> {
         let (counted, sample) = (Some(&new.counted), new.sample.as_ref());
         let at = now.unwrap_or_else(Timestamp::now);
         if let Some(recorded) = store.record_as_read(label, &new.turn, counted, sample, at)? {
-            return Ok((recorded, new.session));
+            return Ok((recorded, self.remember(new, recorded, at)));
         }
         // The session has changed since the store last read it.
         let new = self.complete(label, turn, false)?;
         let (counted, sample) = (Some(&new.counted), new.sample.as_ref());
         let at = now.unwrap_or_else(Timestamp::now);
         let recorded = store.record(label, &new.turn, counted, sample, at)?;
-        Ok((recorded, new.session))
+        Ok((recorded, self.remember(new, recorded, at)))
+    }
+
+    /// Caches a turn that was recorded for the next request of its session, and returns
+    /// the session.
+    fn remember(&self, new: CompleteTurn, recorded: Recorded, at: Timestamp) -> Session {
+        let CompleteTurn {
+            turn,
+            counted,
+            session,
+            ..
+        } = new;
+        if let (Some(begins), false) = (turn.begins(), recorded.replayed) {
+            let recorded = RecordedTurn {
+                begins,
+                tokens: counted.total(),
+                turn: Turn {
+                    id: recorded.id,
+                    parent: recorded.parent,
+                    depth: recorded.depth,
+                    kind: TurnKind::Normal,
+                    created_at: at,
+                    turn,
+                    compaction: None,
+                    counts: Some(counted.blocks),
+                },
+                counter: counted.counter,
+            };
+            let cache = self.engine.shared::<TurnCache>();
+            cache.record(recorded, session.turn_deletions);
+        }
+        session
     }
 
     /// Completes a turn with what is recorded with it. With `is_cached`, the store

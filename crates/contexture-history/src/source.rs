@@ -32,20 +32,15 @@ const MOST_COMPACTIONS: usize = 4;
 
 /// Registers the sources `history`, `messages` and `pins`.
 pub fn register(builder: EngineBuilder) -> EngineBuilder {
-    let history = HistorySource {
-        cache: TurnCache::default(),
-    };
     builder
-        .source(history)
+        .source(HistorySource)
         .source(MessagesSource)
         .source(PinsSource)
 }
 
 /// Offers the tail of a conversation: the latest summary, and the turns after
 /// it.
-struct HistorySource {
-    cache: TurnCache,
-}
+struct HistorySource;
 
 /// The state of one request's history during assembly.
 #[derive(Default)]
@@ -144,9 +139,10 @@ impl Source for HistorySource {
             Fit::Path(path) => path.min_recent,
             _ => ask.engine.config().compaction.keep_turns,
         };
+        let cache = ask.engine.shared::<TurnCache>();
         let reader = Reader {
             store: ask.engine.ledger()?,
-            cache: &self.cache,
+            cache: &cache,
             counts: ask.counts,
             policy: ask.policy,
             target: Target {
@@ -380,7 +376,8 @@ impl HistorySource {
             return Ok(false);
         };
         let available = ask.budget.available().min(need.room);
-        if self.cache.is_incompressible(head, available) {
+        let cache = ask.engine.shared::<TurnCache>();
+        if cache.is_incompressible(head, available) {
             return Ok(false);
         }
         let ledger = ask.engine.ledger()?;
@@ -415,7 +412,7 @@ impl HistorySource {
                 Ok(true)
             }
             Ok(Attempt::Nothing(_)) => {
-                self.cache.remember_incompressible(head, available);
+                cache.remember_incompressible(head, available);
                 Ok(false)
             }
             Err(error) => {

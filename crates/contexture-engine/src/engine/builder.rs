@@ -210,6 +210,7 @@ impl EngineBuilder {
             recent: Mutex::default(),
             current_messages: Cache::default(),
             last_snapshot_error: Arc::default(),
+            shared: Mutex::default(),
         })
     }
 }

@@ -69,6 +69,17 @@ impl NewTurn {
         Ok(outline)
     }
 
+    /// Returns whether a step begins with the turn, as its outline says after any
+    /// turn that it can follow. Returns `None` if it can follow none.
+    pub fn begins(&self) -> Option<bool> {
+        let checker = Checker {
+            accepts_unknown: true,
+            says_something: true,
+            ..Checker::default()
+        };
+        Some(checker.outline(&self.messages).ok()?.begins)
+    }
+
     /// Returns the ids of calls that the turn answers and does not make itself,
     /// without those in `open`.
     pub fn late_results(&self, open: &[OpenCall]) -> Vec<String> {
