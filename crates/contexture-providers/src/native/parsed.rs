@@ -108,6 +108,10 @@ impl ParsedRequest {
         }
         let between = body[last.end..].iter().take_while(|byte| **byte != b'{');
         let start = last.end + between.count();
+        let between = body[last.end..start].trim_ascii();
+        if between != b"," {
+            return None;
+        }
         let end = RequestEnd {
             body: [&body[..before], &body[start..]].concat(),
             common,
@@ -302,6 +306,26 @@ mod tests {
                 read_request(&end.body, &[Api::OpenAiChat]).is_ok()
             );
         }
+    }
+
+    #[test]
+    fn fields_after_the_messages_are_not_added_messages() {
+        let body = |messages: &str| {
+            format!(
+                r#"{{"model":"m","messages":[{messages}], "metadata":{{"role":"assistant","content":"x"}}}}"#
+            )
+        };
+        let asked = r#"{"role":"user","content":"a"}"#;
+        let answered = r#"{"role":"assistant","content":"b"}"#;
+        let known = ParsedRequest::new(body(asked).as_bytes(), Api::OpenAiChat).unwrap();
+        assert!(known.added_in(body(asked).as_bytes()).is_none());
+        let next = body(&format!("{asked} , {answered}"));
+        let added = known.added_in(next.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(added.body).unwrap(), body(answered));
+        // Two answers of the model may be parts of one message.
+        let known = ParsedRequest::new(next.as_bytes(), Api::OpenAiChat).unwrap();
+        let next = body(&format!("{asked} , {answered},{answered}"));
+        assert!(known.added_in(next.as_bytes()).is_none());
     }
 
     #[test]
