@@ -114,14 +114,14 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// Returns a word with the high bit of its first byte below `limit`, and perhaps of
 /// later bytes, or zero if it has no such byte.
-#[inline]
+#[inline(always)]
 pub fn below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(limit)) & !word & (ONES << 7)
 }
 
 /// Returns a word with the high bit of its first byte that equals `byte`, and
 /// perhaps of later bytes, or zero if it has no such byte.
-#[inline]
+#[inline(always)]
 pub fn flag(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * u64::from(byte)), 1)
 }

@@ -50,9 +50,6 @@ pub struct OpenAi {
     encoding: Encoding,
 }
 
-/// The bytes whose pieces are counted in one byte.
-const LANE: usize = 240;
-
 thread_local! {
     static MERGER: RefCell<Merger> = const { RefCell::new(Merger::new()) };
 }
@@ -100,27 +97,13 @@ impl TokenCounter for OpenAi {
         Some(128)
     }
 
-    /// Both patterns begin a piece with a letter that follows one of the
-    /// characters below, or with that character.
+    /// Both patterns begin a piece with a letter that follows a blank or certain marks, or
+    /// with that character.
     ///
-    /// An apostrophe is not among them, because it can be inside of a word. A
-    /// line end is not either, so that the lines of an encoded text do not count.
+    /// An apostrophe is not among them, because it can be inside of a word. Line ends and
+    /// the marks of base64 are not either, so that an encoded text does not count.
     fn lower_bound(&self, text: &str) -> Tokens {
-        let begins = |before: u8, byte: u8| {
-            let is_blank = (before == b'\t') | (before.wrapping_sub(b' ') <= b'&' - b' ');
-            let is_mark = (before == b'(') | (before == b'.') | (before == b':');
-            let is_letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-            u8::from((is_blank | is_mark) & is_letter)
-        };
-        let bytes = text.as_bytes();
-        let befores = bytes.chunks(LANE);
-        let afters = bytes.get(1..).unwrap_or_default().chunks(LANE);
-        let in_chunk = |(befores, afters): (&[u8], &[u8])| {
-            let pairs = befores.iter().zip(afters);
-            let starts: u8 = pairs.map(|(before, byte)| begins(*before, *byte)).sum();
-            Tokens::from(starts)
-        };
-        befores.zip(afters).map(in_chunk).sum()
+        word_starts(text.as_bytes())
     }
 
     /// A letter of an escape follows a backslash, a digit or another letter, which are
@@ -157,5 +140,88 @@ impl TokenCounter for OpenAi {
 
     fn sums_are_bounds(&self) -> bool {
         true
+    }
+}
+
+/// Returns the number of letters that follow a blank or a mark, eight bytes at a
+/// time: not all builds use vectors.
+fn word_starts(bytes: &[u8]) -> Tokens {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES << 7;
+    // The high bit of each byte that is zero.
+    let zeros = |word: u64| !(((word & !HIGH) + !HIGH) | word) & HIGH;
+    let is_before = |word: u64| {
+        let is_blank_or_mark = zeros((word ^ (ONES * 0x20)) & (ONES * 0xF0));
+        let from_7 = (word & (ONES * 0x0F)) + ONES * (0x80 - 7);
+        let is_odd = word << 7;
+        is_blank_or_mark & !(from_7 & is_odd)
+    };
+    let is_letter = |word: u64| {
+        // Without the high bit, no sum is carried to the next byte.
+        let low = (word | (ONES * 0x20)) & !HIGH;
+        let from_a = low + ONES * u64::from(0x80 - b'a');
+        let above_z = low + ONES * u64::from(0x80 - b'z' - 1);
+        from_a & !above_z & !word & HIGH
+    };
+    // The bytes that are counted in lanes of one byte each.
+    const PART: usize = 8 * 255;
+    let mut count = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        let part = &bytes[at..bytes.len().min(at + PART + 1)];
+        let mut lanes = 0;
+        let mut passed = 0;
+        while let Some(pairs) = part.get(passed..).and_then(<[u8]>::first_chunk::<9>) {
+            let [befores @ .., _] = *pairs;
+            let [_, letters @ ..] = *pairs;
+            let starts =
+                is_before(u64::from_le_bytes(befores)) & is_letter(u64::from_le_bytes(letters));
+            lanes += starts >> 7;
+            passed += 8;
+        }
+        count += lanes.to_le_bytes().map(Tokens::from).iter().sum::<Tokens>();
+        let rest = part[passed..].windows(2);
+        let starts = |pair: &&[u8]| is_start(pair[0], pair[1]);
+        count += rest.filter(starts).count() as Tokens;
+        at += PART;
+    }
+    count
+}
+
+/// Returns true if a piece certainly begins with `byte` or with the byte before it, which
+/// is one of ``' !"#$%&(*,.'``.
+fn is_start(before: u8, byte: u8) -> bool {
+    matches!(before, b' '..=b'&' | b'(' | b'*' | b',' | b'.') && byte.is_ascii_alphabetic()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn starts_are_counted_in_words_of_eight_bytes(
+            text in "[a-z ('/0-9?@{é\n]{0,40}",
+            repeated in 1_usize..200,
+        ) {
+            let text = text.repeat(repeated);
+            let bytes = text.as_bytes();
+            let starts = bytes.windows(2).filter(|pair| is_start(pair[0], pair[1]));
+            prop_assert_eq!(word_starts(bytes), starts.count() as Tokens);
+        }
+    }
+
+    #[test]
+    fn every_pair_of_bytes_is_judged_alike() {
+        for before in 0..=u8::MAX {
+            for byte in 0..=u8::MAX {
+                let pair = [b'1', b'1', before, byte, b'1', b'1', b'1', b'1', b'1', b'1'];
+                let starts =
+                    Tokens::from(is_start(before, byte)) + Tokens::from(is_start(b'1', before));
+                assert_eq!(word_starts(&pair), starts, "{before} {byte}");
+            }
+        }
     }
 }
