@@ -188,39 +188,35 @@ impl<'a> Reader<'a> {
         let bytes = self.json.as_bytes();
         let mut at = self.at;
         loop {
-            let rest = bytes.get(at..)?;
-            let found = match rest.first_chunk() {
-                Some(chunk) => first_mark(chunk),
-                None => rest.iter().position(is_mark)?,
-            };
-            at += found;
-            match bytes.get(at) {
-                Some(b'"') => {
+            while let Some(chunk) = bytes.get(at..)?.first_chunk() {
+                let marks = marks(chunk);
+                if marks != 0 {
+                    at += marks.trailing_zeros() as usize / 8;
+                    break;
+                }
+                at += 8;
+            }
+            match bytes.get(at)? {
+                b'"' => {
                     self.at = at + 1;
                     return Some(());
                 }
-                Some(b'\\') => at += escape(&bytes[at..])?,
+                b'\\' => at += escape(&bytes[at..])?,
                 // A control character must be escaped.
-                Some(byte) if is_mark(byte) => return None,
-                // There was no mark.
-                _ => {}
+                0..0x20 => return None,
+                // One of the last bytes of the body.
+                _ => at += 1,
             }
         }
     }
 }
 
-/// Returns true for a byte that ends a text or begins an escape, and for a control
-/// character, which must be escaped.
-fn is_mark(byte: &u8) -> bool {
-    *byte < 0x20 || matches!(byte, b'"' | b'\\')
-}
-
-/// Returns the position of the first mark of eight bytes, or 8 if there is none.
+/// Returns a word whose lowest bit belongs to the first mark of eight bytes, or zero if
+/// there is none: a quote, a backslash or a control character.
 #[inline(always)]
-fn first_mark(chunk: &[u8; 8]) -> usize {
+fn marks(chunk: &[u8; 8]) -> u64 {
     let word = u64::from_le_bytes(*chunk);
-    let marks = json::flag(word, b'"') | json::flag(word, b'\\') | json::below(word, 0x20);
-    marks.trailing_zeros() as usize / 8
+    json::flag(word, b'"') | json::flag(word, b'\\') | json::below(word, 0x20)
 }
 
 /// Whether a byte after a backslash completes an escape. A table has no branches,
