@@ -27,8 +27,7 @@ enum Repr {
 
 impl BlockText {
     /// Returns the text of a JSON string, which must be valid JSON. Returns `None`
-    /// for another value, and for a string that is no text because it has half of
-    /// a surrogate pair.
+    /// for another value, and for a string with half of a surrogate pair.
     pub fn of_json(json: &str) -> Option<Self> {
         let inner = json.strip_prefix('"')?.strip_suffix('"')?;
         // Only code points in digits can be wrong.
@@ -209,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_is_no_text_is_refused() {
+    fn a_value_that_is_not_text_is_refused() {
         for json in ["12", "null", "{}", "\"", r#""\ud83d alone""#] {
             assert!(BlockText::of_json(json).is_none(), "{json}");
         }

@@ -132,7 +132,7 @@ impl Drop for Lease<'_> {
         // `close` waits for this, too.
         match state.closed {
             true => self.readers.freed.notify_all(),
-            // A notification is a system call, even if nobody waits.
+            // A notification is a system call, even if no thread waits.
             false if state.waiting > 0 => self.readers.freed.notify_one(),
             false => {}
         }

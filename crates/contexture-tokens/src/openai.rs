@@ -108,7 +108,7 @@ impl TokenCounter for OpenAi {
 
     /// A letter of an escape follows a backslash, a digit or another letter, which are
     /// not among the characters. The last character of an escape is among them only
-    /// if the escape is a quote, which stands for itself.
+    /// if the escape is a quote, which remains a quote.
     fn lower_bound_in_json(&self, json: &str) -> Tokens {
         self.lower_bound(json)
     }

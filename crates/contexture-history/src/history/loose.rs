@@ -306,10 +306,11 @@ impl Latest<'_> {
     }
 
     fn count_text(&mut self, at: (usize, usize), text: &str) -> Tokens {
+        let is_blank = text.trim().is_empty();
         let text = Text::guarded(text, self.policy);
         let tokens = self.counts.count_of(&text);
         self.texts.insert(at, text);
-        if is_sent(&self.messages[at.0]) {
+        if is_sent(&self.messages[at.0]) && !is_blank {
             self.sent_tokens = self.sent_tokens.saturating_add(tokens);
         }
         tokens

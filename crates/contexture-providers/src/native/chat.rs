@@ -19,12 +19,16 @@ pub(super) fn request(node: &Node<'_>) -> Result<NativeRequest, NativeError> {
     let mut messages: Vec<Message> = Vec::new();
     let given = node.each_of("messages")?;
     messages.reserve(given.len());
+    // Whether there was another message than an instruction, perhaps a blank one.
+    let mut has_begun = false;
     for one in given {
         let role = one.required_text("role")?;
+        let is_instruction = matches!(&*role, "system" | "developer");
+        has_begun |= !is_instruction;
         match &*role {
-            "system" | "developer" if messages.is_empty() => system.push(instruction(one)?),
+            _ if is_instruction && !has_begun => system.push(instruction(one)?),
             // Instructions between the messages stay where they are.
-            "system" | "developer" => {
+            _ if is_instruction => {
                 messages.push(message(MessageRole::System, vec![instruction(one)?]));
             }
             "user" => messages.push(message(MessageRole::User, user(one)?)),

@@ -93,8 +93,10 @@ impl ParsedRequest {
     }
 
     /// Returns the end of `body` from its first new message on, if it begins with all
-    /// messages of this request and the first new one cannot be a part of the last
-    /// of them.
+    /// messages of this request and the first new one is an answer of the model.
+    ///
+    /// If a blank answer is not read as a message, what follows it may belong to an
+    /// earlier message: callers check that the first message of the end is the model's.
     pub fn added_in(&self, body: &[u8]) -> Option<RequestEnd> {
         // An API with items instead of messages joins several of them.
         if self.api == Api::OpenAiResponses {
@@ -108,8 +110,9 @@ impl ParsedRequest {
         }
         let between = body[last.end..].iter().take_while(|byte| **byte != b'{');
         let start = last.end + between.count();
-        let between = body[last.end..start].trim_ascii();
-        if between != b"," {
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        let between = body[last.end..start].iter().filter(|byte| !is_space(byte));
+        if !between.eq(b",") {
             return None;
         }
         let end = RequestEnd {
@@ -118,13 +121,19 @@ impl ParsedRequest {
             first: self.messages.len(),
             left_out: start - before,
         };
-        // Results of tools that follow each other are one message.
         let root = Node::of_json(utf8(&end.body).ok()?);
-        let first = root.each_of(self.api.messages_field()).ok()?;
-        let role = role_of(first.get(self.instructions)?)?;
+        let all = root.each_of(self.api.messages_field()).ok()?;
+        let added = all.get(self.instructions..)?;
+        // One at the beginning of an end would be an instruction for all messages.
+        if added.iter().any(is_instruction) {
+            return None;
+        }
+        // An answer of the model begins a message. Results may belong to the one before:
+        // to its other results, or to a call whose id they do not have.
+        let role = role_of(added.first()?)?;
         let known = Node::of_json(utf8(&self.body[last.clone()]).ok()?);
-        let is_apart = !INSTRUCTIONS.contains(&&*role) && Some(role) != role_of(&known);
-        is_apart.then_some(end)
+        let is_answer = matches!(role.as_str(), "assistant" | "model");
+        (is_answer && Some(role) != role_of(&known)).then_some(end)
     }
 
     /// Remembers `body` in place of this request. `end` is its end, which
@@ -156,12 +165,9 @@ impl ParsedRequest {
     }
 }
 
-/// The roles of instructions.
-const INSTRUCTIONS: [&str; 2] = ["system", "developer"];
-
 /// Returns whether a message of any API has the role of an instruction.
 fn is_instruction(message: &Node<'_>) -> bool {
-    role_of(message).is_some_and(|role| INSTRUCTIONS.contains(&&*role))
+    role_of(message).is_some_and(|role| matches!(role.as_str(), "system" | "developer"))
 }
 
 fn role_of(message: &Node<'_>) -> Option<String> {
@@ -201,6 +207,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use contexture_core::message::MessageRole;
+
     use crate::native::read_request;
 
     /// A conversation of the Chat API: messages, calls and results.
@@ -209,6 +217,8 @@ mod tests {
             "[a-c\"\\\\{}\\[\\], ü]{0,6}".prop_map(|text| json!({"role": "user", "content": text})),
             "[a-c]{1,4}".prop_map(|text| json!({"role": "assistant", "content": text})),
             "[a-c]{1,4}".prop_map(|text| json!({"role": "system", "content": text})),
+            // It says nothing, and becomes no message.
+            Just(json!({"role": "assistant", "content": ""})),
             Just(json!({"role": "assistant", "tool_calls": [
                 {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
             ]})),
@@ -278,6 +288,11 @@ mod tests {
             };
             let read = |body: &[u8]| read_request(body, &[Api::OpenAiChat]).unwrap();
             let (known, whole, added) = (read(&known), read(&next), read(&end.body));
+            // Only then do callers use the end.
+            let first = added.messages.first().map(|message| message.role);
+            if first != Some(MessageRole::Assistant) {
+                return Ok(());
+            }
             prop_assert_eq!(&added.settings, &whole.settings);
             prop_assert_eq!(&added.system, &whole.system);
             prop_assert_eq!([known.messages, added.messages].concat(), whole.messages);
@@ -326,6 +341,48 @@ mod tests {
         let known = ParsedRequest::new(next.as_bytes(), Api::OpenAiChat).unwrap();
         let next = body(&format!("{asked} , {answered},{answered}"));
         assert!(known.added_in(next.as_bytes()).is_none());
+    }
+
+    #[test]
+    fn a_result_is_read_with_the_call_before_it() {
+        let body = |contents: &[Value]| json!({"contents": contents}).to_string();
+        let asked = json!({"role": "user", "parts": [{"text": "Go."}]});
+        let call = json!({"functionCall": {"id": "abc", "name": "f", "args": {}}});
+        let called = json!({"role": "model", "parts": [call]});
+        let result = json!({"functionResponse": {"name": "f", "response": {"a": 1}}});
+        let answered = json!({"role": "user", "parts": [result]});
+        let known = |contents: &[Value]| {
+            ParsedRequest::new(body(contents).as_bytes(), Api::Gemini).unwrap()
+        };
+        let all = body(&[asked.clone(), called.clone(), answered]);
+        let before = known(&[asked.clone(), called]);
+        assert!(before.added_in(all.as_bytes()).is_none());
+        assert!(known(&[asked]).added_in(all.as_bytes()).is_some());
+    }
+
+    #[test]
+    fn white_space_of_json_is_between_messages() {
+        let body = |between: &str| {
+            format!(
+                r#"{{"messages":[{{"role":"user","content":"a"}}{between}{{"role":"assistant","content":"b"}}]}}"#
+            )
+        };
+        let known = br#"{"messages":[{"role":"user","content":"a"}]}"#;
+        let known = ParsedRequest::new(known, Api::OpenAiChat).unwrap();
+        for (between, is_json) in [
+            (" \t\r\n, ", true),
+            ("\u{c},", false),
+            (",,", false),
+            ("", false),
+        ] {
+            let body = body(between);
+            assert_eq!(
+                known.added_in(body.as_bytes()).is_some(),
+                is_json,
+                "{between:?}"
+            );
+            assert_eq!(serde_json::from_str::<Value>(&body).is_ok(), is_json);
+        }
     }
 
     #[test]

@@ -340,6 +340,10 @@ impl Checker {
                             "answers call `{tool_call_id}`, which does not exist or already has a result"
                         ),
                     ));
+                } else {
+                    self.outline
+                        .answered
+                        .push((tool_call_id.clone(), *is_error));
                 }
             }
         }
@@ -450,4 +454,49 @@ pub(crate) fn check_number(field: &str, number: u64) -> Result<(), StoreError> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_turn_begins_a_step_after_any_turn_alike() {
+        let user = json!({"role": "user", "content": "Go."});
+        let says = json!({"role": "assistant", "content": "Done."});
+        let calls = |id: &str| {
+            json!({"role": "assistant", "content": [
+                {"type": "tool_call", "id": id, "name": "f", "arguments": {}}
+            ]})
+        };
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "ok"});
+        let answer = json!({"role": "user", "content": [
+            {"type": "tool_result", "tool_call_id": "open", "content": "ok"},
+            {"type": "text", "text": "And now?"}
+        ]});
+        let open = |id: &str| OpenCall {
+            id: id.to_owned(),
+            name: "f".to_owned(),
+        };
+        for (messages, begins) in [
+            (vec![user.clone(), says.clone()], true),
+            (vec![says.clone()], true),
+            (vec![result("open"), says.clone()], false),
+            (vec![result("given-up"), user.clone()], false),
+            (vec![result("open")], false),
+            (vec![answer], false),
+            (vec![calls("own"), result("own"), says], true),
+            (vec![user, calls("own")], true),
+        ] {
+            let turn = NewTurn {
+                messages: serde_json::from_value(messages.into()).unwrap(),
+                ..NewTurn::default()
+            };
+            let outline = turn.outline_after(&[open("open")], &[open("given-up")]);
+            assert_eq!(outline.unwrap().begins, begins, "{turn:?}");
+            assert_eq!(turn.begins(), Some(begins), "{turn:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use contexture_core::cache::Cache;
 use contexture_engine::{Cause, Error};
 use contexture_history::{LatestMessages, Sessions, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest, ParsedRequest, RequestEnd};
-use contexture_store::{Block, Message, Session, TurnId};
+use contexture_store::{Block, Message, MessageRole, Session, TurnId};
 
 use super::{ends_with_model, follows_stored, read};
 
@@ -207,7 +207,8 @@ impl CachedConversation {
         if self.is_recorded
             && let Some(end) = request.added_in(body)
             && let Ok(mut native) = native::read_request(&end.body, &[api])
-            && !native.messages.is_empty()
+            // A blank answer is no message, and what follows it may belong to an earlier one.
+            && (native.messages.first()).is_some_and(|it| it.role == MessageRole::Assistant)
         {
             make_ids_unique(&mut native.messages);
             return Some((end, native, 0));
