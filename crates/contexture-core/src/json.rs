@@ -51,7 +51,7 @@ fn next_escape(bytes: &[u8]) -> usize {
 
 /// Returns the content of a JSON string, or `None` for another value.
 ///
-/// Code and prose have an escape in most lines. [`WIDE`] bytes are therefore
+/// Code and prose have an escape in most lines. Sixteen bytes are therefore
 /// copied at once and searched for one; those after it are overwritten.
 pub fn read(json: &str) -> Option<String> {
     let inner = json.strip_prefix('"')?.strip_suffix('"')?.as_bytes();
