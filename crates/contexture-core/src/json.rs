@@ -36,7 +36,7 @@ fn next_escape(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
-        let found = below(word, 0x20) | flag(word, b'"') | flag(word, b'\\');
+        let found = escapes(word);
         if found != 0 {
             return at + (found.trailing_zeros() / 8) as usize;
         }
@@ -115,7 +115,7 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 /// Returns a word with the high bit of its first byte below `limit`, and perhaps of
 /// later bytes, or zero if it has no such byte.
 #[inline(always)]
-pub fn below(word: u64, limit: u8) -> u64 {
+fn below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(limit)) & !word & (ONES << 7)
 }
 
@@ -124,6 +124,13 @@ pub fn below(word: u64, limit: u8) -> u64 {
 #[inline(always)]
 pub fn flag(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * u64::from(byte)), 1)
+}
+
+/// Returns a word with the high bit of its first byte that JSON escapes, and perhaps of
+/// later bytes, or zero if it has no such byte.
+#[inline(always)]
+pub fn escapes(word: u64) -> u64 {
+    below(word, 0x20) | flag(word, b'"') | flag(word, b'\\')
 }
 
 /// The bytes that are copied at once.

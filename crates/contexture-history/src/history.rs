@@ -180,7 +180,7 @@ impl TurnCache {
     /// Caches a turn that was just recorded, so that the next request of the session need
     /// not read it. `deletions` is the session's number of deletions.
     pub(crate) fn record(&self, recorded: RecordedTurn, deletions: u64) {
-        let bytes = bytes_of(&recorded.turn) as usize + 512;
+        let bytes = recorded.turn.turn.bytes() as usize + 512;
         let key = (recorded.turn.id, deletions);
         self.recorded.insert(key, Arc::new(recorded), bytes);
     }
@@ -213,7 +213,7 @@ impl TurnCache {
             kind: turn.kind,
             compaction,
             begins: found.begins,
-            bytes: bytes_of(turn),
+            bytes: turn.turn.bytes(),
             tokens: Some(found.tokens),
         })
     }
@@ -442,12 +442,6 @@ impl LatestCompaction {
     pub(crate) fn name(&self) -> String {
         format!("{SUMMARY_NAME}{}", turn_name(self.id))
     }
-}
-
-/// Returns the size of a turn's messages in bytes.
-fn bytes_of(turn: &Turn) -> u64 {
-    let messages = turn.turn.messages.iter();
-    messages.map(|message| message.bytes() as u64).sum()
 }
 
 /// The prefix of the names of summaries in reports.

@@ -61,8 +61,7 @@ impl Prepared {
     pub(crate) fn imported(mut turn: NewTurn) -> Result<Self, Fault> {
         turn.parent_turn_id = ParentTurn::Head;
         turn.idempotency_key = None;
-        let bytes = turn.messages.iter().map(|message| message.bytes() as u64);
-        let bytes = bytes.sum();
+        let bytes = turn.bytes();
         let mut prepared = Self::owned(turn)?;
         prepared.bytes = Some(bytes);
         prepared.turn.messages.iter_mut().for_each(shorten_texts);

@@ -189,9 +189,9 @@ impl<'a> Reader<'a> {
         let mut at = self.at;
         loop {
             while let Some(chunk) = bytes.get(at..)?.first_chunk() {
-                let marks = marks(chunk);
-                if marks != 0 {
-                    at += marks.trailing_zeros() as usize / 8;
+                let found = json::escapes(u64::from_le_bytes(*chunk));
+                if found != 0 {
+                    at += found.trailing_zeros() as usize / 8;
                     break;
                 }
                 at += 8;
@@ -209,14 +209,6 @@ impl<'a> Reader<'a> {
             }
         }
     }
-}
-
-/// Returns a word whose lowest bit belongs to the first mark of eight bytes, or zero if
-/// there is none: a quote, a backslash or a control character.
-#[inline(always)]
-fn marks(chunk: &[u8; 8]) -> u64 {
-    let word = u64::from_le_bytes(*chunk);
-    json::flag(word, b'"') | json::flag(word, b'\\') | json::below(word, 0x20)
 }
 
 /// Whether a byte after a backslash completes an escape. A table has no branches,

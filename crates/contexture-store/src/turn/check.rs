@@ -65,8 +65,14 @@ impl NewTurn {
             ..Checker::default()
         };
         let mut outline = checker.outline(&self.messages)?;
-        outline.bytes = self.messages.iter().map(|one| one.bytes() as u64).sum();
+        outline.bytes = self.bytes();
         Ok(outline)
+    }
+
+    /// Returns the size of the messages in bytes.
+    pub fn bytes(&self) -> u64 {
+        let messages = self.messages.iter();
+        messages.map(|message| message.bytes() as u64).sum()
     }
 
     /// Returns whether a step begins with the turn, as its outline says after any
@@ -323,27 +329,21 @@ impl Checker {
                     if let Some(call) = calls.iter_mut().find(|call| call.id == *tool_call_id) {
                         call.is_error = Some(*is_error);
                     }
-                } else if let Some(found) = self.inherited.iter().position(is_it) {
-                    self.inherited.remove(found);
-                    self.outline
-                        .answered
-                        .push((tool_call_id.clone(), *is_error));
-                } else if let Some(found) = self.given_up.iter().position(is_it) {
-                    self.given_up.remove(found);
-                    self.outline
-                        .answered
-                        .push((tool_call_id.clone(), *is_error));
-                } else if !self.accepts_unknown || self.seen.contains(tool_call_id) {
-                    return Err(StoreError::invalid(
-                        at(),
-                        format!(
-                            "answers call `{tool_call_id}`, which does not exist or already has a result"
-                        ),
-                    ));
                 } else {
-                    self.outline
-                        .answered
-                        .push((tool_call_id.clone(), *is_error));
+                    if let Some(found) = self.inherited.iter().position(is_it) {
+                        self.inherited.remove(found);
+                    } else if let Some(found) = self.given_up.iter().position(is_it) {
+                        self.given_up.remove(found);
+                    } else if !self.accepts_unknown || self.seen.contains(tool_call_id) {
+                        return Err(StoreError::invalid(
+                            at(),
+                            format!(
+                                "answers call `{tool_call_id}`, which does not exist or already has a result"
+                            ),
+                        ));
+                    }
+                    let answered = (tool_call_id.clone(), *is_error);
+                    self.outline.answered.push(answered);
                 }
             }
         }
