@@ -29,7 +29,7 @@ pub use cost::{SessionCost, TurnCost};
 pub use fetch::{FetchRequest, Fetched};
 pub use pins::PinRequest;
 pub use recording::{Agreement, LatestMessages, Recording, make_ids_unique};
-pub use session::{CompactRequest, Sessions};
+pub use session::{CompactRequest, Sessions, TurnWrite};
 pub use source::register;
 
 pub use history::is_summary;

@@ -58,6 +58,17 @@ pub struct CompactRequest {
     pub now: Option<Timestamp>,
 }
 
+/// When a turn is written to the store.
+#[derive(Debug, Clone, Copy)]
+pub enum TurnWrite<'s> {
+    /// Before the call continues.
+    Now,
+    /// In one transaction with the request that the call saves next, if the store can
+    /// do that. The call must end with [`Ledger::finish_turn`]. The session is as
+    /// the call has [read](Sessions::read_for_turn) it.
+    WithRequest(&'s Session),
+}
+
 /// A turn with what is recorded with it, and its session.
 struct CompleteTurn {
     turn: NewTurn,
@@ -121,7 +132,8 @@ impl<'e> Sessions<'e> {
         turn: &NewTurn,
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
-        Ok(self.record_in(label, turn, now)?.0)
+        let (recorded, _) = self.record_in(label, turn, now, TurnWrite::Now)?;
+        Ok(recorded)
     }
 
     /// Records a turn, and returns the session as it was before.
@@ -130,10 +142,11 @@ impl<'e> Sessions<'e> {
         label: &str,
         turn: &NewTurn,
         now: Option<Timestamp>,
+        write: TurnWrite<'_>,
     ) -> Result<(Recorded, Session), Error> {
         let call = Call::current().unwrap_or_default();
         call.run(|| {
-            let recorded = self.record_within(label, turn, now);
+            let recorded = self.record_within(label, turn, now, write);
             Call::forget_ahead();
             recorded
         })
@@ -146,6 +159,7 @@ impl<'e> Sessions<'e> {
         label: &str,
         turn: &NewTurn,
         now: Option<Timestamp>,
+        write: TurnWrite<'_>,
     ) -> Result<(Recorded, Session), Error> {
         let store = self.engine.ledger()?;
         if turn
@@ -156,14 +170,24 @@ impl<'e> Sessions<'e> {
             return Err(Error::input("model: is empty").advise("omit it when the model is unknown"));
         }
         turn.check_sizes(self.engine.config().limits.max_message_bytes)?;
-        let new = self.complete(label, turn, true)?;
+        let known = match write {
+            TurnWrite::WithRequest(session) => Some(session),
+            TurnWrite::Now => None,
+        };
+        let new = self.complete(label, turn, true, known)?;
         let (counted, sample) = (Some(&new.counted), new.sample.as_ref());
         let at = now.unwrap_or_else(Timestamp::now);
+        if let Some(session) = known
+            && let Some(recorded) =
+                store.record_with_request(session, &new.turn, counted, sample, at)?
+        {
+            return Ok((recorded, self.remember(new, recorded, at)));
+        }
         if let Some(recorded) = store.record_as_read(label, &new.turn, counted, sample, at)? {
             return Ok((recorded, self.remember(new, recorded, at)));
         }
         // The session has changed since the store last read it.
-        let new = self.complete(label, turn, false)?;
+        let new = self.complete(label, turn, false, None)?;
         let (counted, sample) = (Some(&new.counted), new.sample.as_ref());
         let at = now.unwrap_or_else(Timestamp::now);
         let recorded = store.record(label, &new.turn, counted, sample, at)?;
@@ -201,13 +225,27 @@ impl<'e> Sessions<'e> {
         session
     }
 
+    /// Returns a session for a turn that is written with the next request of the current
+    /// call.
+    pub fn read_for_turn(&self, label: &str) -> Result<Session, Error> {
+        let wanted = ReadAhead {
+            session: Some(label),
+            snapshots: LOOK_BACK,
+            next_turn: true,
+            ..ReadAhead::default()
+        };
+        self.engine.read_ahead(wanted, None);
+        Ok(self.engine.ledger()?.session(label)?)
+    }
+
     /// Completes a turn with what is recorded with it. With `is_cached`, the store
-    /// may answer with an earlier state of the session.
+    /// may answer with an earlier state of the session, unless it is `known`.
     fn complete(
         &self,
         label: &str,
         turn: &NewTurn,
         is_cached: bool,
+        known: Option<&Session>,
     ) -> Result<CompleteTurn, Error> {
         let store = self.engine.ledger()?;
         let mut warnings = Vec::new();
@@ -227,7 +265,10 @@ impl<'e> Sessions<'e> {
         if estimates {
             self.engine.calibrate(&mut model)?;
         }
-        let session = store.session(label)?;
+        let session = match known {
+            Some(known) => known.clone(),
+            None => store.session(label)?,
+        };
         let parent = turn.parent_turn_id.expected().unwrap_or(session.head);
         let (answered, sent) = self.answered(&session, parent, turn)?;
         let mut turn = turn.clone();

@@ -23,6 +23,10 @@ pub struct Reading {
     memory: bool,
     // True if the session is read to record a turn.
     is_cached: bool,
+    // True if a turn is recorded with the next request.
+    next_turn: bool,
+    // True if the session is known, because such a turn waits.
+    has_session: bool,
 }
 
 /// The answers to a [`Reading`], by name.
@@ -55,6 +59,8 @@ impl Reading {
                 .map(|(model, counter, most)| (model.to_owned(), counter.to_owned(), most)),
             memory: wanted.memory,
             is_cached: wanted.is_cached,
+            next_turn: wanted.next_turn,
+            has_session: false,
         }
     }
 
@@ -108,14 +114,16 @@ impl Reading {
             });
             all.push((read_session(label), take));
         } else if let Some(label) = self.session.as_deref() {
-            let exists = Rc::new(Cell::new(false));
-            let is_found = Rc::clone(&exists);
-            let found = together.add(move |db| {
-                let found = sessions::get(db, tenant, label)?;
-                is_found.set(true);
-                Ok(found)
-            });
-            all.push((session(label), take(found)));
+            let exists = Rc::new(Cell::new(self.has_session));
+            if !self.has_session {
+                let is_found = Rc::clone(&exists);
+                let found = together.add(move |db| {
+                    let found = sessions::get(db, tenant, label)?;
+                    is_found.set(true);
+                    Ok(found)
+                });
+                all.push((session(label), take(found)));
+            }
             if self.pins {
                 let found = together.add(move |db| pins::list_of_session(db, tenant, label));
                 let take = take(found);
@@ -128,6 +136,10 @@ impl Reading {
             if most > 0 {
                 let found = together.add(move |db| snapshots::of_session(db, tenant, label, most));
                 all.push((latest_snapshots(label, most), take(found)));
+            }
+            if self.next_turn {
+                let found = together.add(move |db| sessions::find_to_record(db, tenant, label));
+                all.push((row(label), take(found)));
             }
         }
         if let Some(prefix) = self.snapshot.as_deref() {
@@ -152,6 +164,11 @@ impl Reading {
 
 pub(crate) fn session(label: &str) -> String {
     format!("session {label}")
+}
+
+/// The name of the row of a session to which a turn is added.
+fn row(label: &str) -> String {
+    format!("row of session {label}")
 }
 
 /// The name of a session that was read with its latest snapshots.
@@ -212,11 +229,21 @@ impl<B: Backend> SqlStore<B> {
             !wanted.pins && !wanted.memory && wanted.snapshot.is_none() && wanted.samples.is_none();
         let is_remote = self.backend.is_remote();
         reading.is_cached &= is_whole && is_remote;
+        if is_remote && wanted.next_turn {
+            return;
+        }
         if !is_remote {
             // In this process, only the transactions cost something: a query that may
-            // not be needed is too much. Snapshots may still have to be written.
-            (reading.memory, reading.snapshots, reading.snapshot) = (false, 0, None);
-            if reading.session.is_none() || !reading.pins {
+            // not be needed is too much.
+            (reading.memory, reading.snapshot) = (false, None);
+            reading.has_session =
+                (wanted.session).is_some_and(|label| self.pending_session(label).is_some());
+            match wanted.next_turn {
+                // Snapshots may still have to be written.
+                true => self.settle(),
+                false => reading.snapshots = 0,
+            }
+            if reading.session.is_none() || !reading.pins && !wanted.next_turn {
                 return;
             }
         }
@@ -255,6 +282,11 @@ impl<B: Backend> SqlStore<B> {
     /// Returns the state of a session that the current call has seen.
     pub(crate) fn take_seen(&self, label: &str) -> Option<SeenSession> {
         Call::take_ahead(|| self.ahead_key(&known_session(label)))
+    }
+
+    /// Returns the row of a session to which a turn is added.
+    pub(crate) fn take_row(&self, label: &str) -> Option<sessions::RecordingRow> {
+        Call::take_ahead(|| self.ahead_key(&row(label)))
     }
 
     /// Returns the cache of sessions, if the database is in another process.

@@ -140,9 +140,7 @@ impl KnownSessions {
     ) {
         let mut next = known.clone();
         next.moves += 1;
-        next.session.head = Some(recorded.id);
-        next.session.turns = recorded.depth;
-        next.session.updated_at = known.session.updated_at.max(now);
+        next.session.follow(recorded, now);
         let next = Arc::new(next);
         let mut all = self.lock();
         let cached = all.get_or_add(tenant, &known.session.label);

@@ -37,6 +37,9 @@ impl<B: Backend> Ledger for SqlStore<B> {
     }
 
     fn session(&self, label: &str) -> Result<Session, StoreError> {
+        if let Some(session) = self.pending_session(label) {
+            return Ok(session);
+        }
         self.read_once(
             || ahead::session(label),
             |db, tenant| sessions::get(db, tenant, label),
@@ -55,6 +58,7 @@ impl<B: Backend> Ledger for SqlStore<B> {
         sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Result<Recorded, StoreError> {
+        self.write_pending()?;
         Call::forget_ahead();
         let done = self.record_seen(label, (turn, counted, sample), None, now)?;
         done.ok_or_else(|| self.explain(Fault::Sql(Error::NotRead)))
@@ -68,9 +72,31 @@ impl<B: Backend> Ledger for SqlStore<B> {
         sample: Option<&TurnSample>,
         now: Timestamp,
     ) -> Result<Option<Recorded>, StoreError> {
+        self.write_pending()?;
         let seen = self.take_seen(label);
         Call::forget_ahead();
         self.record_seen(label, (turn, counted, sample), seen, now)
+    }
+
+    fn record_with_request(
+        &self,
+        session: &Session,
+        turn: &NewTurn,
+        counted: Option<&Counted>,
+        sample: Option<&TurnSample>,
+        now: Timestamp,
+    ) -> Result<Option<Recorded>, StoreError> {
+        // A key may name a turn that exists, and a sample changes how the request is
+        // counted.
+        if self.backend.is_remote() || turn.idempotency_key.is_some() || sample.is_some() {
+            return Ok(None);
+        }
+        let recording = self.recording(&session.label, (turn, counted, sample), now)?;
+        self.keep_pending(session, recording)
+    }
+
+    fn finish_turn(&self) -> bool {
+        self.finish_pending()
     }
 
     fn compact(
@@ -168,19 +194,29 @@ impl<B: Backend> Ledger for SqlStore<B> {
 type TurnParts<'a> = (&'a NewTurn, Option<&'a Counted>, Option<&'a TurnSample>);
 
 impl<B: Backend> SqlStore<B> {
+    /// Prepares a turn to be recorded.
+    fn recording(
+        &self,
+        label: &str,
+        (turn, counted, sample): TurnParts<'_>,
+        now: Timestamp,
+    ) -> Result<Recording, StoreError> {
+        turn.check_sizes(self.max_message_bytes())?;
+        let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
+        let latest_event = self.known.latest_event(self.backend.tenant_name());
+        Ok(Recording::new(label, new, now, latest_event))
+    }
+
     /// Records a turn. Returns `None` if the session is not as the call has seen
     /// it.
     fn record_seen(
         &self,
         label: &str,
-        (turn, counted, sample): TurnParts<'_>,
+        parts: TurnParts<'_>,
         seen: Option<SeenSession>,
         now: Timestamp,
     ) -> Result<Option<Recorded>, StoreError> {
-        turn.check_sizes(self.max_message_bytes())?;
-        let new = Prepared::new(turn, counted, sample).map_err(|fault| self.explain(fault))?;
-        let latest_event = self.known.latest_event(self.backend.tenant_name());
-        let mut recording = Recording::new(label, new, now, latest_event);
+        let mut recording = self.recording(label, parts, now)?;
         let unchecked = seen.as_ref().filter(|seen| !seen.is_checked);
         let differs = unchecked.map(|seen| recording.expect(Arc::clone(&seen.known)));
         let recorded = self.backend.record(recording);

@@ -39,6 +39,7 @@ mod keys;
 mod known;
 mod ledger;
 mod memory;
+mod pending;
 mod pins;
 mod record;
 mod results;
@@ -271,10 +272,12 @@ impl<B: Backend> SqlStore<B> {
         &self,
         read: impl FnOnce(&Connection, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
+        self.write_pending()?;
         self.backend.read(read)
     }
 
-    /// Returns data that was read ahead, or reads it now.
+    /// Returns data that was read ahead, or reads it now. A turn that waits must not
+    /// change the data.
     fn read_once<T: 'static>(
         &self,
         name: impl Fn() -> String,
@@ -282,7 +285,7 @@ impl<B: Backend> SqlStore<B> {
     ) -> Result<T, StoreError> {
         match Call::take_ahead(|| self.ahead_key(&name())) {
             Some(answer) => Ok(answer),
-            None => self.read(read),
+            None => self.backend.read(read),
         }
     }
 
@@ -290,6 +293,7 @@ impl<B: Backend> SqlStore<B> {
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.write_pending()?;
         Call::forget_ahead();
         self.backend.write(write)
     }
@@ -314,6 +318,7 @@ impl<B: Backend> SqlStore<B> {
         &self,
         write: impl FnOnce(&Connection, i64) -> Result<T, Fault> + Send + 'static,
     ) -> Result<(T, bool), StoreError> {
+        self.write_pending()?;
         Call::forget_ahead();
         self.backend.write_and_clean(move |db, tenant| {
             idempotency::remove_answers(db, tenant)?;
@@ -333,6 +338,9 @@ impl<B: Backend> SqlStore<B> {
         write: impl FnOnce(&Connection, i64) -> Result<(), Fault> + Send + 'static,
         done: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) {
+        if let Err(error) = self.write_pending() {
+            return done(Err(error));
+        }
         Call::forget_ahead();
         self.backend.write_later(write, done);
     }

@@ -25,7 +25,7 @@ use crate::row::{Id, Json, Time, Word, id, json, number, unsigned};
 use crate::sessions::{self, SessionRow};
 use crate::together::{Answer, Together};
 use crate::value::ToSql;
-use crate::{events, snapshots, turns};
+use crate::{NO_TENANT, events, snapshots, turns};
 
 /// A turn, prepared as far as possible before the write, so that the writer
 /// thread only writes.
@@ -207,6 +207,39 @@ impl Recording {
         differs
     }
 
+    /// Checks the turn, and returns what recording it now would return. It must have
+    /// no idempotency key.
+    pub(crate) fn check(&self, db: &Connection, tenant: i64) -> Result<Recorded, Fault> {
+        let state = sessions::find_to_record(db, tenant, &self.label)?;
+        let given_up = given_up(db, &state.head, &self.new.turn)?;
+        Ok(accept(0, tenant, self, state, &given_up)?.recorded)
+    }
+
+    /// Checks the turn after a session's row that was read before. Returns `None` if
+    /// more must be read.
+    pub(crate) fn check_after(
+        &self,
+        state: sessions::RecordingRow,
+    ) -> Result<Option<Recorded>, Fault> {
+        match self
+            .new
+            .turn
+            .late_results(&state.head.open_calls)
+            .is_empty()
+        {
+            true => Ok(Some(accept(0, NO_TENANT, self, state, &[])?.recorded)),
+            false => Ok(None),
+        }
+    }
+
+    pub(crate) fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// Records the turn.
     pub fn run(&self, db: &Connection, tenant: i64) -> Result<Recorded, Fault> {
         let done = Self::run_all(db, &[(tenant, self)], &|_| true)?;
@@ -373,7 +406,9 @@ fn record_some(
                 left.push(at);
                 continue;
             }
-            Ok(Ok(state)) => accept(db, at, tenant, recording, state).map(Ok),
+            Ok(Ok(state)) => given_up(db, &state.head, &recording.new.turn)
+                .and_then(|given_up| accept(at, tenant, recording, state, &given_up))
+                .map(Ok),
             Ok(Err(first)) => Ok(Err(first)),
             Err(fault) => Err(fault),
         };
@@ -393,13 +428,13 @@ fn record_some(
     Ok(left)
 }
 
-/// Checks that a turn can be recorded in a session.
+/// Checks that a turn can be recorded in a session. It may answer the calls `given_up`.
 fn accept<'r>(
-    db: &Connection,
     at: usize,
     tenant: i64,
     recording: &'r Recording,
     state: sessions::RecordingRow,
+    given_up: &[OpenCall],
 ) -> Result<Accepted<'r>, Fault> {
     state.check_open()?;
     let sessions::RecordingRow {
@@ -412,8 +447,7 @@ fn accept<'r>(
     if let Some(expected) = new.turn.parent_turn_id.expected() {
         sessions::check_head(&session, parent.id, expected)?;
     }
-    let given_up = given_up(db, &parent, &new.turn)?;
-    let outline = new.outline(&parent, &given_up)?;
+    let outline = new.outline(&parent, given_up)?;
     let recorded = Recorded {
         id: new.body.id(parent.id, &session.label, recording.now),
         parent: parent.id,

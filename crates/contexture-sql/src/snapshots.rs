@@ -100,14 +100,18 @@ impl<B: Backend> Snapshots for SqlStore<B> {
             builds_on,
             made_of,
         };
+        let request = Arc::new(request);
         if !self.backend.is_remote() {
+            let saved = Arc::clone(&request);
+            if let Some(saved) = self.write_pending_with(move |db, tenant| saved.save(db, tenant)) {
+                return done(saved);
+            }
             self.write_later(move |db, tenant| request.save(db, tenant), done);
             return;
         }
         // The check and the writes are sent together. The second attempt finds out
         // what is missing, if that was the reason.
         let backend = self.backend.clone();
-        let request = Arc::new(request);
         let first = Arc::clone(&request);
         self.write_later(
             move |db, tenant| first.save_at_once(db, tenant),

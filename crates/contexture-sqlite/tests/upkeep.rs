@@ -12,9 +12,9 @@ use std::time::Duration;
 use contexture_core::ContentHash;
 use contexture_sqlite::{Options, SqliteStore};
 use contexture_store::{
-    Analysis, Blob, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS, Memories,
-    NewRecord, NewSession, NewTask, PendingSnapshot, Record, Retention, Snapshot, Snapshots,
-    StoreError, TaskStatus, Tasks, Tenants, Trees, Upkeep,
+    Analysis, Blob, Call, Derived, Events, Forget, Handle, HandlePrefix, Ledger, MAX_EVENTS,
+    Memories, NewRecord, NewSession, NewTask, PendingSnapshot, Record, Retention, Snapshot,
+    Snapshots, StoreError, TaskStatus, Tasks, Tenants, Trees, Upkeep,
 };
 use rusqlite::Connection;
 use support::{
@@ -320,6 +320,49 @@ fn an_interrupted_deletion_of_a_tenant_is_continued() {
     assert_eq!(tenant.continue_deletions().unwrap(), 0);
     assert!(!tenant.has_deleted_text().unwrap());
     assert_eq!(store.stats().unwrap().pending_deletions, Some(0));
+}
+
+#[test]
+fn a_turn_and_its_request_are_one_commit() {
+    let (_directory, path) = place();
+    let store = SqliteStore::open(&path).unwrap();
+    store.create_session(&session("main"), at(0)).unwrap();
+    let commits = || {
+        let db = Connection::open(&path).unwrap();
+        let count = "SELECT number FROM commits";
+        db.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let before = commits();
+    Call::default().run(|| {
+        let found = store.session("main").unwrap();
+        let kept = store.record_with_request(&found, &turn("one"), None, None, at(1));
+        let recorded = kept.unwrap().unwrap();
+        assert_eq!(commits(), before);
+        let hash = ContentHash::of(b"root");
+        let (report, reported) = mpsc::channel();
+        store.put_snapshot_later(PendingSnapshot {
+            snapshot: Snapshot {
+                hash,
+                session: "main".to_owned(),
+                parent_turn: Some(recorded.id),
+                model: "m".to_owned(),
+                tokens: 1,
+                counter: COUNTER.to_owned(),
+                root: hash,
+                created_at: at(1),
+            },
+            blobs: Vec::new(),
+            report: None,
+            builds_on: None,
+            made_of: Some(vec![recorded.id]),
+            done: Box::new(move |saved| drop(report.send(saved))),
+        });
+        reported.recv().unwrap().unwrap();
+        assert!(store.finish_turn());
+    });
+    assert_eq!(commits(), before + 1);
+    assert_eq!(store.session("main").unwrap().turns, 1);
+    assert_eq!(store.snapshots(Some("main"), 9).unwrap().len(), 1);
 }
 
 #[test]

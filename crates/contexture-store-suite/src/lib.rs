@@ -22,6 +22,7 @@ mod imports;
 mod keys;
 mod ledger;
 mod memory;
+mod pending;
 mod steps;
 mod tasks;
 mod trees;
@@ -36,6 +37,7 @@ pub use imports::*;
 pub use keys::*;
 pub use ledger::*;
 pub use memory::*;
+pub use pending::*;
 pub use steps::*;
 pub use tasks::*;
 pub use trees::*;
@@ -205,6 +207,13 @@ macro_rules! conformance {
             a_snapshot_is_deleted,
             a_snapshot_that_is_being_saved_is_whole_after_a_deletion,
             turns_are_deleted_while_others_read_and_record,
+            a_turn_is_written_with_its_request,
+            every_query_finds_a_turn_that_waits,
+            a_turn_that_waits_is_written_without_a_request,
+            a_turn_that_waits_does_not_replace_another,
+            a_turn_is_written_although_its_request_is_refused,
+            a_turn_of_a_cancelled_call_is_not_written,
+            a_turn_that_cannot_be_recorded_does_not_wait,
         );
     };
     ($with_store:path; $($test:ident,)*) => {

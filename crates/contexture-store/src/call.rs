@@ -6,7 +6,8 @@
 //! cancelled, and the server must report that its outcome is unknown.
 //!
 //! A store in another process can read ahead the data that a call will need
-//! next. The results are stored with the call, for one use each.
+//! next. The results are stored with the call, for one use each. A store can also
+//! keep a state of its own in a call, such as a write that waits for the next one.
 //!
 //! A call also knows its caller, whom the audit log names, and its execution
 //! slot: while it waits for a language model or for the store, other calls can
@@ -33,7 +34,16 @@ pub struct Call {
     caller: Option<Arc<str>>,
     place: Option<Arc<dyn ExecutionSlot>>,
     ahead: Arc<ReadAheadAnswers>,
+    stores: Arc<StoreStates>,
     keyed: Option<Arc<CallKey>>,
+}
+
+/// What stores keep in a call, by a key of each store.
+#[derive(Default)]
+struct StoreStates {
+    // The number of states, so that a lookup costs nothing if there are none.
+    count: AtomicUsize,
+    states: Mutex<HashMap<String, Arc<dyn Any + Send + Sync>>>,
 }
 
 /// Answers that were read ahead.
@@ -231,6 +241,32 @@ impl Call {
         });
     }
 
+    /// Returns the state that a store has put into the current call.
+    pub fn state<T: Send + Sync + 'static>(key: &str) -> Option<Arc<T>> {
+        CURRENT.with_borrow(|call| {
+            let stores = &call.as_ref()?.stores;
+            if stores.count.load(Ordering::Acquire) == 0 {
+                return None;
+            }
+            let state = Arc::clone(lock(&stores.states).get(key)?);
+            state.downcast().ok()
+        })
+    }
+
+    /// Puts the state of a store into the current call. Returns false if there is no
+    /// call.
+    pub fn put_state<T: Send + Sync + 'static>(key: &str, state: Arc<T>) -> bool {
+        CURRENT.with_borrow(|call| {
+            let Some(Call { stores, .. }) = call else {
+                return false;
+            };
+            let mut states = lock(&stores.states);
+            states.insert(key.to_owned(), state);
+            stores.count.store(states.len(), Ordering::Release);
+            true
+        })
+    }
+
     /// Cancels all writes of the call. Returns false if one has begun, so that
     /// the outcome is unknown.
     pub fn withdraw(&self) -> bool {
@@ -289,6 +325,23 @@ mod tests {
             Call::forget_ahead();
             assert_eq!(take(), None);
         });
+    }
+
+    #[test]
+    fn a_store_keeps_its_state_as_long_as_the_call() {
+        let state = || Call::state::<u32>("store").map(|state| *state);
+        assert!(!Call::put_state("store", Arc::new(1_u32)), "no call");
+        let call = Call::default();
+        call.run(|| {
+            assert_eq!(state(), None);
+            assert!(Call::put_state("store", Arc::new(1_u32)));
+            assert_eq!(Call::state::<u32>("another").as_deref(), None);
+            assert_eq!(Call::state::<u64>("store").as_deref(), None);
+            Call::default().run(|| assert_eq!(state(), None, "another call"));
+            assert_eq!(state(), Some(1));
+        });
+        assert_eq!(state(), None);
+        call.run(|| assert_eq!(state(), Some(1)));
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub struct ReadAhead<'a> {
     /// Whether the session and its snapshots may be those of an earlier call. The
     /// turn must then be recorded with [`Ledger::record_as_read`].
     pub is_cached: bool,
+    /// Whether a turn will be recorded in the session with
+    /// [`Ledger::record_with_request`].
+    pub next_turn: bool,
 }
 
 /// Stores conversations. The ledger is append-only: turns are never changed, and
@@ -75,9 +78,10 @@ pub trait Ledger: Send + Sync {
     ///
     /// The [sizes](NewTurn::check_sizes) of the turn's messages are checked, and
     /// the turn is [checked](NewTurn::outline_after) against the calls that its
-    /// parent left open, and those of earlier turns that never got a result. Fails with a conflict if `parent_turn_id` is not the head, if it
-    /// is [`Empty`](crate::ParentTurn::Empty) and the session is not, or if the
-    /// session is not active. A turn whose idempotency key was already used in this session is not
+    /// parent left open, and those of earlier turns that never got a result. Fails
+    /// with a conflict if `parent_turn_id` is not the head, if it is
+    /// [`Empty`](crate::ParentTurn::Empty) and the session is not, or if the session is
+    /// not active. A turn whose idempotency key was already used in this session is not
     /// recorded again: the first turn is returned if both have the same content,
     /// otherwise the call fails.
     ///
@@ -108,6 +112,31 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> Result<Option<Recorded>, StoreError> {
         self.record(label, turn, counted, sample, now).map(Some)
+    }
+
+    /// Checks a turn like [`record`](Self::record), and writes it in one transaction
+    /// with the request that the current [`Call`](crate::Call) saves next. Until then,
+    /// only this call sees the turn. The call must end with
+    /// [`finish_turn`](Self::finish_turn).
+    ///
+    /// `session` is the session as the call has read it. Returns `None` if the store
+    /// cannot do that. The turn must then be recorded.
+    fn record_with_request(
+        &self,
+        _session: &Session,
+        _turn: &NewTurn,
+        _counted: Option<&Counted>,
+        _sample: Option<&TurnSample>,
+        _now: Timestamp,
+    ) -> Result<Option<Recorded>, StoreError> {
+        Ok(None)
+    }
+
+    /// Writes the turn of [`record_with_request`](Self::record_with_request), if it is
+    /// not written yet. Returns false if it could not be written, for example because
+    /// the session has moved on: what the call has read after it is then wrong.
+    fn finish_turn(&self) -> bool {
+        true
     }
 
     /// Appends a compaction after `parent`, which must be the head. The turns

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::id::TurnId;
+use crate::ledger::Recorded;
 
 /// A session: a named conversation that grows by turns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -45,6 +46,22 @@ pub struct Session {
     /// Turns in a cache are valid for one such number only.
     #[serde(skip)]
     pub turn_deletions: u64,
+}
+
+impl Session {
+    /// Returns true if `label` is the session's label or an alias of it.
+    pub fn is_named(&self, label: &str) -> bool {
+        self.label == label || self.aliases.iter().any(|alias| alias == label)
+    }
+
+    /// Changes the session as a turn does that was recorded in it at `now`.
+    pub fn follow(&mut self, recorded: &Recorded, now: Timestamp) {
+        self.head = Some(recorded.id);
+        self.turns = recorded.depth;
+        // Stores keep milliseconds.
+        let now = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
+        self.updated_at = self.updated_at.max(now);
+    }
 }
 
 /// Whether a session is still in use.

@@ -19,7 +19,7 @@ use contexture_engine::{
 };
 use contexture_history::compaction::{Attempt, Compacted, Undone};
 use contexture_history::{
-    CompactRequest, FetchRequest, Fetched, PinRequest, Recording, SessionCost, Sessions,
+    CompactRequest, FetchRequest, Fetched, PinRequest, Recording, SessionCost, Sessions, TurnWrite,
 };
 use contexture_loom::{FlagChange, Looms, NewNode, NodeEdit};
 use contexture_memory::{Archetypes, Memory, MemoryCache};
@@ -333,7 +333,17 @@ impl Engine {
         turn: &NewTurn,
         now: Option<Timestamp>,
     ) -> Result<Recorded, Error> {
-        let (recorded, session) = self.sessions().record_in(label, turn, now)?;
+        self.record_as(label, turn, now, TurnWrite::Now)
+    }
+
+    pub(crate) fn record_as(
+        &self,
+        label: &str,
+        turn: &NewTurn,
+        now: Option<Timestamp>,
+        write: TurnWrite<'_>,
+    ) -> Result<Recorded, Error> {
+        let (recorded, session) = self.sessions().record_in(label, turn, now, write)?;
         let remembers = session
             .remember
             .unwrap_or(self.config().memory.from_sessions);

@@ -16,10 +16,10 @@ use contexture_engine::{
     Advice, Cause, Concept, Error, GivenFields, GivenPart, GivenRequest, Preview, RecipeRef,
     Request, Root, Warning, masked_json_text,
 };
-use contexture_history::{Sessions, is_summary, make_ids_unique};
+use contexture_history::{Sessions, TurnWrite, is_summary, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest};
 use contexture_providers::{Format, MOST_MARKS};
-use contexture_store::{Block, Call, Message, MessageRole, NewSession, NewTurn, StoreError};
+use contexture_store::{Block, Call, Message, MessageRole, NewSession, NewTurn};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -70,6 +70,16 @@ pub struct Fitted {
     pub assembled: Assembled,
 }
 
+/// A provider's body that continues a session.
+#[derive(Clone, Copy)]
+struct SessionBody<'b> {
+    root: &'b Root,
+    label: &'b str,
+    body: &'b [u8],
+    apis: &'b [Api],
+    options: &'b FitOptions,
+}
+
 /// The recipe of requests that hold their own content.
 const RECIPE: &str = "inline";
 
@@ -101,8 +111,37 @@ impl Engine {
         let Some(label) = &options.session else {
             return self.preview_fit(root, body, options);
         };
+        let given = SessionBody {
+            root,
+            label,
+            body,
+            apis,
+            options,
+        };
+        let call = Call::current().unwrap_or_default();
+        call.run(|| {
+            // The new turn is written with the request. If it cannot be written then, for
+            // example because another caller recorded a turn, the call begins again.
+            let fitted = self.fit_in_session(&given, true);
+            match self.ledger()?.finish_turn() {
+                true => fitted,
+                false => self.fit_in_session(&given, false),
+            }
+        })
+    }
+
+    /// Records the new messages of a body in its session, and makes it fit. With
+    /// `is_deferred`, the messages may be written with the request.
+    fn fit_in_session(&self, given: &SessionBody<'_>, is_deferred: bool) -> Result<Fitted, Error> {
+        let SessionBody {
+            root,
+            label,
+            body,
+            options,
+            ..
+        } = *given;
         let known = self.conversations.of(label);
-        let continuation = self.continue_session(root, label, &known, body, apis, options)?;
+        let continuation = self.continue_session(given, &known, is_deferred)?;
         self.conversations.keep(label, &known);
         let Continuation {
             body: read,
@@ -116,7 +155,7 @@ impl Engine {
             request.given.is_of_session = true;
             request.given.is_shorter = is_shorter;
             request.recipe = Some(RecipeRef::Name(SESSION_RECIPE.to_owned()));
-            request.session = Some(label.clone());
+            request.session = Some(label.to_owned());
             self.assemble(root, request)
         })
     }
@@ -205,22 +244,28 @@ impl Engine {
     /// same messages.
     fn continue_session<'b>(
         &self,
-        root: &Root,
-        label: &str,
+        given: &SessionBody<'b>,
         known: &Mutex<CachedConversation>,
-        body: &'b [u8],
-        apis: &[Api],
-        options: &FitOptions,
+        is_deferred: bool,
     ) -> Result<Continuation<'b>, Error> {
+        let SessionBody {
+            root,
+            label,
+            body,
+            apis,
+            options,
+        } = *given;
         let mut known = conversation::locked(known);
         let mut attempts = 1;
         loop {
-            let (mut continuation, head) = match self.ledger()?.session(label) {
-                Ok(session) => {
-                    let read = known.read(Sessions::new(self), &session, body, apis)?;
-                    (read, session.head)
-                }
-                Err(StoreError::NotFound { .. }) => {
+            let sessions = Sessions::new(self);
+            let found = match is_deferred {
+                true => sessions.read_for_turn(label),
+                false => self.ledger()?.session(label).map_err(Error::from),
+            };
+            let (mut continuation, session) = match found {
+                Ok(session) => (known.read(sessions, &session, body, apis)?, session),
+                Err(error) if error.cause() == Cause::Missing => {
                     let first = known.first(body, apis)?;
                     let new = NewSession {
                         label: label.to_owned(),
@@ -232,11 +277,10 @@ impl Engine {
                             Call::forget_ahead();
                             continue;
                         }
-                        created => created?,
-                    };
-                    (first, None)
+                        created => (first, created?),
+                    }
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             };
             let new = std::mem::take(&mut continuation.new);
             if new.is_empty() {
@@ -247,10 +291,14 @@ impl Engine {
                 messages: new,
                 model: native.model.clone(),
                 provider: Some(native.api.provider().to_owned()),
-                parent_turn_id: head.into(),
+                parent_turn_id: session.head.into(),
                 ..NewTurn::default()
             };
-            match self.record(label, &turn, options.now) {
+            let write = match is_deferred {
+                true => TurnWrite::WithRequest(&session),
+                false => TurnWrite::Now,
+            };
+            match self.record_as(label, &turn, options.now, write) {
                 Err(error) if error.cause() == Cause::Conflict && attempts < ATTEMPTS => {
                     attempts += 1;
                 }
@@ -467,17 +515,24 @@ fn read(body: &[u8], apis: &[Api]) -> Result<NativeRequest, Error> {
     Ok(native)
 }
 
-/// Fails if the latest of the request's own messages does not fit: without it,
-/// the request would ask nothing.
+/// Fails if the latest of the request's own messages does not fit, or no message of a
+/// session: without it, the request would ask nothing.
 fn check_newest(assembled: &Assembled, messages: usize) -> Result<(), Error> {
-    let Some(newest) = messages.checked_sub(1) else {
-        return Ok(());
-    };
-    let whole = format!("messages/{newest}");
-    let block = format!("{whole}.");
-    let is_newest = |id: &str| id == whole || id.starts_with(&block);
+    let is_lack = |code: Code| matches!(code, Code::OVER_BUDGET | Code::BEFORE_WINDOW);
+    let layout = &assembled.layout;
     let mut dropped = assembled.report.excluded.iter();
-    let lost = dropped.find(|row| is_newest(&row.id) && row.code == Code::OVER_BUDGET);
+    let lost = match messages.checked_sub(1) {
+        Some(newest) => {
+            let whole = format!("messages/{newest}");
+            let block = format!("{whole}.");
+            let is_newest = |id: &str| id == whole || id.starts_with(&block);
+            dropped.find(|row| is_newest(&row.id) && row.code == Code::OVER_BUDGET)
+        }
+        None if layout.history.is_empty() && layout.current.is_empty() => {
+            dropped.rfind(|row| is_lack(row.code))
+        }
+        None => None,
+    };
     let Some(row) = lost else {
         return Ok(());
     };

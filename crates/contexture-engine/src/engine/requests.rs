@@ -184,6 +184,8 @@ impl Engine {
                     made_of: assembled.made_of.clone(),
                     done: Box::new(move |done| match done {
                         Ok(()) => kept.set_durability(Durability::Saved),
+                        // The request is not sent.
+                        Err(StoreError::Withdrawn) => kept.set_durability(Durability::Failed),
                         Err(error) => {
                             kept.set_durability(Durability::Failed);
                             if let Some(failed) = failed {

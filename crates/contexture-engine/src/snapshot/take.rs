@@ -1,6 +1,6 @@
 //! [`take`]: makes a snapshot of a request.
 //!
-//! A snapshot is a list of blocks in chunks of 64, stored by hash. Chunks and
+//! A snapshot is a list of blocks in chunks of 32, stored by hash. Chunks and
 //! contents that the previous request of the session already stored are
 //! referenced, so that a snapshot costs as much as the new part of the request.
 
@@ -19,7 +19,7 @@ use super::form::{
 use crate::request::GivenFields;
 
 /// The number of blocks in a chunk of the list.
-const CHUNK: usize = 64;
+const CHUNK: usize = 32;
 
 /// The most bytes of texts that are remembered with a request.
 const MOST_NEW_BYTES: usize = 8 * 1024;

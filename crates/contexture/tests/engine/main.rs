@@ -19,6 +19,7 @@ mod fit_given;
 mod fit_law;
 mod fit_media;
 mod fit_messages;
+mod fit_session;
 mod history;
 mod loom_cost;
 mod manifest;
