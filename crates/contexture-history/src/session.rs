@@ -230,7 +230,6 @@ impl<'e> Sessions<'e> {
     pub fn read_for_turn(&self, label: &str) -> Result<Session, Error> {
         let wanted = ReadAhead {
             session: Some(label),
-            snapshots: LOOK_BACK,
             next_turn: true,
             ..ReadAhead::default()
         };

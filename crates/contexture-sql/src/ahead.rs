@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use contexture_store::{Call, ReadAhead};
+use contexture_store::{Call, ReadAhead, Session};
 
 use crate::driver::Connection;
 use crate::error::Fault;
@@ -166,6 +166,12 @@ pub(crate) fn session(label: &str) -> String {
     format!("session {label}")
 }
 
+/// The name of the second answer about a session. If no turn is recorded, the request is
+/// made of the state that the call has read to record one.
+pub(crate) fn session_again(label: &str) -> String {
+    format!("session again {label}")
+}
+
 /// The name of the row of a session to which a turn is added.
 fn row(label: &str) -> String {
     format!("row of session {label}")
@@ -234,15 +240,12 @@ impl<B: Backend> SqlStore<B> {
         }
         if !is_remote {
             // In this process, only the transactions cost something: a query that may
-            // not be needed is too much.
-            (reading.memory, reading.snapshot) = (false, None);
-            reading.has_session =
-                (wanted.session).is_some_and(|label| self.pending_session(label).is_some());
-            match wanted.next_turn {
-                // Snapshots may still have to be written.
-                true => self.settle(),
-                false => reading.snapshots = 0,
-            }
+            // not be needed is too much. Snapshots may still have to be written.
+            (reading.memory, reading.snapshots, reading.snapshot) = (false, 0, None);
+            reading.has_session = wanted.session.is_some_and(|label| {
+                Call::has_ahead(&self.ahead_key(&session_again(label)))
+                    || self.pending_session(label).is_some()
+            });
             if reading.session.is_none() || !reading.pins && !wanted.next_turn {
                 return;
             }
@@ -260,6 +263,13 @@ impl<B: Backend> SqlStore<B> {
             for (name, keep) in answers {
                 keep(self.ahead_key(&name));
             }
+        }
+        if let (true, Some(label)) = (wanted.next_turn, wanted.session)
+            && let Some(found) = Call::take_ahead::<Session>(|| self.ahead_key(&session(label)))
+        {
+            let again = self.ahead_key(&session_again(label));
+            Call::keep_ahead(again, found.clone());
+            Call::keep_ahead(self.ahead_key(&session(label)), found);
         }
         if let Some(label) = cached
             && let Some(known) = Call::take_ahead(|| self.ahead_key(&read_session(label)))

@@ -40,8 +40,11 @@ impl<B: Backend> Ledger for SqlStore<B> {
         if let Some(session) = self.pending_session(label) {
             return Ok(session);
         }
+        if let Some(session) = Call::take_ahead(|| self.ahead_key(&ahead::session(label))) {
+            return Ok(session);
+        }
         self.read_once(
-            || ahead::session(label),
+            || ahead::session_again(label),
             |db, tenant| sessions::get(db, tenant, label),
         )
     }
@@ -95,8 +98,8 @@ impl<B: Backend> Ledger for SqlStore<B> {
         self.keep_pending(session, recording)
     }
 
-    fn finish_turn(&self) -> bool {
-        self.finish_pending()
+    fn finish_turn(&self, turn: TurnId) -> bool {
+        self.finish_pending(turn)
     }
 
     fn compact(

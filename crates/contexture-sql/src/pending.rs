@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use contexture_store::{Call, Recorded, Session, StoreError};
+use contexture_store::{Call, Recorded, Session, StoreError, TurnId};
 
 use crate::error::Fault;
 use crate::record::Recording;
@@ -25,8 +25,9 @@ enum State {
     },
     /// Nothing waits.
     Done,
-    /// The turn could not be written, and the call does not know that yet.
-    Lost,
+    /// The turn could not be written, and the call does not know that yet. It must not
+    /// use the store until then.
+    Lost(TurnId),
 }
 
 impl PendingTurn {
@@ -34,31 +35,36 @@ impl PendingTurn {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_lost(&self) -> bool {
-        matches!(*self.lock(), State::Lost)
-    }
-
-    /// Writes the turn with `write`, if that has not been tried. Other threads of the
-    /// call wait meanwhile: they must not read the session without the turn.
+    /// Writes the turn with `write`. Returns `None` if nothing waits. Other threads of
+    /// the call wait meanwhile: they must not read the session without the turn.
+    ///
+    /// Fails if the turn could not be written, also by an earlier attempt.
     fn write<T>(
         &self,
         write: impl FnOnce(Arc<Recording>, Recorded) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         let mut state = self.lock();
-        let State::Waiting {
-            recording,
-            recorded,
-            ..
-        } = &*state
-        else {
-            return Ok(None);
+        let (recording, recorded) = match &*state {
+            State::Waiting {
+                recording,
+                recorded,
+                ..
+            } => (Arc::clone(recording), *recorded),
+            State::Done => return Ok(None),
+            State::Lost(_) => return Err(StoreError::Withdrawn),
         };
-        let written = write(Arc::clone(recording), *recorded);
+        let written = write(recording, recorded);
         *state = match &written {
             Ok(_) => State::Done,
-            Err(_) => State::Lost,
+            Err(_) => State::Lost(recorded.id),
         };
         written.map(Some)
+    }
+}
+
+impl Default for PendingTurn {
+    fn default() -> Self {
+        Self(Mutex::new(State::Done))
     }
 }
 
@@ -93,10 +99,9 @@ impl<B: Backend> SqlStore<B> {
         session: &Session,
         recording: Recording,
     ) -> Result<Option<Recorded>, StoreError> {
-        let is_done = |one: Arc<PendingTurn>| matches!(*one.lock(), State::Done);
-        if Call::current().is_none() || !self.pending().is_none_or(is_done) {
+        let Some(pending) = Call::state_or_default::<PendingTurn>(&self.ahead_prefix) else {
             return Ok(None);
-        }
+        };
         let known = match self.take_row(recording.label()) {
             Some(row) => recording.check_after(row),
             None => Ok(None),
@@ -112,13 +117,16 @@ impl<B: Backend> SqlStore<B> {
         }
         let mut session = Box::new(session.clone());
         session.follow(&recorded, recording.now());
-        let pending = PendingTurn(Mutex::new(State::Waiting {
+        let mut state = pending.lock();
+        if !matches!(*state, State::Done) {
+            return Ok(None);
+        }
+        *state = State::Waiting {
             recording: Arc::new(recording),
             recorded,
             session,
-        }));
-        let is_kept = Call::put_state(&self.ahead_prefix, Arc::new(pending));
-        Ok(is_kept.then_some(recorded))
+        };
+        Ok(Some(recorded))
     }
 
     /// Returns the session of the turn that waits, with the turn, if `label` names it.
@@ -169,19 +177,23 @@ impl<B: Backend> SqlStore<B> {
                 self.announce();
                 Some(saved)
             }
-            Ok(None) if !pending.is_lost() => None,
-            Ok(None) | Err(_) => Some(Err(StoreError::Withdrawn)),
+            Ok(None) => None,
+            Err(_) => Some(Err(StoreError::Withdrawn)),
         }
     }
 
-    /// Writes the turn that waits. Returns false if the turn could not be written.
-    pub(crate) fn finish_pending(&self) -> bool {
+    /// Writes `turn` if it waits. Returns false if it could not be written.
+    pub(crate) fn finish_pending(&self, turn: TurnId) -> bool {
         let Some(pending) = self.pending() else {
             return true;
         };
         // The state has the outcome.
         let _ = self.write_pending();
-        let outcome = std::mem::replace(&mut *pending.lock(), State::Done);
-        !matches!(outcome, State::Lost)
+        let mut state = pending.lock();
+        let is_lost = matches!(*state, State::Lost(lost) if lost == turn);
+        if is_lost {
+            *state = State::Done;
+        }
+        !is_lost
     }
 }

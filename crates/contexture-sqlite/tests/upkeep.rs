@@ -358,7 +358,7 @@ fn a_turn_and_its_request_are_one_commit() {
             done: Box::new(move |saved| drop(report.send(saved))),
         });
         reported.recv().unwrap().unwrap();
-        assert!(store.finish_turn());
+        assert!(store.finish_turn(recorded.id));
     });
     assert_eq!(commits(), before + 1);
     assert_eq!(store.session("main").unwrap().turns, 1);

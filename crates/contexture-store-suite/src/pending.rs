@@ -89,7 +89,7 @@ fn in_call(store: &dyn Store, test: impl FnOnce(&Call, TurnId)) {
 pub fn a_turn_is_written_with_its_request(store: &dyn Store) {
     in_call(store, |_, first| {
         let Some(recorded) = defer(store, "s", "two") else {
-            assert!(store.finish_turn());
+            assert!(store.finish_turn(first));
             assert_eq!(head(store), Some(first));
             return;
         };
@@ -106,11 +106,11 @@ pub fn a_turn_is_written_with_its_request(store: &dyn Store) {
             let turn = &store.turns(&[recorded.id], "").unwrap()[0];
             assert_eq!(turn.turn, said(MessageRole::User, "two"));
         });
-        assert!(store.finish_turn());
+        assert!(store.finish_turn(recorded.id));
         // The next turn of the call.
         let next = defer(store, "s", "three").unwrap();
         assert_eq!(next.parent, Some(recorded.id));
-        assert!(store.finish_turn());
+        assert!(store.finish_turn(next.id));
         by_another(|| assert_eq!(head(store), Some(next.id)));
     });
 }
@@ -139,7 +139,7 @@ pub fn every_query_finds_a_turn_that_waits(store: &dyn Store) {
         Call::default().run(|| {
             if let Some(recorded) = defer(store, "s", &format!("turn {i}")) {
                 query(recorded.id);
-                assert!(store.finish_turn());
+                assert!(store.finish_turn(recorded.id));
             }
         });
     }
@@ -149,9 +149,11 @@ pub fn every_query_finds_a_turn_that_waits(store: &dyn Store) {
 pub fn a_turn_that_waits_is_written_without_a_request(store: &dyn Store) {
     in_call(store, |_, _| {
         if let Some(recorded) = defer(store, "s", "two") {
-            assert!(store.finish_turn());
+            // Only one turn of a call waits.
+            assert_eq!(defer(store, "s", "three"), None);
+            assert!(store.finish_turn(recorded.id));
             by_another(|| assert_eq!(head(store), Some(recorded.id)));
-            assert!(store.finish_turn());
+            assert!(store.finish_turn(recorded.id));
             assert_eq!(store.session("s").unwrap().turns, 2);
         }
     });
@@ -159,22 +161,31 @@ pub fn a_turn_that_waits_is_written_without_a_request(store: &dyn Store) {
 
 pub fn a_turn_that_waits_does_not_replace_another(store: &dyn Store) {
     in_call(store, |_, first| {
-        if defer(store, "s", "two").is_none() {
+        let Some(lost) = defer(store, "s", "two") else {
             return;
-        }
+        };
         let other = said(MessageRole::User, "another two");
         let other = by_another(|| store.record("s", &other, None, None, at(4)).unwrap());
         assert_eq!(other.parent, Some(first));
         // The request was made of a turn that there is not.
         save(store, "request", None).unwrap_err();
-        assert!(!store.finish_turn());
+        // The call must not go on without its turn.
+        let stopped = |error| assert!(matches!(error, StoreError::Withdrawn), "{error}");
+        stopped(store.turns(&[first], "").unwrap_err());
+        let three = said(MessageRole::User, "three");
+        let three = store.record("s", &three, None, None, at(6));
+        stopped(three.unwrap_err());
+        assert_eq!(defer(store, "s", "three"), None);
+        // Another turn of the call does not change that.
+        assert!(store.finish_turn(other.id));
+        assert!(!store.finish_turn(lost.id));
         assert_eq!(head(store), Some(other.id));
         assert_eq!(requests(store), []);
         // The call begins again.
         let again = defer(store, "s", "two").unwrap();
         assert_eq!(again.parent, Some(other.id));
         save(store, "request", None).unwrap();
-        assert!(store.finish_turn());
+        assert!(store.finish_turn(again.id));
         by_another(|| assert_eq!(head(store), Some(again.id)));
         assert_eq!(requests(store), [Some(again.id)]);
     });
@@ -186,7 +197,7 @@ pub fn a_turn_is_written_although_its_request_is_refused(store: &dyn Store) {
             let deleted = Some(ContentHash::of(b"deleted"));
             let refused = save(store, "request", deleted).unwrap_err();
             assert!(matches!(refused, StoreError::NotFound { .. }));
-            assert!(store.finish_turn());
+            assert!(store.finish_turn(recorded.id));
             by_another(|| assert_eq!(head(store), Some(recorded.id)));
             assert_eq!(requests(store), []);
         }
@@ -195,10 +206,10 @@ pub fn a_turn_is_written_although_its_request_is_refused(store: &dyn Store) {
 
 pub fn a_turn_of_a_cancelled_call_is_not_written(store: &dyn Store) {
     in_call(store, |call, first| {
-        if defer(store, "s", "two").is_some() {
+        if let Some(recorded) = defer(store, "s", "two") {
             assert!(call.withdraw());
             save(store, "request", None).unwrap_err();
-            assert!(!store.finish_turn());
+            assert!(!store.finish_turn(recorded.id));
             by_another(|| assert_eq!(head(store), Some(first)));
         }
     });
@@ -232,7 +243,7 @@ pub fn a_turn_that_cannot_be_recorded_does_not_wait(store: &dyn Store) {
         store.change_session("s", &closed).unwrap();
         let kept = store.record_with_request(&session, &two, None, None, at(5));
         assert!(matches!(kept, Ok(None) | Err(StoreError::Closed { .. })));
-        assert!(store.finish_turn());
+        assert!(store.finish_turn(first));
         assert_eq!(head(store), Some(first));
     });
     // Without a call, nothing can wait.

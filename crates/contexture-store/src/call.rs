@@ -228,6 +228,16 @@ impl Call {
         })
     }
 
+    /// Returns true if the answer with that key was read ahead and is not used yet.
+    pub fn has_ahead(key: &str) -> bool {
+        CURRENT.with_borrow(|call| {
+            let ahead = call.as_ref().map(|call| &call.ahead);
+            ahead.is_some_and(|ahead| {
+                ahead.count.load(Ordering::Acquire) > 0 && lock(&ahead.answers).contains_key(key)
+            })
+        })
+    }
+
     /// Drops the answers that were not used. A store calls this before a write,
     /// because data that was read before may then be outdated.
     pub fn forget_ahead() {
@@ -253,17 +263,17 @@ impl Call {
         })
     }
 
-    /// Puts the state of a store into the current call. Returns false if there is no
-    /// call.
-    pub fn put_state<T: Send + Sync + 'static>(key: &str, state: Arc<T>) -> bool {
+    /// Returns the state that a store has put into the current call, or puts the default
+    /// there. Returns `None` if there is no call, or another state with that key.
+    pub fn state_or_default<T: Default + Send + Sync + 'static>(key: &str) -> Option<Arc<T>> {
         CURRENT.with_borrow(|call| {
-            let Some(Call { stores, .. }) = call else {
-                return false;
-            };
+            let stores = &call.as_ref()?.stores;
             let mut states = lock(&stores.states);
-            states.insert(key.to_owned(), state);
-            stores.count.store(states.len(), Ordering::Release);
-            true
+            if !states.contains_key(key) {
+                states.insert(key.to_owned(), Arc::<T>::default());
+                stores.count.store(states.len(), Ordering::Release);
+            }
+            Arc::clone(states.get(key)?).downcast().ok()
         })
     }
 
@@ -319,8 +329,10 @@ mod tests {
             Call::keep_ahead("a".to_owned(), 1_u32);
             assert_eq!(Call::take_ahead::<u32>(|| "b".to_owned()), None);
             Call::default().run(|| assert_eq!(take(), None, "another call"));
+            assert!(Call::has_ahead("a") && !Call::has_ahead("b"));
             assert_eq!(take(), Some(1));
             assert_eq!(take(), None);
+            assert!(!Call::has_ahead("a"));
             Call::keep_ahead("a".to_owned(), 2_u32);
             Call::forget_ahead();
             assert_eq!(take(), None);
@@ -329,16 +341,22 @@ mod tests {
 
     #[test]
     fn a_store_keeps_its_state_as_long_as_the_call() {
-        let state = || Call::state::<u32>("store").map(|state| *state);
-        assert!(!Call::put_state("store", Arc::new(1_u32)), "no call");
+        let state = || Call::state::<AtomicU8>("store").map(|it| it.load(Ordering::Relaxed));
+        assert!(
+            Call::state_or_default::<AtomicU8>("store").is_none(),
+            "no call"
+        );
         let call = Call::default();
         call.run(|| {
             assert_eq!(state(), None);
-            assert!(Call::put_state("store", Arc::new(1_u32)));
-            assert_eq!(Call::state::<u32>("another").as_deref(), None);
-            assert_eq!(Call::state::<u64>("store").as_deref(), None);
+            let made = Call::state_or_default::<AtomicU8>("store").unwrap();
+            assert_eq!(state(), Some(0));
+            made.store(1, Ordering::Relaxed);
+            assert!(Call::state::<AtomicU8>("another").is_none());
+            assert!(Call::state_or_default::<AtomicBool>("store").is_none());
             Call::default().run(|| assert_eq!(state(), None, "another call"));
-            assert_eq!(state(), Some(1));
+            let same = Call::state_or_default::<AtomicU8>("store").unwrap();
+            assert_eq!(same.load(Ordering::Relaxed), 1);
         });
         assert_eq!(state(), None);
         call.run(|| assert_eq!(state(), Some(1)));

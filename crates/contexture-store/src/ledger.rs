@@ -132,10 +132,11 @@ pub trait Ledger: Send + Sync {
         Ok(None)
     }
 
-    /// Writes the turn of [`record_with_request`](Self::record_with_request), if it is
-    /// not written yet. Returns false if it could not be written, for example because
-    /// the session has moved on: what the call has read after it is then wrong.
-    fn finish_turn(&self) -> bool {
+    /// Writes a turn of [`record_with_request`](Self::record_with_request), if it is not
+    /// written yet. Returns false if it could not be written, for example because the
+    /// session has moved on. What the call has read after the turn is then wrong, and
+    /// the store refuses its writes, and its reads of turns, until this method is called.
+    fn finish_turn(&self, _turn: TurnId) -> bool {
         true
     }
 

@@ -336,6 +336,7 @@ impl Engine {
         self.record_as(label, turn, now, TurnWrite::Now)
     }
 
+    /// Records a turn. If it becomes memory events, it is written at once.
     pub(crate) fn record_as(
         &self,
         label: &str,
@@ -343,11 +344,14 @@ impl Engine {
         now: Option<Timestamp>,
         write: TurnWrite<'_>,
     ) -> Result<Recorded, Error> {
+        let from_sessions = self.config().memory.from_sessions;
+        let remembers = |session: &Session| session.remember.unwrap_or(from_sessions);
+        let write = match write {
+            TurnWrite::WithRequest(session) if remembers(session) => TurnWrite::Now,
+            write => write,
+        };
         let (recorded, session) = self.sessions().record_in(label, turn, now, write)?;
-        let remembers = session
-            .remember
-            .unwrap_or(self.config().memory.from_sessions);
-        if remembers && !recorded.replayed {
+        if remembers(&session) && !recorded.replayed {
             let memory = self.memory()?;
             memory.remember_turn(&session.label, recorded.id, &turn.messages, now);
         }

@@ -19,7 +19,7 @@ use contexture_engine::{
 use contexture_history::{Sessions, TurnWrite, is_summary, make_ids_unique};
 use contexture_providers::native::{self, Api, NativeRequest};
 use contexture_providers::{Format, MOST_MARKS};
-use contexture_store::{Block, Call, Message, MessageRole, NewSession, NewTurn};
+use contexture_store::{Block, Call, Message, MessageRole, NewSession, NewTurn, TurnId};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -122,17 +122,24 @@ impl Engine {
         call.run(|| {
             // The new turn is written with the request. If it cannot be written then, for
             // example because another caller recorded a turn, the call begins again.
-            let fitted = self.fit_in_session(&given, true);
-            match self.ledger()?.finish_turn() {
-                true => fitted,
-                false => self.fit_in_session(&given, false),
+            let mut turn = None;
+            let fitted = self.fit_in_session(&given, Some(&mut turn));
+            match turn {
+                Some(turn) if !self.ledger()?.finish_turn(turn) => {
+                    self.fit_in_session(&given, None)
+                }
+                _ => fitted,
             }
         })
     }
 
     /// Records the new messages of a body in its session, and makes it fit. With
-    /// `is_deferred`, the messages may be written with the request.
-    fn fit_in_session(&self, given: &SessionBody<'_>, is_deferred: bool) -> Result<Fitted, Error> {
+    /// `turn`, the messages may be written with the request; it is then set to their turn.
+    fn fit_in_session(
+        &self,
+        given: &SessionBody<'_>,
+        turn: Option<&mut Option<TurnId>>,
+    ) -> Result<Fitted, Error> {
         let SessionBody {
             root,
             label,
@@ -141,7 +148,7 @@ impl Engine {
             ..
         } = *given;
         let known = self.conversations.of(label);
-        let continuation = self.continue_session(given, &known, is_deferred)?;
+        let continuation = self.continue_session(given, &known, turn)?;
         self.conversations.keep(label, &known);
         let Continuation {
             body: read,
@@ -246,7 +253,7 @@ impl Engine {
         &self,
         given: &SessionBody<'b>,
         known: &Mutex<CachedConversation>,
-        is_deferred: bool,
+        mut recorded_turn: Option<&mut Option<TurnId>>,
     ) -> Result<Continuation<'b>, Error> {
         let SessionBody {
             root,
@@ -259,6 +266,7 @@ impl Engine {
         let mut attempts = 1;
         loop {
             let sessions = Sessions::new(self);
+            let is_deferred = recorded_turn.is_some();
             let found = match is_deferred {
                 true => sessions.read_for_turn(label),
                 false => self.ledger()?.session(label).map_err(Error::from),
@@ -284,6 +292,7 @@ impl Engine {
             };
             let new = std::mem::take(&mut continuation.new);
             if new.is_empty() {
+                known.had_all();
                 return Ok(continuation);
             }
             let native = &continuation.native;
@@ -303,7 +312,11 @@ impl Engine {
                     attempts += 1;
                 }
                 recorded => {
-                    known.recorded(recorded?.id, &turn.messages);
+                    let id = recorded?.id;
+                    known.recorded(id, &turn.messages);
+                    if let Some(recorded) = &mut recorded_turn {
+                        **recorded = Some(id);
+                    }
                     return Ok(continuation);
                 }
             }
@@ -515,8 +528,8 @@ fn read(body: &[u8], apis: &[Api]) -> Result<NativeRequest, Error> {
     Ok(native)
 }
 
-/// Fails if the latest of the request's own messages does not fit, or no message of a
-/// session: without it, the request would ask nothing.
+/// Fails if the latest of the request's own messages does not fit: without it, the
+/// request would ask nothing. Also fails if nothing of a session's conversation fits.
 fn check_newest(assembled: &Assembled, messages: usize) -> Result<(), Error> {
     let is_lack = |code: Code| matches!(code, Code::OVER_BUDGET | Code::BEFORE_WINDOW);
     let layout = &assembled.layout;
@@ -537,12 +550,17 @@ fn check_newest(assembled: &Assembled, messages: usize) -> Result<(), Error> {
         return Ok(());
     };
     let left = assembled.report.budget.available;
-    Err(Error::input(format!(
-        "the latest message does not fit: it needs {} tokens, and {left} are left",
-        row.tokens
-    ))
-    .because(Cause::OverBudget)
-    .advise(Advice::raise("max_tokens")))
+    // The row of a session can be of several messages, or of its summary.
+    let message = match messages {
+        0 => format!("no message of the session fits: {left} tokens are left"),
+        _ => format!(
+            "the latest message does not fit: it needs {} tokens, and {left} are left",
+            row.tokens
+        ),
+    };
+    Err(Error::input(message)
+        .because(Cause::OverBudget)
+        .advise(Advice::raise("max_tokens")))
 }
 
 /// Returns true if the content of the assembled request differs from the

@@ -1,6 +1,7 @@
 //! Saves requests, and finds the earlier requests of a session.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use contexture_core::ContentHash;
 use contexture_store::{PendingSnapshot, ReadAhead, Snapshot, StoreError};
@@ -176,6 +177,8 @@ impl Engine {
                 let failed = self.snapshot_failed.clone();
                 warning = lock(&last_error).take();
                 let not_kept = warning.clone().map(not_kept);
+                let is_withdrawn = Arc::new(AtomicBool::new(false));
+                let withdrawn = Arc::clone(&is_withdrawn);
                 store.put_snapshot_later(PendingSnapshot {
                     snapshot,
                     blobs,
@@ -184,8 +187,10 @@ impl Engine {
                     made_of: assembled.made_of.clone(),
                     done: Box::new(move |done| match done {
                         Ok(()) => kept.set_durability(Durability::Saved),
-                        // The request is not sent.
-                        Err(StoreError::Withdrawn) => kept.set_durability(Durability::Failed),
+                        Err(StoreError::Withdrawn) => {
+                            kept.set_durability(Durability::Failed);
+                            withdrawn.store(true, Ordering::Release);
+                        }
                         Err(error) => {
                             kept.set_durability(Durability::Failed);
                             if let Some(failed) = failed {
@@ -196,6 +201,11 @@ impl Engine {
                         }
                     }),
                 });
+                // The request is not sent, so that the next one has the warning.
+                if is_withdrawn.load(Ordering::Acquire) {
+                    *lock(&self.last_snapshot_error) = warning;
+                    return Err(StoreError::Withdrawn.into());
+                }
                 // Remembered only now: snapshots that build on this one must be
                 // queued after it.
                 self.remember(label, &saved);
@@ -217,6 +227,9 @@ impl Engine {
                 });
                 if let Ok(Err(error)) = receiver.recv() {
                     saved.set_durability(Durability::Failed);
+                    if matches!(error, StoreError::Withdrawn) {
+                        return Err(error.into());
+                    }
                     if let Some(failed) = &self.snapshot_failed {
                         failed(&error);
                     }

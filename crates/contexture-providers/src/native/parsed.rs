@@ -73,7 +73,19 @@ impl ParsedRequest {
     ///
     /// `keep` is the minimum number of common messages that the end includes.
     pub fn end_of(&self, body: &[u8], keep: usize) -> Option<RequestEnd> {
-        let common = common_prefix(&self.body, body);
+        self.end_after(common_prefix(&self.body, body), body, keep)
+    }
+
+    /// Returns the end of `body` with its latest message, if it is this request.
+    pub fn end_of_same(&self, body: &[u8]) -> Option<RequestEnd> {
+        match self.body == body {
+            true => self.end_after(body.len(), body, 1),
+            false => None,
+        }
+    }
+
+    /// Returns the end of `body`, of which `common` bytes are those of this request.
+    fn end_after(&self, common: usize, body: &[u8], keep: usize) -> Option<RequestEnd> {
         let shared = self.messages.partition_point(|place| place.end <= common);
         let mut first = shared.checked_sub(keep)?;
         // An instruction between the messages must not come to be at the beginning.
@@ -142,6 +154,9 @@ impl ParsedRequest {
     /// Returns false if the messages are not a list of objects; this request is
     /// then unchanged.
     pub fn replace(&mut self, body: &[u8], end: &RequestEnd) -> bool {
+        if end.common == self.body.len() && end.common == body.len() {
+            return true;
+        }
         let found = utf8(&end.body).ok().and_then(|text| places(text, self.api));
         let Some((places, instructions)) = found else {
             return false;
@@ -301,6 +316,33 @@ mod tests {
             prop_assert_eq!(&request.body, &anew.body);
             prop_assert_eq!(&request.messages, &anew.messages);
             prop_assert_eq!(request.instructions, anew.instructions);
+        }
+
+        #[test]
+        fn the_end_of_the_same_request_has_its_last_message(
+            messages in conversation(),
+            blanks: bool,
+        ) {
+            let body = body(&messages, blanks);
+            let Some(mut request) = ParsedRequest::new(&body, Api::OpenAiChat) else {
+                return Ok(());
+            };
+            let Some(end) = request.end_of_same(&body) else {
+                return Ok(());
+            };
+            prop_assert!(request.end_of_same(&body[1..]).is_none());
+            let read = |body: &[u8]| read_request(body, &[Api::OpenAiChat]).unwrap();
+            let (whole, read) = (read(&body), read(&end.body));
+            prop_assert_eq!(&read.settings, &whole.settings);
+            prop_assert_eq!(&read.system, &whole.system);
+            if let Some(last) = read.messages.last() {
+                let latest = whole.messages.last().map(|message| message.role);
+                prop_assert_eq!(Some(last.role), latest);
+            }
+            prop_assert!(request.replace(&body, &end));
+            let anew = ParsedRequest::new(&body, Api::OpenAiChat).unwrap();
+            prop_assert_eq!(&request.body, &anew.body);
+            prop_assert_eq!(&request.messages, &anew.messages);
         }
 
         #[test]

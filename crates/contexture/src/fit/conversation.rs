@@ -195,6 +195,11 @@ impl CachedConversation {
         self.is_recorded = true;
     }
 
+    /// Notes that the session has all messages of the latest request.
+    pub(super) fn had_all(&mut self) {
+        self.is_recorded = true;
+    }
+
     /// Reads the end of a request that begins like the previous one, and finds
     /// its first message that the session does not have. Returns `None` if the
     /// whole request must be read.
@@ -203,6 +208,15 @@ impl CachedConversation {
         let api = request.api();
         if !apis.contains(&api) {
             return None;
+        }
+        // The same request again, for example a retry.
+        if self.is_recorded
+            && let Some(end) = request.end_of_same(body)
+            && let Ok(native) = native::read_request(&end.body, &[api])
+            && !native.messages.is_empty()
+        {
+            let first = native.messages.len();
+            return Some((end, native, first));
         }
         if self.is_recorded
             && let Some(end) = request.added_in(body)

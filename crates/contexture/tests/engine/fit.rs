@@ -365,6 +365,11 @@ fn caches_of_an_engine_change_no_result() {
             let (known, anew) = (known.unwrap(), anew.unwrap());
             assert_eq!(known.body, anew.body, "{api}, {steps} steps");
             assert_eq!(known.is_changed, anew.is_changed, "{api}, {steps} steps");
+            // Retries have the same result, and record nothing.
+            for _ in 0..2 {
+                let again = (lab.engine).fit(&lab.root, body.as_bytes(), &options(&lab));
+                assert_eq!(again.unwrap().body, known.body, "{api}, {steps} steps");
+            }
         }
         let turns = |lab: &Lab| lab.store.session(&format!("run-{api}")).unwrap().turns;
         assert_eq!(turns(&lab), turns(&other), "{api}");
