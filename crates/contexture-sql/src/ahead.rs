@@ -25,7 +25,7 @@ pub struct Reading {
     is_cached: bool,
     // True if a turn is recorded with the next request.
     next_turn: bool,
-    // True if the session is known, because such a turn waits.
+    // True if the call knows the session: such a turn waits, or it was read to record one.
     has_session: bool,
 }
 

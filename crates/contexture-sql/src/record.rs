@@ -1,8 +1,10 @@
-//! Appends turns and compactions.
+//! Appends turns. Compactions, which are turns of another kind, are in `compaction`.
 //!
 //! Hashes, JSON and counts are prepared before the transaction, because all
 //! writers of a tenant wait for each other. A turn that exists already is not
 //! written again, so that a retry is harmless.
+
+mod compaction;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,8 +15,8 @@ use crate::params;
 use contexture_core::ContentHash;
 use contexture_sql_archive::message_key::message_key;
 use contexture_store::{
-    Block, Body, Compaction, Counted, Message, MessageContent, NewTurn, OpenCall, Outline,
-    ParentTurn, Recorded, StoreError, Trigger, TurnId, TurnKind, TurnSample,
+    Block, Body, Counted, Message, MessageContent, NewTurn, OpenCall, Outline, ParentTurn,
+    Recorded, StoreError, TurnId, TurnKind, TurnSample,
 };
 use jiff::Timestamp;
 
@@ -26,6 +28,7 @@ use crate::sessions::{self, SessionRow};
 use crate::together::{Answer, Together};
 use crate::value::ToSql;
 use crate::{NO_TENANT, events, snapshots, turns};
+pub(crate) use compaction::{append_compaction, compact};
 
 /// A turn, prepared as far as possible before the write, so that the writer
 /// thread only writes.
@@ -908,99 +911,4 @@ pub(crate) fn counter(db: &Connection, tenant: i64, name: &str) -> Result<i64, F
     }
     let mut insert = db.prepare_cached("INSERT INTO counters (tenant, name) VALUES (?1, ?2)")?;
     Ok(insert.insert((tenant, name))?)
-}
-
-pub(crate) fn compact(
-    db: &Connection,
-    tenant: i64,
-    label: &str,
-    expected: TurnId,
-    compaction: &Compaction,
-    now: Timestamp,
-) -> Result<Recorded, Fault> {
-    compaction.check()?;
-    let session = sessions::find(db, tenant, label)?;
-    let parent = head_of(db, &session)?;
-    sessions::check_head(&session, parent.id, Some(expected))?;
-    for turn in &compaction.made_of {
-        turns::key(db, tenant, *turn)?;
-    }
-    let (recorded, _) = append_compaction(db, tenant, &session, &parent, compaction, now)?;
-    let key = turns::key(db, tenant, recorded.id)?;
-    let reason = match compaction.trigger {
-        Trigger::Undo => "uncompacted",
-        _ => "compacted",
-    };
-    sessions::move_head(db, &session, Some(key), reason, now)?;
-    let data = [("turn_id".to_owned(), recorded.id.to_string().into())];
-    let data = data.into_iter().collect();
-    events::insert(db, tenant, "compacted", &session.label, &data, now)?;
-    Ok(recorded)
-}
-
-/// Writes a compaction after `parent`, unless it exists. The head does not
-/// move. Returns true if the compaction is new.
-pub(crate) fn append_compaction(
-    db: &Connection,
-    tenant: i64,
-    session: &SessionRow,
-    parent: &Parent,
-    compaction: &Compaction,
-    now: Timestamp,
-) -> Result<(Recorded, bool), Fault> {
-    // The restored state of an earlier compaction can name deleted turns.
-    let known = |id: Option<TurnId>| {
-        id.map(|id| turns::key_to_refer_to(db, tenant, id))
-            .transpose()
-    };
-    let through = known(compaction.summarized_through)?;
-    let first_kept = known(compaction.first_kept)?;
-    let recorded = Recorded {
-        id: compaction.body().id(parent.id, &session.label, now),
-        parent: parent.id,
-        depth: parent.depth,
-        replayed: false,
-    };
-    let added = match turns::find_key(db, tenant, recorded.id)? {
-        Some(_) => false,
-        None => {
-            let mut insert = db.prepare_cached(
-                "INSERT INTO turns (tenant, id, session, parent, depth, kind, compaction, begins,
-                     bytes, created_at, open_calls, parent_given)
-                 VALUES (?1, ?2, ?3, ?4, ?5, 'compaction', ?6, 0, 0, ?7, ?8, 0)",
-            )?;
-            let key = insert.insert(params![
-                tenant,
-                Id(recorded.id),
-                session.key,
-                parent.key,
-                number("depth", recorded.depth)?,
-                parent.compaction,
-                Time(now),
-                list(&parent.open_calls),
-            ])?;
-            db.prepare_cached(
-                "INSERT INTO compactions (turn, summary, summarized_through, first_kept,
-                     trigger_name, focus, summariser, tokens_before, tokens_after, usage,
-                     first_kept_message, facts)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-            )?
-            .execute(params![
-                key,
-                compaction.summary,
-                through,
-                first_kept,
-                compaction.trigger.name(),
-                compaction.focus,
-                compaction.summariser,
-                number("tokens_before", compaction.tokens_before)?,
-                number("tokens_after", compaction.tokens_after)?,
-                compaction.usage.as_ref().map(Json),
-                number("first_kept_message", compaction.first_kept_message as u64)?,
-                compaction.facts.as_ref().map(Json),
-            ])?;
-            true
-        }
-    };
-    Ok((recorded, added))
 }
