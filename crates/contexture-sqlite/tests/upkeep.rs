@@ -45,6 +45,19 @@ fn talk(store: &SqliteStore, label: &str, word: &str, turns: i64) {
     }
 }
 
+fn snapshot(session: &str, hash: ContentHash) -> Snapshot {
+    Snapshot {
+        hash,
+        session: session.to_owned(),
+        parent_turn: None,
+        model: "m".to_owned(),
+        tokens: 1,
+        counter: COUNTER.to_owned(),
+        root: hash,
+        created_at: at(1),
+    }
+}
+
 fn import(store: &SqliteStore, id: &str, word: &str, nodes: usize) {
     let edges: Vec<String> = (1..nodes)
         .map(|i| {
@@ -342,14 +355,8 @@ fn a_turn_and_its_request_are_one_commit() {
         let (report, reported) = mpsc::channel();
         store.put_snapshot_later(PendingSnapshot {
             snapshot: Snapshot {
-                hash,
-                session: "main".to_owned(),
                 parent_turn: Some(recorded.id),
-                model: "m".to_owned(),
-                tokens: 1,
-                counter: COUNTER.to_owned(),
-                root: hash,
-                created_at: at(1),
+                ..snapshot("main", hash)
             },
             blobs: Vec::new(),
             report: None,
@@ -373,16 +380,7 @@ fn a_callback_can_be_the_last_owner_of_a_store() {
     let (inside, (dropped, wait), (report, reported)) =
         (Arc::clone(&store), mpsc::channel(), mpsc::channel());
     store.put_snapshot_later(PendingSnapshot {
-        snapshot: Snapshot {
-            hash,
-            session: "s".to_owned(),
-            parent_turn: None,
-            model: "m".to_owned(),
-            tokens: 1,
-            counter: COUNTER.to_owned(),
-            root: hash,
-            created_at: at(1),
-        },
+        snapshot: snapshot("s", hash),
         blobs: Vec::new(),
         report: None,
         builds_on: None,

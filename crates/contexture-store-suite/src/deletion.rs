@@ -47,7 +47,7 @@ fn message(role: MessageRole, content: MessageContent) -> Message {
     }
 }
 
-fn said(text: &str) -> NewTurn {
+pub(crate) fn said(text: &str) -> NewTurn {
     NewTurn {
         messages: vec![message(
             MessageRole::User,

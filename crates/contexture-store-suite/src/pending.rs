@@ -5,31 +5,16 @@ use std::sync::mpsc;
 
 use contexture_core::ContentHash;
 use contexture_store::{
-    Blob, Call, Message, MessageContent, MessageRole, NewTurn, PendingSnapshot, Recorded, Session,
-    SessionChange, SessionStatus, Snapshot, Store, StoreError, TurnId, Walk,
+    Blob, Call, PendingSnapshot, Recorded, Session, SessionChange, SessionStatus, Snapshot, Store,
+    StoreError, TurnId, Walk,
 };
 
 use super::at;
-use crate::deletion::{create, talk};
-
-fn said(role: MessageRole, text: &str) -> NewTurn {
-    let message = Message {
-        role,
-        source: None,
-        content: MessageContent::Text(text.to_owned()),
-        tool_call_id: None,
-        is_error: false,
-        context_json: None,
-    };
-    NewTurn {
-        messages: vec![message],
-        ..NewTurn::default()
-    }
-}
+use crate::deletion::{create, said, talk};
 
 /// Hands over a turn to be written later.
 fn defer(store: &dyn Store, label: &str, text: &str) -> Option<Recorded> {
-    let turn = said(MessageRole::User, text);
+    let turn = said(text);
     let session = store.session(label).unwrap();
     let kept = store.record_with_request(&session, &turn, None, None, at(5));
     kept.unwrap()
@@ -104,7 +89,7 @@ pub fn a_turn_is_written_with_its_request(store: &dyn Store) {
             assert_eq!(store.session("s").unwrap(), session);
             assert_eq!(requests(store), [Some(recorded.id)]);
             let turn = &store.turns(&[recorded.id], "").unwrap()[0];
-            assert_eq!(turn.turn, said(MessageRole::User, "two"));
+            assert_eq!(turn.turn, said("two"));
         });
         assert!(store.finish_turn(recorded.id));
         // The next turn of the call.
@@ -130,7 +115,7 @@ pub fn every_query_finds_a_turn_that_waits(store: &dyn Store) {
         },
         &|id| assert_eq!(store.head_moves("s", 1).unwrap()[0].to, Some(id)),
         &|id| {
-            let next = said(MessageRole::Assistant, "next");
+            let next = said("next");
             let next = store.record("s", &next, None, None, at(6)).unwrap();
             assert_eq!(next.parent, Some(id));
         },
@@ -164,7 +149,7 @@ pub fn a_turn_that_waits_does_not_replace_another(store: &dyn Store) {
         let Some(lost) = defer(store, "s", "two") else {
             return;
         };
-        let other = said(MessageRole::User, "another two");
+        let other = said("another two");
         let other = by_another(|| store.record("s", &other, None, None, at(4)).unwrap());
         assert_eq!(other.parent, Some(first));
         // The request was made of a turn that there is not.
@@ -172,7 +157,7 @@ pub fn a_turn_that_waits_does_not_replace_another(store: &dyn Store) {
         // The call must not go on without its turn.
         let stopped = |error| assert!(matches!(error, StoreError::Withdrawn), "{error}");
         stopped(store.turns(&[first], "").unwrap_err());
-        let three = said(MessageRole::User, "three");
+        let three = said("three");
         let three = store.record("s", &three, None, None, at(6));
         stopped(three.unwrap_err());
         assert_eq!(defer(store, "s", "three"), None);
@@ -217,7 +202,7 @@ pub fn a_turn_of_a_cancelled_call_is_not_written(store: &dyn Store) {
 
 pub fn a_turn_that_cannot_be_recorded_does_not_wait(store: &dyn Store) {
     in_call(store, |_, first| {
-        let mut stale = said(MessageRole::User, "two");
+        let mut stale = said("two");
         stale.parent_turn_id = None.into();
         let session = store.session("s").unwrap();
         let kept = store.record_with_request(&session, &stale, None, None, at(5));
@@ -227,7 +212,7 @@ pub fn a_turn_that_cannot_be_recorded_does_not_wait(store: &dyn Store) {
             head: None,
             ..session.clone()
         };
-        let two = said(MessageRole::User, "two");
+        let two = said("two");
         let kept = store.record_with_request(&earlier, &two, None, None, at(5));
         assert_eq!(kept.unwrap(), None);
         let unknown = Session {

@@ -165,17 +165,22 @@ fn messages_that_another_caller_records_meanwhile_are_recorded_once() {
     assert_eq!(lab.store.verify().unwrap().damaged, []);
 }
 
+/// Returns a function that records a turn which no request has.
+fn something_else(lab: &Lab) -> impl Fn() + Send + Sync + 'static {
+    let (store, now) = (Arc::clone(&lab.store), lab.tick());
+    move || {
+        let turn = turn([says("Something else.")]);
+        store.record("s", &turn, None, None, now).unwrap();
+    }
+}
+
 /// A turn of another caller that the request does not have is a conflict, as it would
 /// have been before the request.
 #[test]
 fn another_turn_meanwhile_is_a_conflict() {
     let lab = Lab::new("");
     let options = options(&lab);
-    let (store, now) = (Arc::clone(&lab.store), lab.tick());
-    let engine = interrupted(&lab, &options, move || {
-        let turn = turn([says("Something else.")]);
-        store.record("s", &turn, None, None, now).unwrap();
-    });
+    let engine = interrupted(&lab, &options, something_else(&lab));
     let refused = engine.fit(&lab.root, body(2).as_bytes(), &options);
     let refused = refused.map(|fitted| fitted.body).unwrap_err();
     assert_eq!(refused.cause(), Cause::Conflict, "{refused}");
@@ -188,11 +193,7 @@ fn another_turn_meanwhile_is_a_conflict() {
 fn a_call_stops_when_its_turn_cannot_be_written() {
     let lab = Lab::new("");
     let options = options(&lab);
-    let (store, now) = (Arc::clone(&lab.store), lab.tick());
-    let engine = interrupted(&lab, &options, move || {
-        let turn = turn([says("Something else.")]);
-        store.record("s", &turn, None, None, now).unwrap();
-    });
+    let engine = interrupted(&lab, &options, something_else(&lab));
     let moves = |lab: &Lab| {
         let moves = lab.store.head_moves("s", 99).unwrap();
         moves.into_iter().map(|it| it.reason).collect::<Vec<_>>()
